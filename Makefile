@@ -14,7 +14,7 @@ TORCH  ?= torch==2.13.0
 # Dependencies of the GPU extras that tests and benchmarks also need without a GPU: a toolkit that compiles the CUDA
 # kernels, and nvImageCodec, which decodes on the CPU.
 TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
-BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
+BENCH_EXTRAS = $(EXTRA),test,bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
 comma := ,
 
 BIN = $(VENV)/bin
@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel cross dist docs lint warm unit bench gpu gpu-photos soak fuzz clean
+.PHONY: help demo test test-wheel wheel-venv cross dist docs lint warm unit bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,8 +36,9 @@ help:
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
-	@echo "make bench   the benchmarks for the README's numbers, with other libraries, into bench/results"
-	@echo "make gpu     measure the GPU of this machine"
+	@echo "make bench   all benchmarks, with other libraries, into bench/results and the pages"
+	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
+	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack"
 	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
 	@echo "make fuzz    damaged files for five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments and everything that was built"
@@ -59,10 +60,12 @@ WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode 
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
 	video)))
 
-test-wheel: $(VENV)/.test-ready
+wheel-venv: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)
 	$(WHEEL) build/wheel .
 	$(BIN)/python -m buildtools.wheel_env build/wheel/*.whl $(WHEEL_VENV)
+
+test-wheel: wheel-venv
 	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/wheel/here.npz
 	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.native_results write ../installed.npz
 	$(BIN)/python -m tests.native_results compare build/wheel/here.npz $(WHEEL_VENV)/installed.npz
@@ -107,22 +110,31 @@ warm: $(VENV)/.test-ready
 unit: warm
 	$(PYTEST) -m "not slow"
 
+# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts,
+# README=yes for those of the README's numbers (40 minutes on two cores). On a quiet machine.
 bench: $(VENV)/.bench-ready
-	$(BIN)/python -m bench.bench_core
-	$(BIN)/python -m bench.bench_random
-	$(BIN)/python -m bench.bench_load
-	GPUIMG_NUM_THREADS=1 $(BIN)/python -m bench.bench_busy
-	$(BIN)/python -m bench.transfer
-	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
+	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
+		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(README),--readme)
 
-# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time. It uses
-# PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis must be installed. Run
-# `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
+# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time, OUT the
+# folder of results. It uses PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis
+# must be installed. Run `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
+# GPU=tests.standin.program tries it without a GPU.
 gpu:
-	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
+	$(PYTHON) -m $(or $(GPU),bench.gpu) --out $(or $(OUT),bench/results/gpu) --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
 
-gpu-photos: $(VENV)/.bench-ready
-	$(BIN)/python -m bench.gpu --prepare
+gpu-photos: $(VENV)/.photos-ready
+	$(BIN)/python -m bench.gpu --prepare --out build/gpu-photos
+
+# For a machine without a network: docs/gpu.md. WHEELS is a folder with wheels for it, of nvImageCodec and nvJPEG (and of
+# PyAV: then PHOTOS=S makes room); PYTHON_THERE its version of Python.
+gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
+	$(BIN)/python -m bench.gpu.pack --out $(or $(OUT),build/gpu-pack) --wheels "$(WHEELS)" \
+		$(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
+
+wheels-given:
+	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }
 
 # Damaged data sets; mutated files, some of them again with checked bounds; and a million images. Takes some minutes
 # (bench/results/robustness.json has the number), and resumes after an interruption.
@@ -156,9 +168,14 @@ $(DOCS_VENV)/.ready: pyproject.toml
 	$(DOCS_VENV)/bin/gpuimg warm --all
 	touch $@
 
+# The packages that the photos are made from.
+$(VENV)/.photos-ready: $(VENV)/.demo-ready
+	$(PIP) -e '.[bench]'
+	touch $@
+
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) '$(TORCH)' -e '.[$(BENCH_EXTRAS)]'
-	$(PIP) --no-deps torchvision==0.28.0
+	$(PIP) --no-deps torchvision==0.28.0 timm==1.0.31
 	touch $@
 
 clean:

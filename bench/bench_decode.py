@@ -2,24 +2,21 @@
 
     python -m bench.bench_decode [--rounds 9] [--only progressive] [--out bench/results/decode.json]
 
-- pixels: values that differ from libjpeg-turbo's (by way of Pillow), over all photos;
+- pixels: values that differ from libjpeg-turbo's (through Pillow), over all photos;
 - whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into reused memory;
 - train, eval: the decoded regions of these chains, and the whole chains, with nvImageCodec decoding whole images;
-- progressive: whole images and random crops of progressive files, by gpuimg, Pillow and simplejpeg;
-- others: PNG and WebP by gpuimg and by Pillow alone;
+- progressive (alone, in another file): whole images and random crops, by gpuimg, Pillow and simplejpeg;
+- webp: WebP by gpuimg and by Pillow alone;
 - python: microseconds of Python per image, from ``open_batch`` to the array, in batches of 256.
 
-Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also
-with the code for a processor with AVX2 and without AVX-512: NUMBA_CPU_NAME=haswell, in a separate process.
+Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round.
+bench_native compares the code for other processors.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +32,7 @@ from gpuimg._threads.threads import threads
 from gpuimg.kernels.cpu import batch as loops
 
 PYTHON_BATCH = 256
-_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {"png": ("PNG", {}), "webp": ("WEBP", {})}
-_OTHER_FILES = 64
+_WEBP_FILES = 64
 _PROGRESSIVE_FILES = 192
 
 Work = Callable[[list[bytes]], None]
@@ -154,18 +150,14 @@ def progressive(rounds: int) -> dict[str, Any]:
     }
 
 
-def others(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Measure formats that Pillow decodes, through gpuimg and alone."""
-    works = {"gpuimg": _by_gpuimg, "Pillow": by_pillow(threads())}
-    result = {}
-    for kind, (codec, options) in _OTHERS.items():
-        made = []
-        for data in files[:_OTHER_FILES]:
-            file = io.BytesIO()
-            Image.open(io.BytesIO(data)).save(file, codec, **options)
-            made.append(file.getvalue())
-        result[kind] = compared(works, made, rounds)
-    return result
+def webp(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Measure WebP, which Pillow decodes, through gpuimg and alone."""
+    made = []
+    for data in files[:_WEBP_FILES]:
+        file = io.BytesIO()
+        Image.open(io.BytesIO(data)).save(file, "WEBP")
+        made.append(file.getvalue())
+    return compared({"gpuimg": _by_gpuimg, "Pillow": by_pillow(threads())}, made, rounds)
 
 
 def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
@@ -214,15 +206,6 @@ def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
     return compared(works, files, rounds)
 
 
-def _on_avx2(rounds: int) -> dict[str, Any]:
-    """Measure whole images with the code for another processor."""
-    code = f"from bench import bench_decode as b; import json; print(json.dumps(b.whole(b.photos.load(), {rounds})))"
-    environment = {**os.environ, "NUMBA_CPU_NAME": "haswell"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
 def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "decode.json", rounds=9)
@@ -239,13 +222,11 @@ def main() -> None:
             **common.environment(photos.summary(files), options.rounds),
             "pixels": differing_values(files),
             "whole": whole(files, options.rounds),
-            "whole_with_avx2": _on_avx2(options.rounds),
             **{
                 name: compared({name: chain(name), "nvImageCodec, whole images": floor}, files, options.rounds)
                 for name in ("train", "eval")
             },
-            "progressive": progressive(options.rounds),
-            "others": others(files, options.rounds),
+            "webp": webp(files, options.rounds),
             "python_us_per_image": python_time(files, options.rounds),
         },
         options.out,

@@ -34,7 +34,7 @@ from gpuimg._runtimes.draft import first_segments, scales_of
 from gpuimg.typing import Draft
 
 _SET = "1280x960"
-_SETS = {"S": 256, "dense": 256, "1280x960": 512}  # and the shorter side that their photos are prepared to
+_SETS = {"S": 256, "S-4.8": 256, "1280x960": 512}  # and the shorter side that their photos are prepared to
 _BATCH = 32
 _DRAWS = 3  # crops of each photo
 MEANS = ("planes", "draft=1.5", "index", "index, planes")  # of the table, to which prepared photos are added
@@ -225,6 +225,23 @@ def tables(result: dict[str, Any]) -> list[str]:
     return [_table(gains), _table(differences)]
 
 
+def scale_tables(result: dict[str, Any]) -> list[str]:
+    """Return Markdown of the differences of reduced sizes, and of the gains by the limit of ``draft``."""
+    differences = [["scale, remaining factor", "images", "mean", "p99.9", "max", "largest"]]
+    for name, found in result["quality"].items():
+        cells = [f"{found['mean']:.2f}", *(f"{found[key]:.1f}" for key in ("p99.9", "max", "worst"))]
+        differences.append([name, str(found["images"]), *cells])
+    gains = [["", "gain by CPU time (range)", "images at 1/1, 1/2, 1/4"]]
+    for work, entries in result["gain"].items():
+        for draft, found in entries.items():
+            if draft != "without":
+                low, high = found["range_by_cpu_time"]
+                scales = ", ".join(str(found["images_by_scale"].get(scale, 0)) for scale in ("1/1", "1/2", "1/4"))
+                gain = f"{found['times_without_by_cpu_time']:.2f} ({low:.2f} to {high:.2f})"
+                gains.append([f"{work}, `{draft}`", gain, scales])
+    return [_table(differences), _table(gains)]
+
+
 def planes(files: list[bytes]) -> dict[str, float]:
     """Measure differences of planes from the exact results; percentiles of all values, means over the images."""
     means, percentiles, most = [], [], 0.0
@@ -255,7 +272,6 @@ def main() -> None:
         "levers": {name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS},
     }
     common.write(result, options.out)
-    options.out.with_suffix(".md").write_text("\n".join(tables(result)))
 
 
 if __name__ == "__main__":

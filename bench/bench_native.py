@@ -1,10 +1,10 @@
-"""Compiled loops of an installed wheel against Numba's: the first batch of a process, speed by turns, and sizes.
+"""Compiled loops of an installed wheel against Numba's: the first batch of a process, alternating speed, and sizes.
 
     make test-wheel                       # or any environment with the wheel
     python -m bench.bench_native --python .venv-wheel/bin/python [--rounds 12] [--levels v3,v4]
 
 Works on the photos of ``examples``, four times each, on one thread. Each level, and Numba in this environment, has a
-separate process, which stays warm; they take the works by turns. Times are CPU seconds; ratios are Numba's over the
+separate process, which stays warm; they alternate. Times are CPU seconds; ratios are Numba's over the
 level's, by round, so that more than 1 is faster than Numba. Processes that run the same code differ by some percent, so
 all are started several times. Freed memory stays theirs: what Numba leaves on the heap would keep it from the system
 in its process alone.

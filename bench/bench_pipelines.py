@@ -1,6 +1,6 @@
 """Values of whole evaluation pipelines that differ from those of other libraries, from the bytes of JPEGs to tensors.
 
-    python -m bench.bench_pipelines [--photos 200] [--out bench/results/pipelines.json]
+    python -m bench.bench_pipelines [--photos 200] [--only gemma3] [--out bench/results/pipelines.json]
 
 Photos of the set S, and cuts of 20 odd sizes. References are torchvision's and timm's transforms on Pillow's images, as
 published with their models, and the image processors of transformers, with both backends. gpuimg gets the files.
@@ -9,6 +9,7 @@ published with their models, and the image processors of transformers, with both
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import version
@@ -23,7 +24,7 @@ from bench import common, photos, processors
 from bench.processors import Outputs
 from bench.torchvision_import import import_torchvision
 
-BATCH = 20
+BATCH = 5  # of SmolVLM, a gigabyte on either side
 _IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
 _CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
 _HALF = (0.5,) * 3
@@ -114,10 +115,13 @@ def main() -> None:
     """Count, print, write."""
     parser = common.arguments(__doc__, "pipelines.json", 1)
     parser.add_argument("--photos", type=int, default=200)
+    parser.add_argument("--only", nargs="+", default=[], help="parts of the names of pipelines; others stay as written")
     options = parser.parse_args()
     files = files_of(options.photos)
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, int]] = json.loads(options.out.read_text())["pipelines"] if options.only else {}
     for name, pipeline in pipelines():
+        if options.only and not any(part in name for part in options.only):
+            continue
         found[name] = differing(pipeline, files)
         print(name, found[name], flush=True)
     libraries = [name for name in ("torch", "torchvision", "timm", "transformers") if find_spec(name)]

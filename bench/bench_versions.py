@@ -1,7 +1,7 @@
-"""Two versions side by side: decoding, and the work of bench_core and bench_random, by turns, on the same photos.
+"""Two versions side by side: decoding, and the work of bench_core and bench_random, alternately, on the same photos.
 
     pip install --no-deps --target before <an earlier checkout>
-    python -m bench.bench_versions --before before [--rounds 15] [--set dense] [--works decode,train]
+    python -m bench.bench_versions --before before [--rounds 15] [--set S-4.8] [--works decode,train]
         [--out bench/results/versions.json]
 
 The photos are those of ``photos.load``, or a set. Each version has a separate process, which stays warm; they take

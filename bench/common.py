@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import hashlib
 import json
 import os
 import platform
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +24,7 @@ from numpy.typing import NDArray
 
 Key = TypeVar("Key")
 
+_STARTED, _LOAD = time.monotonic(), os.getloadavg()[0]
 BATCH = 64
 RESULTS = Path(__file__).parent / "results"
 
@@ -90,7 +96,7 @@ def usual_priority() -> Iterator[None]:
     """Restore the scheduling of this thread at the end of the block.
 
     SVT-AV1 makes the thread that encodes a real-time one, where it may, and it stays so, as do the threads and
-    processes that it starts from then on: what else there is on the machine gets one twentieth of its cores.
+    processes that it starts from then on: all other processes of the machine get one twentieth of its cores.
     """
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
@@ -136,9 +142,71 @@ def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> d
     }
 
 
+def code_digest(root: Path = Path(__file__).parents[1]) -> str:
+    """Return a digest of gpuimg's code without comments and docstrings, which do not change a measurement."""
+    digest = hashlib.sha256()
+    for folder in ("gpuimg", "kernels"):
+        for path in sorted((root / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            for node in ast.walk(tree):
+                if (
+                    isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+                    and ast.get_docstring(node) is not None
+                ):
+                    del node.body[0]
+            digest.update(f"{path.relative_to(root)} {ast.dump(tree)}".encode())
+    return digest.hexdigest()[:12]
+
+
+def _commit() -> str:
+    """Return the commit of the measured code, with a plus sign if files have changed since."""
+    command = (
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--abbrev=7",
+        "--dirty=+",
+        "--exclude=*",
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _command() -> str:
+    """Return the command line of this process, without the place of the result."""
+    spec = sys.modules["__main__"].__spec__
+    name = "bench" if spec is None else spec.name.removesuffix(".__main__")
+    given = sys.argv[1:]
+    if "--out" in given:
+        at = given.index("--out")
+        del given[at : at + 2]
+    return shlex.join(["python", "-m", name, *given])
+
+
+def run_record() -> dict[str, Any]:
+    """Return how, where and when a result came about; the driver compares ``version`` and ``code``."""
+    from gpuimg._version import __version__  # not above: see environment
+    from gpuimg.kernels import native
+
+    return {
+        "command": _command(),
+        "version": __version__,
+        "commit": _commit(),
+        "code": code_digest(),
+        "loops": native.describe(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "seconds": round(time.monotonic() - _STARTED),
+        "load_before": round(_LOAD, 2),
+    }
+
+
 def write(result: dict[str, Any], path: Path) -> None:
-    """Print a result and write it to a file."""
-    text = json.dumps(result, indent=1)
+    """Print a result with the record of its run, and write it to a file."""
+    text = json.dumps({"run": run_record(), **result}, indent=1)
     print(text)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")

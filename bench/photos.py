@@ -5,9 +5,10 @@ random gamma and white balance; then sensor noise, or a slight blur, until the f
 it. Quality 85 to 90 and standard Huffman tables, as cameras write them.
 
 :func:`load` returns files of one size, all baseline 4:2:0. :func:`load_set` returns the sets of the peer benchmarks, a
-mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000. Cameras and data sets
-also have files of 3 to 6 bits per pixel: the set "dense" has those of :func:`load`, sharpened and with more noise, at
-quality 96 and 4.7 bits per pixel. The set "progressive" has those of :func:`load` as progressive files of quality 88.
+mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000, with 1.7 bits per
+pixel. Cameras and data sets also have files of 3 to 6: "S-2.7", "S-4.8" and so on have the same scenes at a higher
+quality and with more noise, ImageNet's 4.8 bits per pixel among them. The set "progressive" has the files of
+:func:`load` as progressive ones of quality 88.
 
     python -m bench.photos [--set S]
 """
@@ -21,7 +22,7 @@ import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ _FROM_SKIMAGE = (
 _FROM_SKLEARN = ("china.jpg", "flower.jpg")
 
 
+_RATE = 1.7
+
+
 @dataclass(frozen=True)
 class PhotoSet:
     """Files of one set: their number, the size of batches, the sizes of photos with weights, and their hash."""
@@ -53,6 +57,8 @@ class PhotoSet:
     sizes: tuple[tuple[tuple[int, int], float], ...]
     panes: int  # along each side; the photographs have too few pixels to fill 12 megapixels one at a time
     sha256: str  # of all files; Pillow 13.0.0, scikit-image 0.26.0, scikit-learn 1.9.1 and NumPy 2.4.6 give this
+    rate: float = _RATE  # bits per pixel that the middle of a median photo is to have
+    finer: int = 0  # added to its quality of 85 to 90
 
 
 SETS = {
@@ -71,10 +77,23 @@ SETS = {
         128, 32, (((960, 1280), 1.0),), 1, "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"
     ),
     "L": PhotoSet(24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
-    "dense": PhotoSet(512, 64, ((SIZE, 1.0),), 1, "fb220373fa50c7dfdfda2f5438d0c11600d7edf288fe725012d7f98b44434fd8"),
     "progressive": PhotoSet(
         512, 64, ((SIZE, 1.0),), 1, "c9eb113e3ed468f7a2937792bfc048eb7031dd68421ea5831c39e0ba21819c08"
     ),
+}
+_HASHES = {
+    "S-2.7": "b7badd3c39ca9714ab1ce9fe29431b3c2216a531f3b42a55c08e9d58dd3658f1",
+    "S-4.8": "055e59d2ecc60d5b0fca2a883a3d64ae9ab2ddb4bace119347bbdfefc8b1b056",
+    "1280x960-2.7": "e30050f5d8296b2dad80c281b173b991868c5750eae95db3db1b4f582832a358",
+    "1280x960-4.8": "c231c62b49224f6d776bf05b14ef7dbb382cc0197ed9ca9a1379ea0cf54870b4",
+    "L-2.7": "e8d92569f342891d43a4a95391afbd1002bc5867d98b600847ef5b03ba1bbe0c",
+    "L-4.8": "f943a43f16b209b8d2f8aea67b322536b2b47307b2f58ecbe01023691481058e",
+}
+_DENSER = {"2.7": (3.0, 6), "4.8": (5.5, 8)}  # rate and finer; whole photos have less detail than their middle
+SETS |= {
+    name: replace(SETS[base], sha256=digest, rate=_DENSER[rate][0], finer=_DENSER[rate][1])
+    for name, digest in _HASHES.items()
+    for base, _, rate in [name.partition("-")]
 }
 _KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
 _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
@@ -209,33 +228,19 @@ def _save(image: Image.Image, kind: str, quality: int) -> bytes:
     return file.getvalue()
 
 
-def _make_dense(index: int) -> bytes:
-    """Return file ``index`` of the set "dense", computed from that of :func:`load`."""
-    photo = Image.open(io.BytesIO(_make(np.random.default_rng([0, index]), photographs(), SIZE)))
-    pixels = np.asarray(photo.filter(ImageFilter.UnsharpMask(0.8, 130, 0)), np.float32)
-    rng = np.random.default_rng([list(SETS).index("dense"), index])
-    luma = rng.standard_normal((*SIZE, 1), np.float32)
-    chroma = rng.standard_normal((*SIZE, 3), np.float32)
-    # Shot noise of 6.5 levels at mid gray; demosaicing smears its chroma over 2 x 2 pixels.
-    smeared = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
-    amount = 6.5 * np.sqrt(0.35 + 0.65 / 128 * pixels.mean(2, keepdims=True))
-    return _encode((pixels + amount * (0.8 * luma + 0.5 * smeared)) / 255, 96)
-
-
 def make(name: str, index: int) -> bytes:
     """Return file ``index`` of a set, which depends on nothing else."""
-    if name == "dense":
-        return _make_dense(index)
     if name == "progressive":
         data = _make(np.random.default_rng([0, index]), photographs(), SIZE)
         return _save(Image.open(io.BytesIO(data)), name, 88)
     of = SETS[name]
-    rng = np.random.default_rng([list(SETS).index(name), index])
+    base = name.partition("-")[0]  # whose scenes, sizes and kinds these are
+    rng = np.random.default_rng([list(SETS).index(base), index])
     height, width = _draw(rng, of.sizes)
     kind = _draw(rng, _KINDS)
     image = _panes(rng, (height, width), of.panes)
-    quality = int(rng.integers(85, 91))
-    target = float(np.clip(rng.lognormal(np.log(1.7), 0.25), 1.0, 2.5))
+    quality = int(rng.integers(85, 91)) + of.finer
+    target = float(np.clip(rng.lognormal(np.log(_RATE), 0.25), 1.0, 2.5)) * (of.rate / _RATE)
     shift = (int(rng.integers(512)), int(rng.integers(512)))
     side = min(_PATCH, height, width)
     corner = ((width - side) // 2, (height - side) // 2)
@@ -247,7 +252,7 @@ def make(name: str, index: int) -> bytes:
         if abs(rate - target) < 0.12 * target:
             break
         if rate < target:
-            amount = min(7.0, amount * min(1.9, (target / rate) ** 1.6))
+            amount = min(7.0 * of.rate / _RATE, amount * min(1.9, (target / rate) ** 1.6))
         elif amount > 0.5:
             amount = max(0.5, amount * (target / rate) ** 1.2)
         else:

@@ -74,7 +74,7 @@ SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
 #: The rule of ``exact=`` that gives a backend's pixels.
 RULES = {"torchvision": "torch", "pil": "pillow"}
 
-#: gpuimg's preprocessing of these models, but for DINOv3, which resizes floating-point values.
+#: gpuimg's preprocessing of these models, except for DINOv3, which resizes floating-point values.
 OURS: dict[str, Callable[..., Callable[..., Any]]] = {
     "clip": gi.models.clip,
     "siglip": gi.models.siglip,

@@ -5,7 +5,7 @@
 - images: a photo of 2000 x 2000 and random numbers of 10000 x 10000, raw and as JPEGs of quality 95, 90, 80 and 70
   (Pillow, 4:2:0): bytes; milliseconds for one image of decoding on the CPU, and of a copy in memory. ``cpu_ms`` is the
   time of all threads on a core, for a machine that has other work;
-- arithmetic: bytes over the nominal rate of a bus, a network or a disk. Nothing of that is measured;
+- arithmetic: bytes over the nominal rate of a bus, a network or a disk. None of that is measured;
 - formats: images/s of ``train`` from files, tar, LMDB, TFRecord, RecordIO and Parquet, in the page cache.
 
 The photo is a collage of 3 x 3 scenes from the photographs of ``bench.photos``, cropped and resized, with a sensor's

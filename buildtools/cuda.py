@@ -22,8 +22,6 @@ from typing import Any, Final
 #: Compute capabilities that machine code is built for; a GPU takes the highest one of its generation not above its own.
 CAPABILITIES: Final = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 
-_COMPILED_FOR: Final = (9, 0)  # what the tests interpret
-
 # What Numba counts: functions that it compiles, arrays in shared memory.
 _COUNTERS: Final = re.compile(r"B\d+v\d+|(?<=\$)\d+|(?<=_cudapy_smem_)\d+")
 _NAMES: Final = re.compile(r"\b(?:_ZN|_cudapy_)\w+")
@@ -35,16 +33,14 @@ def ptx_of(kernel: Any) -> str:
     from numba.cuda import compiler
     from numba.cuda.cudadrv import nvvm
 
-    from gpuimg.kernels.cuda.compiler import function_of, pretended_gpu, signature_of
+    from gpuimg.kernels.cuda.compiler import COMPILED_FOR, function_of, pretended_gpu, signature_of
 
-    with pretended_gpu(_COMPILED_FOR):
+    with pretended_gpu(COMPILED_FOR):
         library, _ = compiler._compile_pyfunc_with_fixup(
             function_of(kernel), signature_of(kernel), device=False, abi="numba", fastmath=True,
-            launch_bounds=kernel.bounds, cc=_COMPILED_FOR,
+            launch_bounds=kernel.bounds, cc=COMPILED_FOR,
         )  # fmt: skip
-    made: bytes = nvvm.compile_ir(
-        _modules(library), **library._nvvm_options, arch="compute_{}{}".format(*_COMPILED_FOR)
-    )
+    made: bytes = nvvm.compile_ir(_modules(library), **library._nvvm_options, arch="compute_{}{}".format(*COMPILED_FOR))
     text = _ENVIRONMENTS.sub("", made.decode().strip("\0").strip()) + "\n"
     names = {library._entry_name: entry_of(kernel)}
     parameter = re.escape(library._entry_name) + r"(?=_param_)"
@@ -75,16 +71,11 @@ def entry_of(kernel: Any) -> str:
     return f"gpuimg_{kernel.name}"
 
 
-def retargeted(ptx: str, capability: tuple[int, int]) -> str:
-    """The same PTX for another capability."""
-    return re.sub(r"(?m)^\.target sm_\d+", ".target sm_{}{}".format(*capability), ptx, count=1)
-
-
 def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int], ...]) -> None:
     """Write the file of kernels, given the PTX of each by its name."""
     from gpuimg.kernels import cuda, native
     from gpuimg.kernels.cuda import shipped
-    from gpuimg.kernels.cuda.compiler import linked
+    from gpuimg.kernels.cuda.compiler import linked, retargeted
 
     kernels = {kernel.name: kernel for kernel in cuda.every_kernel()}
     records = {name: shipped.record_of(kernels[name], entry_of(kernels[name])) for name in texts}

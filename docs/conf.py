@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from pictures import Pictures  # noqa: E402  (in this folder)
+from pictures import Pictures, PicturesOf, name_thumbnails  # noqa: E402  (in this folder)
 
 import gpuimg  # noqa: E402
 
@@ -66,25 +67,30 @@ def _signature(app: Any, what: str, name: str, value: Any, options: Any, signatu
 
 # -- pages -------------------------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
+myst_substitutions = {"version": version}
 myst_heading_anchors = 3
 
-#: Pages whose text is a file in another folder.
-ELSEWHERE = {
-    "contributing": "CONTRIBUTING.md",
-    "changelog": "CHANGELOG.md",
-    "security": "SECURITY.md",
-    "tests": "tests/README.md",
-}
+
+def _complete(app: Any, page: str, source: list[str]) -> None:
+    """Insert what stands elsewhere: the changelog, and a table of all names into the index of the reference."""
+    if page == "changelog":
+        text = (HERE.parent / "CHANGELOG.md").read_text()
+        source[0] = text.replace("](docs/", "](").replace("](SECURITY.md)", "](project.md#security)")
+    elif page == "reference/index":
+        pages = re.findall(r"^   (\w+)$", source[0], re.MULTILINE)
+        source[0] += "".join(_names(HERE / "reference" / f"{page}.rst") for page in pages)
 
 
-def _from_elsewhere(app: Any, page: str, source: list[str]) -> None:
-    """Replace a page by its file from another folder, with links to pages."""
-    if page in ELSEWHERE:
-        text = (HERE.parent / ELSEWHERE[page]).read_text()
-        for name, path in ELSEWHERE.items():
-            text = text.replace(f"]({path})", f"]({name}.md)")
-        source[0] = text.replace("](docs/", "](").replace("](../docs/", "](")
+def _names(page: Path) -> str:
+    """Return a heading and the tables of names of a page of the reference; nothing for a page without any."""
+    text = page.read_text() if page.is_file() else ""
+    if ".. autosummary::" not in text:
+        return ""
+    title = text.partition("\n")[0]
+    tables = re.findall(r"^\.\. currentmodule::.*\n|^\.\. autosummary::\n(?:   .*\n|\n)*", text, re.MULTILINE)
+    body = "\n".join(tables).replace("   :toctree: generated\n", "")
+    return f"\n:doc:`{title} <{page.stem}>`\n{'-' * (len(title) + 30)}\n\n{body}\n"
 
 
 # -- gallery -----------------------------------------------------------------------------------------------------------
@@ -107,7 +113,7 @@ sphinx_gallery_conf = {
     "plot_gallery": "True",
     "abort_on_example_error": True,
     "doc_module": ("gpuimg",),
-    "backreferences_dir": "reference/examples",
+    "backreferences_dir": None,
     "reference_url": {"gpuimg": None},
     "notebook_images": False,
 }
@@ -127,7 +133,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
-    "footer_start": ["sphinx-version"],
+    "footer_start": ["version"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
     "show_prev_next": True,
@@ -139,4 +145,6 @@ def setup(app: Any) -> None:
     """Connect the handlers above; Sphinx calls this."""
     app.connect("autodoc-skip-member", _skips)
     app.connect("autodoc-process-signature", _signature)
-    app.connect("source-read", _from_elsewhere)
+    app.connect("source-read", _complete)
+    app.connect("doctree-read", name_thumbnails)
+    app.add_directive("pictures-of", PicturesOf)

@@ -57,7 +57,7 @@ def main() -> None:
     images: dict[int, Any] = {}
     reading = iter(loader)  # its workers start here, before gpuimg has threads
     with gpuimg.prefetch(decoded(reading, epoch=0), depth=2) as batches:
-        for ids, batch in batches:  # a training loop stands here
+        for ids, batch in batches:  # your training loop
             images.update(zip(ids.tolist(), batch, strict=True))
     pixels = np.stack([images[k].cpu().numpy() for k in range(len(photos))])
     print(f"{len(images)} photos, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}")

@@ -45,7 +45,7 @@ def main() -> None:
     source = gpuimg.file_list(photos, range(len(photos)))
 
     images: dict[int, Any] = {}
-    for batch in batches(source, epoch=0):  # a training loop stands here
+    for batch in batches(source, epoch=0):  # your training loop
         images.update(zip(batch["id"].tolist(), batch["image"], strict=True))
     pixels = np.stack([images[k] for k in range(len(photos))])
     print(f"{len(images)} photos, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}")

@@ -65,7 +65,7 @@ def main() -> None:
     ray.init()
     for actors in options.actors:
         images: dict[int, Any] = {}
-        for batch in batches(photos, actors):  # a training loop stands here
+        for batch in batches(photos, actors):  # your training loop
             images.update(zip(batch["id"].tolist(), batch["image"], strict=True))
         pixels = np.stack([images[k] for k in range(len(photos))]).tobytes()
         print(f"{len(images)} photos by {actors} actors, SHA-256 of the pixels {hashlib.sha256(pixels).hexdigest()}")

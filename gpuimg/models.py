@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import sizes
-from ._batch.batch import Batch, Images, as_batch, recording_of
+from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of
+from ._batch.tokens import sample_ends
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
@@ -360,6 +361,120 @@ def _qwen_vl(
     return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
 
 
+def qwen_vl_video(
+    patch: int = 14,
+    merge: int = 2,
+    frames: int = 2,
+    min_pixels: int = 128 * 28 * 28,
+    max_pixels: int = 768 * 28 * 28,
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    *,
+    video_tokens: int | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of videos of Qwen2-VL and Qwen2.5-VL.
+
+    Parameters
+    ----------
+    patch : int
+        Side of a patch in pixels.
+    merge : int
+        Patches that the model merges, along each side.
+    frames : int
+        Frames of a patch; the last frame of a clip is repeated to a multiple of them.
+    min_pixels, max_pixels : int
+        Limits of height times width of a frame.
+    mean, std : (3,) float
+    video_tokens : int, optional
+        Limit the pixels of a clip, too, to those of 90 % of this number: ``max_video_tokens`` of transformers'
+        processor where that has ``cap_pixels_per_frame``, by default 128000.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(clips, rng=None) -> dict`` with ``pixel_values_videos`` (sum of tokens, values) and ``video_grid_thw``
+        (N, 3). Clips are a batch of :func:`gpuimg.open_clips`, or decoded: a list of (T, H, W, 3) arrays of one T, or
+        an array (N, T, H, W, 3).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> outputs = gpuimg.models.qwen_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
+    >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
+    ((1848, 1176), [[3, 22, 28]])
+    """
+    return partial(
+        _qwen_video, _qwen2_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
+    )
+
+
+def qwen3_vl_video(
+    patch: int = 16,
+    merge: int = 2,
+    frames: int = 2,
+    min_pixels: int = 128 * 32 * 32,
+    max_pixels: int = 768 * 32 * 32,
+    mean: _Color = _HALF,
+    std: _Color = _HALF,
+    *,
+    video_tokens: int | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of videos of Qwen3-VL, whose limits are those of a whole clip.
+
+    Parameters
+    ----------
+    patch, merge, frames : int
+        As in :func:`qwen_vl_video`.
+    min_pixels, max_pixels : int
+        Limits of height times width times frames; 4096 and 25165824 in the published configurations.
+    mean, std : (3,) float
+    video_tokens : int, optional
+        Most tokens of a frame: ``max_video_tokens`` of transformers' processor where that has ``cap_pixels_per_frame``,
+        by default 768.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        As that of :func:`qwen_vl_video`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> outputs = gpuimg.models.qwen3_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
+    >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
+    ((1296, 1536), [[3, 18, 24]])
+    """
+    return partial(
+        _qwen_video, _qwen3_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
+    )
+
+
+def _qwen_video(
+    rule: Callable[..., Ints], patch: int, merge: int, frames: int, low: int, high: int, mean: Any, std: Any, cap: Any,
+    exact: Any, clips: Any, rng: Any = None,
+) -> dict[str, Array]:  # fmt: skip
+    x = as_clips(clips)
+    x = resize(x, rule(x.sizes, x.frames, patch * merge, frames, low, high, cap), "bicubic", exact=exact)
+    tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
+    return {"pixel_values_videos": tokens.values, "video_grid_thw": tokens.grids}
+
+
+def _qwen2_sizes(old: Ints, frames: int, factor: int, temporal: int, low: int, high: int, cap: int | None) -> Ints:
+    if cap is not None:
+        high = max(min(high, int(cap * factor * factor * 0.9) * temporal // frames), int(low * 1.05))
+    return sizes.smart(old, factor, low, high)
+
+
+def _qwen3_sizes(old: Ints, frames: int, factor: int, temporal: int, low: int, high: int, cap: int | None) -> Ints:
+    if cap is not None:
+        high = max(min(cap * factor * factor, high // frames), int(low * 1.05)) * frames
+    return sizes.smart_video(old, frames, factor, temporal, low, high)
+
+
 def siglip2_naflex(
     patch: int = 16, patches: int = 256, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch"
 ) -> _ToArrays:
@@ -413,7 +528,7 @@ def kimi(
     *,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return the preprocessing of Kimi K2.5: never enlarged, padded with black, patches.
+    """Return the preprocessing of Kimi K2.5: resize without enlarging, pad with black, cut into patches.
 
     Parameters
     ----------
@@ -458,7 +573,7 @@ def pixtral(
     *,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return Pixtral's preprocessing: a longest side, multiples of a patch, padded with 0 to the largest image.
+    """Return Pixtral's preprocessing: resize to a longest side and multiples of a patch, pad with 0 to the largest.
 
     Parameters
     ----------
@@ -591,15 +706,14 @@ def _llava_anyres(
     before = (whole - inner) // 2
     border = np.stack([before[:, 1], before[:, 0], *(whole - inner - before).T[::-1]], 1)
     x = pad(resize(x.take(np.repeat(np.arange(len(old)), 2)), inner, "bicubic", exact=exact), border)
-    tokens = normalize(x, mean, std).tokens(tile)
-    values = _in_rows(tokens.values, np.diff(tokens.starts[::2]))
-    return {"pixel_values": _tiles(values, x.channels, tile), "image_sizes": np.array(old)}
+    tokens = normalize(x, mean, std).tokens(tile, pad="longest", counts=np.full(len(old), 2))
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "image_sizes": np.array(old)}
 
 
 def idefics3(
     tile: int = 364, side: int = 4 * 364, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact = "torch"
 ) -> _ToArrays:
-    """Return the preprocessing of Idefics3; of SmolVLM with tiles of 512 and a longest side of 2048.
+    """Return the preprocessing of Idefics3, or of SmolVLM with tiles of 512 and a longest side of 2048.
 
     Parameters
     ----------
@@ -613,13 +727,14 @@ def idefics3(
     Returns
     -------
     function
-        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the tiles of an
-        image, and ``pixel_attention_mask`` (N, most tiles, tile, tile).
+        ``(images, rng=None, counts=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the
+        tiles of a sample, and ``pixel_attention_mask`` (N, most tiles, tile, tile). ``counts`` (N,) are the numbers of
+        images of the samples, by default 1 each.
 
     Notes
     -----
     Images are resized to the longest side, then to multiples of the tile, from there to the overview, each time with
-    the Lanczos filter and a rounding to bytes.
+    the Lanczos filter and a rounding to bytes. The bytes of the second size are kept for all images of a call.
 
     Examples
     --------
@@ -631,9 +746,10 @@ def idefics3(
 
 
 def _idefics3(
-    tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+    tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None, counts: Any = None
 ) -> dict[str, Array]:
     x = as_batch(images)
+    samples = sample_ends(counts, len(x))
     first = _even_sides(x.sizes, side)
     new = _multiples(first, tile)
     x = resize(resize(x, first, "lanczos", exact=exact), new, "lanczos", exact=exact).compute("uint8")
@@ -642,13 +758,13 @@ def _idefics3(
     new = new[rows]
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
     # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
-    tokens = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std).tokens(tile)
-    ends = tokens.starts[1:][np.flatnonzero(np.append(rows[1:] != rows[:-1], True))] if len(rows) else tokens.starts[1:]
-    counts = np.diff(ends, prepend=0)
-    values = _in_rows(tokens.values, counts)
-    mask = np.zeros((*values.shape[:2], tile, tile), np.int64)
-    mask[np.arange(values.shape[1]) < counts[:, None]] = 1
-    return {"pixel_values": _tiles(values, x.channels, tile), "pixel_attention_mask": mask}
+    x = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std)
+    views = np.concatenate([[0], np.cumsum(1 + several)])  # the first of each image
+    tokens = x.tokens(tile, pad="longest", counts=np.diff(views[samples]))
+    assert tokens.mask is not None
+    mask = np.zeros((*tokens.mask.shape, tile, tile), np.int64)
+    mask[tokens.mask] = 1
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "pixel_attention_mask": mask}
 
 
 def gemma3(
@@ -659,7 +775,7 @@ def gemma3(
     pan_and_scan: tuple[int, int, float] | None = None,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return Gemma 3's preprocessing: a bilinear resize to a square, and with pan and scan of parts of long images.
+    """Return Gemma 3's preprocessing: a bilinear resize to a square; with pan and scan, also of parts of long images.
 
     Parameters
     ----------
@@ -667,7 +783,7 @@ def gemma3(
         Height and width of the results in pixels.
     mean, std : (3,) float
     pan_and_scan : (int, int, float), optional
-        Smallest side of a part in pixels, most parts of an image, and longer through shorter side from which on an
+        Smallest side of a part in pixels, most parts of an image, and ratio of longer to shorter side from which on an
         image has parts; Gemma 3's are (256, 4, 1.2).
     exact : {"torch", "pillow", "pillow12"}, optional
 
@@ -736,14 +852,3 @@ def _multiples(old: Ints, tile: int) -> Ints:
 def _tiles(values: Array, channels: int, tile: int) -> Array:
     """Return patches as images (..., C, tile, tile)."""
     return values.reshape(*values.shape[:-1], channels, tile, tile)
-
-
-def _in_rows(values: Array, counts: Ints) -> Array:
-    """Return tokens of images, ``counts`` (N,) each, as (N, most, values) with zeros at the end."""
-    most = int(counts.max(initial=0))
-    if np.all(counts == most):
-        return values.reshape(len(counts), most, values.shape[1])
-    inside = np.arange(most) < counts[:, None]
-    rows = np.zeros_like(values, shape=(*inside.shape, values.shape[1]))
-    rows[inside] = values
-    return rows

@@ -89,8 +89,8 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
     resize_size : int
         Length of the shorter side before the crop, in pixels.
     exact : {"pillow", "pillow12", "torch"}, optional
-        Return that library's values bit for bit, as in :func:`gpuimg.resize`: ``"pillow"`` gives the very tensors of
-        torchvision's transforms on Pillow images.
+        Return that library's values bit for bit, as in :func:`gpuimg.resize`: ``"pillow"`` returns exactly the tensors
+        of torchvision's transforms on Pillow images.
 
     Returns
     -------

@@ -57,13 +57,75 @@ def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pix
     """
     old = _checked(sizes)
     factor, least, most = _whole(factor=factor, min_pixels=min_pixels, max_pixels=max_pixels)
+    return _multiples(old, factor, least, most)
+
+
+def smart_video(
+    sizes: ArrayLike,
+    frames: int,
+    factor: int = 32,
+    temporal: int = 2,
+    min_pixels: int = 128 * 32 * 32,
+    max_pixels: int = 32 * 32 * 768,
+) -> Ints:
+    """Return Qwen3-VL's sizes of frames: multiples of a factor, with a number of pixels of the clip within limits.
+
+    Parameters
+    ----------
+    sizes : (N, 2) int
+        Height and width of frames in pixels.
+    frames : int
+        Frames of a clip, at least ``temporal``.
+    factor : int
+        Pixels of a patch times patches that are merged.
+    temporal : int
+        Frames of a patch.
+    min_pixels, max_pixels : int
+        Limits of height times width times frames.
+
+    Returns
+    -------
+    (N, 2) int64
+
+    Raises
+    ------
+    ValueError
+        For a frame more than 200 times as long as wide, a clip of too few frames, or arguments out of range.
+
+    Notes
+    -----
+    Clips of Qwen2-VL and Qwen2.5-VL have the sizes of :func:`smart`, whatever their length.
+
+    References
+    ----------
+    Hugging Face transformers, ``models/qwen3_vl/video_processing_qwen3_vl.py``, ``smart_resize``.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> gpuimg.sizes.smart_video([(375, 500)], 4).tolist(), gpuimg.sizes.smart_video([(375, 500)], 16).tolist()
+    ([[384, 512]], [[192, 256]])
+    """
+    old = _checked(sizes)
+    frames, factor, temporal, least, most = _whole(
+        frames=frames, factor=factor, temporal=temporal, min_pixels=min_pixels, max_pixels=max_pixels
+    )
+    if frames < temporal:
+        raise ValueError(f"a clip must have at least {temporal} frames, those of a patch, not {frames}")
+    enlarged = (old * (factor / old).max(1, initial=0.0)[:, None]).astype(np.int64)
+    old = np.where(np.any(old < factor, 1, keepdims=True), enlarged, old)
+    return _multiples(old, factor, least, most, frames, round(frames / temporal) * temporal)
+
+
+def _multiples(old: Ints, factor: int, least: int, most: int, frames: int = 1, counted: int = 1) -> Ints:
+    """Return multiples of a factor with the pixels of a clip within limits; ``counted`` of its frames are compared."""
     side = old.astype(np.float64)
     shape = side.max(1, initial=1.0) / side.min(1, initial=np.inf)
     if np.any(shape > _LONGEST_SHAPE):
         i = int(np.argmax(shape))
         raise ValueError(f"image {i} is {shape[i]:.1f} times as long as wide; at most {_LONGEST_SHAPE} are allowed")
     new = np.rint(side / factor) * factor
-    area, pixels = new.prod(1), side.prod(1)
+    area, pixels = counted * new.prod(1), frames * side.prod(1)
     shrink = np.sqrt(pixels / most)[:, None]
     grow = np.sqrt(least / pixels)[:, None]
     smaller = np.maximum(factor, np.floor(side / shrink / factor) * factor)
@@ -174,7 +236,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     sizes : (N, 2) int
         Height and width of images in pixels.
     side : int
-        Longest side in pixels. Shorter images keep their size, but for the multiples.
+        Longest side in pixels. Shorter images are only rounded to the multiples.
     multiple : int
         Side of a patch in pixels.
 
@@ -185,7 +247,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     Raises
     ------
     ValueError
-        For arguments out of range.
+        For arguments out of range, or an image of which less than a pixel would be left.
 
     References
     ----------
@@ -201,6 +263,9 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     side, multiple = _whole(side=side, multiple=multiple)
     ratio = np.maximum(old / side, 1.0).max(1, initial=1.0)[:, None]
     new: Ints = np.floor(old / ratio).astype(np.int64)
+    if np.any(new < 1):
+        i = int(np.argmax(np.any(new < 1, 1)))
+        raise ValueError(f"image {i} of {old[i, 0]} x {old[i, 1]} pixels is too narrow for a longest side of {side}")
     return -(-new // multiple) * multiple
 
 

@@ -4,9 +4,7 @@ The name of a loop's file has a checksum of everything that the loop depends on:
 calls, their constants, its types, the versions of Python and Numba, and the processor. A changed formula compiles the
 loops that use it again, and no others, and a file is never stale. Damaged files are removed and written again.
 
-Whoever can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
-files and their folders must belong to this user, to root or to the owner of this package's code, and nobody else may
-have permission to write to them. The same holds for machine code of GPUs, which :func:`read` and :func:`store` handle.
+:mod:`.disk` says where these files are, and which are read.
 """
 
 from __future__ import annotations
@@ -16,31 +14,26 @@ import importlib
 import os
 import pickle
 import pkgutil
-import stat
 import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from . import disk
 from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, set_compiler_process, sigutils, types
 from .native import LIBRARY
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
-_DIGEST = 32  # bytes in front of a file's content: its SHA-256
 _ENDING = ".kernel"
-_READABLE = 0o644  # by other users too: a container image is warmed by root and run by somebody else
-_FOLDER = 0o755
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _compiling = threading.RLock()
 
 
@@ -147,120 +140,12 @@ def _is_cacheable(obj: Any, seen: set[int]) -> bool:
 # -- cached files ------------------------------------------------------------------------------------------------------
 
 
-def _places() -> list[Path]:
-    """Folders with compiled loops: ``NUMBA_CACHE_DIR``, else one next to this file and the user's cache folder."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [Path(chosen, "gpuimg")] if chosen else [_package_folder(), Path(home, "gpuimg")]
-
-
-@cache
-def folder() -> Path | None:
-    """The first of these folders that can be written to; None, with a warning, where none can."""
-    places = _places()
-    for place in places:
-        with suppress(OSError):
-            place.mkdir(_FOLDER, parents=True, exist_ok=True)
-            if _is_ours(place):
-                tempfile.TemporaryFile(dir=place).close()
-                return place
-    tried = " and ".join(map(str, places))
-    warnings.warn(
-        f"every process compiles the kernels again, which takes seconds: {tried} cannot be written to, or other "
-        "users can write there too; set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write "
-        "to",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return None
-
-
-def _package_folder() -> Path:
-    return Path(__file__).resolve().parent / "__pycache__"
-
-
-def _is_trusted(status: os.stat_result) -> bool:
-    """Return True where only users whose code runs in this process anyway can write to a file or a folder."""
-    owners = os.geteuid(), 0, os.stat(__file__).st_uid
-    return status.st_uid in owners and not status.st_mode & _WRITABLE_BY_OTHERS
-
-
-def _is_ours(place: Path) -> bool:
-    """Return True for a folder that can be trusted.
-
-    A folder of this user that others may write to, as one created under a umask of 002, is closed to them first. Files
-    that they may have left in it belong to them, and are not read.
-    """
-    status = place.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
-        place.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
-        status = place.stat()
-    return stat.S_ISDIR(status.st_mode) and _is_trusted(status)
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file that can be trusted; raises OSError where it is not, or not there."""
-    if not _is_ours(path.parent):
-        raise PermissionError(f"{path.parent} can be written to by other users")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
-            raise PermissionError(f"{path} can be written to by other users")
-        return file.read()
-
-
-def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
-    """Return what ``rebuild`` makes of the content stored under a name, or None where none can be used."""
-    for place in _places():
-        try:
-            content = _content(place / name)
-        except OSError:
-            continue
-        try:
-            if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
-                raise ValueError("damaged")
-            return rebuild(content[_DIGEST:])
-        except Exception:  # whatever a damaged file leads to
-            with suppress(OSError):
-                (place / name).unlink()
-    return None
-
-
-def store(name: str, content: bytes, others: int = 0) -> None:
-    """Store content under a name, ``function-types-fingerprint.ending``, whole or not at all.
-
-    In the package's folder all but the newest ``others`` with the same name but another fingerprint are removed: they
-    are of older code, or of functions that users have changed.
-    """
-    place = folder()
-    if place is None:
-        return
-    path = place / name
-    with suppress(OSError):  # a full disk must not stop anybody
-        if place == _package_folder():
-            _remove_older([*place.glob(f"{path.stem.rpartition('-')[0]}-*{path.suffix}")], others)
-        descriptor, temporary = tempfile.mkstemp(dir=place)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-        os.chmod(temporary, _READABLE)
-        os.replace(temporary, path)
-
-
-def _remove_older(paths: list[Path], others: int) -> None:
-    times = {}
-    for path in paths:
-        with suppress(OSError):  # another process was first
-            times[path] = path.stat().st_mtime_ns
-    for path in sorted(times, key=times.__getitem__, reverse=True)[others:]:
-        path.unlink(missing_ok=True)
-
-
 class DiskCache:
     """The cache of a Numba function: one file for each fingerprint.
 
     The content is a pickle: to rebuild a function Numba needs the object code and objects that it can only pickle
-    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that somebody
-    else could have written.
+    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that another
+    user could have written.
     """
 
     def __init__(self, function: Any, name: str, options: dict[str, Any]) -> None:
@@ -271,7 +156,7 @@ class DiskCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the compiled function, or None where no file can be used."""
         target.refresh()
-        return read(
+        return disk.read(
             self._file_name(signature, target.codegen()),
             lambda content: compiler.CompileResult._rebuild(target, *pickle.loads(content)),
         )
@@ -279,12 +164,12 @@ class DiskCache:
     def has(self, signature: Any) -> bool:
         """Return True where a file has the function, whether or not it can be used."""
         name = self._file_name(signature, cpu_target.target_context.codegen())
-        return any((place / name).exists() for place in _places())
+        return disk.has(name)
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Store a compiled function."""
         content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
-        store(self._file_name(signature, result.codegen), content)
+        disk.store(self._file_name(signature, result.codegen), content)
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
         checked = numba.config.BOUNDSCHECK
@@ -462,7 +347,7 @@ def compile_together(wanted: Iterable[str]) -> None:
         _seen.update(unseen)
         missing = [name for name in names() if name in unseen and not known[name].is_cached()]
         helpers = min(len(os.sched_getaffinity(0)), len(missing))
-        if helpers < 2 or not Path(sys.executable).name.startswith("python") or folder() is None:
+        if helpers < 2 or not Path(sys.executable).name.startswith("python") or disk.folder() is None:
             return  # what is called is compiled then
         with tempfile.TemporaryDirectory() as claims:
             code = f"import sys; sys.path[:] = {sys.path}; from {__name__} import help_compile; "

@@ -90,8 +90,17 @@ EXACT: Final = 1 << 24
 #: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
 SCALES: Final = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
 
+# How the pixels of a result lie: channels interleaved, a plane for each channel, or in patches.
+FORMS: Final = ("pixels", "planes")
+PLANES: Final = 1
+PATCHES: Final = 2
+
 # Kinds of result; the 16-bit floats are written as their bits.
 FLOAT32: Final = 0
 UINT8: Final = 1
 FLOAT16: Final = 2
 BFLOAT16: Final = 3
+
+# Of CUDA kernels and their callers.
+EXTREMES: Final = 6  # words an image: the largest key of each channel's values, and of their negatives
+MARK_BYTES: Final = 16

@@ -150,7 +150,7 @@ _V3: Final = (
 )
 _V4: Final = (
     (7, 1, (16, 17, 28, 30, 31)),  # AVX512F, DQ, CD, BW, VL
-    # VBMI2, which is no part of the level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
+    # VBMI2, which is not in this level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
     (7, 2, (6,)),
 )
 _YMM: Final = 0x6  # bits of XCR0: the system saves these registers

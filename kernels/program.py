@@ -64,7 +64,7 @@ def values_of(op: Op) -> Any:
 
 
 def _formula(op: Op) -> Any:
-    """Return the scalar function that has an op's name, None for ops that are no formula of one pixel."""
+    """Return the scalar function that has an op's name, None for ops that are not a formula of one pixel."""
     return getattr(color, op.name, None) or getattr(noise, op.name, None)
 
 

@@ -51,7 +51,7 @@ def folded(c, filter, low, high):
     """Return position ``c`` mirrored into the window, repeatedly if needed, for the filters with mirrored borders."""
     edge = f32(0.5) if filter == REFLECT else f32(0.0)
     start = low + edge
-    # A window of one pixel has no room between centers. Its mirror images are all that pixel, so any span will do that
+    # A window of one pixel has no room between centers. Its mirror images are all that pixel, so any span works that
     # keeps the position inside it.
     span = max(high - start - edge, f32(0.5))
     period = span + span

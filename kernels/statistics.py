@@ -29,7 +29,7 @@ def mean_of(total, count):
 
 @scalar
 def stretch_of(low, high):
-    """Return the low end and gain of autocontrast; channels that are flat but for rounding errors stay as they are."""
+    """Return the low end and gain of autocontrast; channels that are flat within rounding errors do not change."""
     flat = high - low <= FLAT
     return (ZERO if flat else low), ONE / (ONE if flat else high - low)
 

@@ -57,7 +57,7 @@ def axes(bits: int, size: tuple[int, int], shifts: tuple[int, int]) -> Any:
     """Return where the chroma of a pixel is, (2, 3) float32: for columns and rows, what :func:`near_chroma` takes.
 
     Swscale repeats the chroma of 8-bit frames with an even number of rows. Others it scales bilinearly from the size of
-    chroma to that of luma, but for columns of an even number, which it repeats, too.
+    chroma to that of luma, except that an even number of columns is repeated, too.
 
     Parameters
     ----------

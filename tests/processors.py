@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench import processors
+from bench.processors import Outputs
 
 RULES = processors.RULES
 
@@ -24,3 +27,13 @@ def processor(name: str, backend: str) -> Any:
     if found is None:
         pytest.skip(f"{name} has no processor of backend {backend}")
     return found
+
+
+def digest(outputs: Outputs) -> str:
+    """A hash of names, types, shapes and values."""
+    found = hashlib.sha256()
+    for name in sorted(outputs):
+        value = np.ascontiguousarray(outputs[name])
+        found.update(f"{name} {value.dtype} {value.shape}".encode())
+        found.update(value.view(np.uint8))
+    return found.hexdigest()

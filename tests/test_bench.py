@@ -12,11 +12,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_draft, bench_exact, bench_png, bench_seek, common, formats, photos, transfer
+from bench import (
+    bench_draft,
+    bench_exact,
+    bench_png,
+    bench_seek,
+    bench_threads,
+    common,
+    formats,
+    imread_board,
+    photos,
+    transfer,
+)
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
 from bench.peers.race import Race
+from bench.peers.table import details
 
 from .samples import file_of
 
@@ -33,7 +45,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(photos, "FOLDER", tmp_path / "photos")
 
 
-@pytest.mark.parametrize("name", ["S", "P", "dense"])
+@pytest.mark.parametrize("name", ["S", "P", "S-2.7", "S-4.8"])
 def test_a_photo_depends_on_its_set_and_index_alone(name: str) -> None:
     made = [photos.make(name, index) for index in (0, 1)]
     assert made == [photos.make(name, index) for index in (0, 1)]
@@ -49,7 +61,7 @@ def test_the_photos_of_a_set_are_of_all_kinds() -> None:
     assert set(said["kinds"]) == {"4:2:0", "4:4:4", "gray", "progressive"}  # type: ignore[call-overload]
 
 
-def test_peers_write_a_result_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_peers_write_a_result_and_lines_about_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "peers.json"
     command = (
         "--count 16 --batch 8 --rounds 1 --threads 2 --works decode,train --peers gpuimg,nvimagecodec,torchvision-gpu"
@@ -68,12 +80,12 @@ def test_peers_write_a_result_and_a_table(tmp_path: Path, capsys: pytest.Capture
     assert result["works"]["train"]["nvimagecodec"] is None
     assert "train" in result["peers"]["nvimagecodec"]["lacks"]
     assert result["peers"]["gpuimg"]["failed"] == {}
-    for cost in ("import_seconds", "first_batch_seconds", "peak_mib"):
+    for cost in ("import_seconds", "first_batch_cold_seconds", "first_batch_seconds", "peak_mib"):
         assert result["peers"]["gpuimg"][cost] > 0
     assert "torchvision-gpu" in result["not_run"] or "torchvision-gpu" in result["peers"]
-    table = out.with_suffix(".md").read_text()
-    assert table.count("| decode |") == 1
-    assert f"{ours['images_per_second']:,}" in table
+    lines = "\n".join(details(result))
+    assert f"{result['peers']['gpuimg']['peak_mib']:,}" in lines
+    assert f"- nvImageCodec (floor): {result['peers']['nvimagecodec']['notes']}." in lines
 
 
 def test_a_peer_that_does_not_start_is_named(tmp_path: Path) -> None:
@@ -123,21 +135,36 @@ def test_the_seek_index_is_measured_for_each_k() -> None:
 
 
 def test_means_against_decoding_are_measured() -> None:
-    files = photos.load_set("dense", 3)
-    found = bench_draft.levers("dense", files, 1)
+    files = photos.load_set("S-4.8", 3)
+    found = bench_draft.levers("S-4.8", files, 1)
     assert 0 < found["planes"]["mean"] < 1
     assert found["prepared_bytes"] < found["photos"]["mean_bytes"]
     assert set(bench_draft.MEANS) < set(found["train"]) == set(found["eval"])
-    gains, differences = bench_draft.tables({"levers": {"dense": found}})
+    gains, differences = bench_draft.tables({"levers": {"S-4.8": found}})
     assert [line.count("|") for line in gains.splitlines()] == [len(bench_draft.MEANS) + 4] * 4
     assert [line.count("|") for line in differences.splitlines()] == [7] * 3
 
 
-def test_the_docs_have_the_measured_tables() -> None:
-    root = Path(__file__).parents[1]
-    result = json.loads((root / "bench" / "results" / "draft.json").read_text())
-    page = (root / "docs" / "performance.md").read_text()
-    assert all(table in page for table in bench_draft.tables(result))
+def test_threads_are_counted_up_to_the_cores(tmp_path: Path) -> None:
+    assert [bench_threads.counts(cores) for cores in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
+    out = tmp_path / "threads.json"
+    bench_threads.main(["--count", "4", "--rounds", "1", "--peers", "gpuimg", "--out", str(out)])
+    found = json.loads(out.read_text())["threads"]
+    assert all(one["works"]["train"]["gpuimg"]["images_per_second"] > 0 for one in found.values())
+
+
+def test_a_decoder_of_the_public_board_has_its_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "1")  # which the decoder sets
+    data = (EXAMPLES / "cat.jpg").read_bytes()
+    decoder = imread_board.GpuimgDecoder()
+    assert (decoder.name, decoder.package_name) == ("gpuimg", "gpuimg")
+    np.testing.assert_array_equal(decoder.decode(data), Image.open(EXAMPLES / "cat.jpg").convert("RGB"))
+    pytest.importorskip("simplejpeg")
+    out = tmp_path / "board.json"
+    imread_board.main(["--count", "4", "--rounds", "1", "--out", str(out)])
+    found = json.loads(out.read_text())
+    assert found["single"]["simplejpeg"]["gpuimg_over_this"] > 0
+    assert found["workers"]["1"]["gpuimg, batches"]["images_per_second"] > 0
 
 
 def test_exact_resizes_are_compared_and_measured() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +13,13 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from bench.gpu import agreement, hooks, jpeg, peers, sentinel
-from bench.gpu.child import Context
+from bench.gpu import agreement, hooks, jpeg, peers, sentinel, targets
 from bench.gpu.decoders import KINDS
 from bench.gpu.parts import PARTS
 
+from .jpegs import noise
 from .standin import Standin, installed
-from .standin.bench import extended, leaving_out, photos
+from .standin.bench import Tried, extended, leaving_out, photos
 from .standin.work import Source, epoch, load, opened
 
 pytestmark = pytest.mark.slow
@@ -38,14 +39,6 @@ def standin(whole: Standin) -> Standin:
     """Of which nothing bad is known."""
     del whole.problems[:]
     return whole
-
-
-class Tried(Context):
-    """A part's context with the stand-in's photos."""
-
-    def photos(self, name: str, count: int) -> list[bytes]:
-        """A few."""
-        return photos(8)
 
 
 def module_of(name: str) -> Any:
@@ -102,8 +95,33 @@ def _sentinel(found: dict[str, Any]) -> None:
 
 
 def _peers(found: dict[str, Any]) -> None:
-    assert found["works"]["train"][peers.OURS]["images_per_second"] > 0
-    assert "torchvision-gpu, train" in found["not run"]
+    (rows,) = found["works"].values()
+    ours = [name for name in peers.PEERS if name.startswith("gpuimg")]
+    assert list(rows) == ours
+    assert len(ours) == 4
+    for row in rows.values():
+        assert row["images_per_second"] > 0
+        assert row["launches_a_batch"] >= 1
+        assert row["on_the_cpu"] == 0
+    assert {"torchvision-gpu, train, batch 8", "dali-mixed, train, batch 8"} == set(found["not run"])
+
+
+def _throughput(found: dict[str, Any]) -> None:
+    rows = found["S, train"]
+    # Our own kernels' five launches, without an index, and the transform; nvImageCodec's marks.
+    assert rows["gpuimg, functions"]["launches_a_batch"] == 5
+    assert rows[targets.DECODE_BATCH]["launches_a_batch"] == 4
+    assert rows[targets.BY_NVIMAGECODEC]["launches_a_batch"] == 2
+    assert all(row["on_the_cpu"] == 0 for row in rows.values())
+    (indexed,) = (row for name, row in rows.items() if name.startswith("gpuimg.load, index, "))
+    assert indexed["images_per_second"] > 0
+
+
+def _jpeg(found: dict[str, Any]) -> None:
+    rates = found["rates"]
+    assert rates["bytes to whole images, batch 8"]["launches_a_batch"] == 3
+    assert rates[f"bytes to whole images{targets.WITHOUT_INDEX}, batch 8"]["launches_a_batch"] == 4
+    assert rates[f"{targets.PYTHON}{targets.WITHOUT_INDEX}, batch 8"]["microseconds_an_image"] > 0
 
 
 def _video(found: dict[str, Any]) -> None:
@@ -117,7 +135,7 @@ def _video(found: dict[str, Any]) -> None:
 
 LOOKED_AT: dict[str, Callable[[dict[str, Any]], None]] = {
     "probe": _probe, "warm": _warm, "order": _order, "sentinel": _sentinel, "peers": _peers,
-    "video": _video,
+    "throughput": _throughput, "jpeg": _jpeg, "video": _video,
 }  # fmt: skip
 
 
@@ -144,6 +162,31 @@ def test_what_is_kept_of_a_mark_is_counted_once() -> None:
     done = np.array([True, True, True, True, False])
     found = sentinel.counted(seen, mark, expected, done)
     assert found == {"images": 5, "not decoded": 1, "unwritten": 1, "partly written": 1, "wrong": 1}
+
+
+def test_launches_and_images_on_the_cpu_are_counted(standin: Standin) -> None:
+    """As the stand-in's driver saw them, on all threads; two of each batch are no JPEGs."""
+    pngs = [png(noise(30, 40, k)) for k in range(2)]
+    files = photos(6)
+    before = len(standin.order.of("launch", "marks"))
+    with hooks.counted() as counts:
+        gi.resize(gi.open_batch([*files, *pngs], device="cuda:0"), (8, 8)).array()
+        for batch in gi.load([(data, 0) for data in [*files, *pngs]], batched(8), batch_size=8, device="cuda:0"):
+            assert len(batch.images) == 8
+    assert counts.launches == len(standin.order.of("launch", "marks")) - before > 0
+    assert counts.on_the_cpu == 4
+    gi.resize(gi.open_batch(files, device="cuda:0"), (8, 8)).array()
+    assert counts.on_the_cpu == 4
+
+
+def batched(size: int) -> Callable[[Any, Any], Any]:
+    return lambda x, rng: gi.resize(x, (size, size))
+
+
+def png(image: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
 
 
 def test_the_wait_for_an_arena_gives_an_order(standin: Standin) -> None:

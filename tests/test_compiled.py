@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import pytest
 
-from gpuimg.kernels import compiled, native, ops
+from gpuimg.kernels import compiled, disk, native, ops
 from gpuimg.kernels.compiled import NativeFunction, fingerprint
 from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
 
@@ -255,15 +255,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with one file in it, kept by this process under a umask that lets the group write."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "requested"))
-    compiled.folder.cache_clear()
+    disk.folder.cache_clear()
     before = os.umask(0o002)
     try:
-        compiled.store(NAME, b"content")
-        assert compiled.read(NAME, bytes) == b"content"
+        disk.store(NAME, b"content")
+        assert disk.read(NAME, bytes) == b"content"
         yield tmp_path / "requested" / "gpuimg"
     finally:
         os.umask(before)
-        compiled.folder.cache_clear()
+        disk.folder.cache_clear()
 
 
 def mode(path: Path) -> int:
@@ -278,20 +278,20 @@ def test_what_is_made_is_for_this_user_to_write_to(place: Path) -> None:
 def test_a_folder_of_ours_is_closed_to_others(place: Path, bits: int) -> None:
     """As earlier versions made them where new files are the group's to write to."""
     place.chmod(bits)
-    assert compiled.read(NAME, bytes) == b"content"
+    assert disk.read(NAME, bytes) == b"content"
     assert mode(place) == 0o755
     place.chmod(bits)
-    compiled.folder.cache_clear()
-    assert compiled.folder() == place
+    disk.folder.cache_clear()
+    assert disk.folder() == place
     assert mode(place) == 0o755
 
 
 @pytest.mark.parametrize("bits", [0o664, 0o646, 0o666])
 def test_a_file_that_others_can_write_to_is_not_read(place: Path, bits: int) -> None:
     (place / NAME).chmod(bits)
-    assert compiled.read(NAME, bytes) is None
-    compiled.store(NAME, b"another")
-    assert compiled.read(NAME, bytes) == b"another"
+    assert disk.read(NAME, bytes) is None
+    disk.store(NAME, b"another")
+    assert disk.read(NAME, bytes) == b"another"
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -302,15 +302,15 @@ def test_only_plain_files_are_read(place: Path, kind: str) -> None:
         other.symlink_to("other")
     else:
         os.mkfifo(other) if kind == "pipe" else other.mkdir()
-    assert compiled.read(NAME, bytes) is None
+    assert disk.read(NAME, bytes) is None
 
 
 def test_a_folder_may_be_a_link(place: Path, tmp_path: Path) -> None:
     place.rename(tmp_path / "elsewhere")
     place.symlink_to(tmp_path / "elsewhere")
-    assert compiled.read(NAME, bytes) == b"content"
+    assert disk.read(NAME, bytes) == b"content"
     place.chmod(0o775)
-    assert compiled.read(NAME, bytes) == b"content"
+    assert disk.read(NAME, bytes) == b"content"
     assert mode(tmp_path / "elsewhere") == 0o755
 
 
@@ -328,14 +328,14 @@ def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str)
         os.chown(target / NAME, NOBODY, NOBODY)
     if what != "file":
         os.chown(target, NOBODY, NOBODY)
-    assert compiled.read(NAME, bytes) is None
-    compiled.folder.cache_clear()
+    assert disk.read(NAME, bytes) is None
+    disk.folder.cache_clear()
     if what == "file":
-        compiled.store(NAME, b"another")
-        assert compiled.read(NAME, bytes) == b"another"
+        disk.store(NAME, b"another")
+        assert disk.read(NAME, bytes) == b"another"
         return
     with pytest.warns(RuntimeWarning, match="or other users can write there too"):
-        compiled.store("new", b"another")
+        disk.store("new", b"another")
     assert [path.name for path in target.iterdir()] == [NAME]
     assert target.stat().st_uid == NOBODY
 
@@ -344,15 +344,15 @@ def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str)
 def test_kernels_of_root_and_of_the_codes_owner_are_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container image that another user has made; who owns the code that runs could change it anyway."""
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
-    assert compiled.read(NAME, bytes) == b"content"
+    assert disk.read(NAME, bytes) == b"content"
     for path in (place, place / NAME):
         os.chown(path, NOBODY, NOBODY)
-    assert compiled.read(NAME, bytes) is None
+    assert disk.read(NAME, bytes) is None
     code = place.parent / "compiled.py"
     code.touch()
     os.chown(code, NOBODY, NOBODY)
-    monkeypatch.setattr(compiled, "__file__", str(code))
-    assert compiled.read(NAME, bytes) == b"content"
+    monkeypatch.setattr(disk, "__file__", str(code))
+    assert disk.read(NAME, bytes) == b"content"
 
 
 @needs_root
@@ -380,18 +380,18 @@ def test_code_in_another_users_folder_does_not_run(
 
 def test_the_requested_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert compiled.folder.__wrapped__() == tmp_path / "gpuimg"
+    assert disk.folder.__wrapped__() == tmp_path / "gpuimg"
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    assert compiled.folder.__wrapped__() == ROOT / "kernels" / "__pycache__"
-    monkeypatch.setattr(compiled, "_package_folder", lambda: Path("/dev/null/no"))
+    assert disk.folder.__wrapped__() == ROOT / "kernels" / "__pycache__"
+    monkeypatch.setattr(disk, "_package_folder", lambda: Path("/dev/null/no"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    assert compiled.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
+    assert disk.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
 
 
 def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_package_folder", lambda: tmp_path)
-    monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
 
     def store(constant: float) -> str:
         loop = compiled.cached_jit("none(float32[::1])")(loop_of(constant))
@@ -405,8 +405,8 @@ def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: p
 
 
 def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
 
     def full(*given: Any, **options: Any) -> Any:
         raise OSError(28, "No space left on device")

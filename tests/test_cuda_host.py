@@ -85,6 +85,13 @@ def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None
     assert sum(op.kind == "decode" for op in ops) == (4 if source == "files" else 0)
 
 
+def test_launches_are_counted(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not computed: one more than the plan needs is one more."""
+    launch = gpu.runtime.launch
+    monkeypatch.setattr(gpu.runtime, "launch", lambda *given: [launch(*given) for _ in range(2)])
+    assert gi.resize(opened(), (8, 8)).compute().launches == 2
+
+
 def _words_of_exact(plan: Plan) -> int:
     """Records of both passes of a bilinear resize, and the taps of each axis: images of one size share them."""
     old, new = plan.grid.window[:, 2:] - plan.grid.window[:, :2], plan.sizes[:, ::-1]

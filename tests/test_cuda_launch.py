@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import struct
@@ -17,12 +19,15 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 
-from gpuimg.kernels import compiled
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels.cuda import compiler
+from gpuimg.kernels import disk
+from gpuimg.kernels.cuda import compiler, sources
+from gpuimg.kernels.cuda import kernel as kernel_module
+from gpuimg.kernels.cuda.sources import files
 from tests.standin import Standin
 
 from .forks import Forks, forks
+from .forks import python as python_process
 from .ptx import variants
 
 ROOT = Path(__file__).parents[1]
@@ -109,10 +114,10 @@ class Others:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for this test, and nothing in memory."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiler, "_images", {})
-    compiled.folder.cache_clear()
+    monkeypatch.setattr(kernel_module, "_images", {})
+    disk.folder.cache_clear()
     yield tmp_path
-    compiled.folder.cache_clear()
+    disk.folder.cache_clear()
 
 
 @pytest.fixture
@@ -220,11 +225,11 @@ def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
     content = path.read_bytes()
     flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
     path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
-    compiler._images.clear()
+    kernel_module._images.clear()
     made = kernels.Kernel.compile_count
     assert len(small().image(CAPABILITY).code) == len(good.code)
     assert kernels.Kernel.compile_count == made + 1
-    compiler._images.clear()
+    kernel_module._images.clear()
     small().image(CAPABILITY)
     assert kernels.Kernel.compile_count == made + 1
 
@@ -246,6 +251,111 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
         thread.join()
     assert kernels.Kernel.compile_count == made + 1
     assert all(image == images[0] for image in images)
+
+
+def test_a_hit_needs_no_compiler(cache: Path) -> None:
+    """In a process that can import none of them, and has other versions of Python and of NumPy."""
+    chosen = [*kernels.MARKS.values(), kernels.transform_kernel((), "uint8", 1, "")]
+    made = {kernel.name: kernel.image((9, 0)) for kernel in chosen}
+    said = python_process("-c", WITHOUT_COMPILERS, *made, NUMBA_CACHE_DIR=str(cache), GPUIMG_NATIVE=None)
+    sums = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in made.items()}
+    assert json.loads(said) == {"found": sums, "missing": "numba-cuda, which compiles it, is not installed"}
+
+
+WITHOUT_COMPILERS = """
+import hashlib, json, sys
+import numpy
+COMPILERS = "numba", "numba_cuda", "llvmlite", "cuda"
+before = set(sys.modules)  # a .pth file of CUDA's packages imports one of them
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in COMPILERS:
+            raise ImportError(name + " is a compiler")
+
+sys.meta_path.insert(0, Refused())
+sys.version = "3.99.0 (another)"
+numpy.__version__ = "9.9.9"
+from gpuimg.kernels import cuda
+
+kernels = {kernel.name: kernel for kernel in cuda.every_kernel()}
+images = {name: kernels[name].image((9, 0)) for name in sys.argv[1:]}
+found = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in images.items()}
+try:
+    cuda.MIX.image((9, 0))
+except ImportError as error:
+    missing = str(error).rpartition("; ")[2]
+assert not any(name.partition(".")[0] in COMPILERS for name in set(sys.modules) - before)
+print(json.dumps({"found": found, "missing": missing}))
+"""
+
+IMPORTED = """
+import importlib, json, os, sys
+from numba import cuda
+importlib.import_module("gpuimg.kernels.cuda")
+before = set(sys.modules)
+for module in sys.argv[1:]:
+    if os.fork() == 0:
+        importlib.import_module(f"gpuimg.kernels.cuda.{module}")
+        loaded = [sys.modules[one].__file__ for one in set(sys.modules) - before if one.startswith("gpuimg.kernels.")]
+        print(json.dumps([module, loaded]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_the_sources_of_a_kernel_are_all_that_it_imports() -> None:
+    """But for the packages above its modules, and for what ``gpuimg.kernels.cuda`` imports and no kernel does."""
+    codes = [kernel.code for kernel in kernels.every_kernel()]
+    modules = {code.module for code in codes if isinstance(code, kernel_module.DeviceCode)}
+    said = python_process("-c", IMPORTED, *modules).splitlines()
+    assert len(said) == len(modules) > 5
+    for module, loaded in map(json.loads, said):
+        named = files(module)
+        assert {path for name in loaded if (path := Path(name).resolve()).name != "__init__.py"} <= named
+        assert Path(kernels.__file__).with_name(f"{module}.py").resolve() in named
+        assert not {path.stem for path in named} & {"compiled", "disk", "compiler", "kernel", "shipped"}
+
+
+def test_sources_are_found_in_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cuda"
+    (tmp_path / "jpeg").mkdir()
+    folder.mkdir()
+    texts = {
+        "cuda/one.py": "from ..two import (\n    a,\n    b,\n)\nfrom . import three  # and no more\n",
+        "two.py": "def f():\n    from .jpeg.four import c\n",
+        "cuda/three.py": "from .. import five, six\nfrom ..jpeg import seven\n",
+        "jpeg/four.py": "import os\n", "five.py": "", "six.py": "", "jpeg/seven.py": "", "jpeg/__init__.py": "",
+        "other.py": "", "cuda/other.py": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sources, "__file__", str(folder / "sources.py"))
+    monkeypatch.setattr(sources, "_ROOT", tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in files("one")}
+    assert found == set(texts) - {"other.py", "cuda/other.py"}
+    before = sources.digest.__wrapped__("one")
+    (tmp_path / "other.py").write_text("x = 1")
+    assert sources.digest.__wrapped__("one") == before
+    (tmp_path / "six.py").write_text("x = 1")
+    assert sources.digest.__wrapped__("one") != before
+
+
+def test_one_text_serves_all_capabilities(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So code for one more of them takes the assembler's time only."""
+    texts = []
+    compile_ptx = compiler.compile_ptx
+
+    def counted(*given: Any) -> str:
+        texts.append(compile_ptx(*given))
+        return texts[-1]
+
+    monkeypatch.setattr(compiler, "compile_ptx", counted)
+    kernel = small()
+    codes = {kernel.image(capability).code for capability in [(7, 5), (8, 0), (8, 9), (9, 0), (10, 0)]}
+    assert len(codes) == 5
+    assert len(texts) == 1
+    assert all(code.startswith(b"\x7fELF") for code in codes)
 
 
 @pytest.mark.slow
@@ -298,11 +408,11 @@ def test_the_same_function_made_again_is_the_same_kernel() -> None:
 
 
 def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_package_folder", lambda: tmp_path)
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
     for k in range(5):
-        compiled.store(f"small-types-{k}.cubin", b"code", others=2)
+        disk.store(f"small-types-{k}.cubin", b"code", others=2)
         os.utime(tmp_path / f"small-types-{k}.cubin", ns=(k, k))
-    compiled.store("other-types-0.cubin", b"code")
+    disk.store("other-types-0.cubin", b"code")
     (tmp_path / "other-types-0.cubin").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"small-types-{k}.cubin" for k in (2, 3, 4)]

@@ -20,10 +20,11 @@ PAGES = [
     "tests/README.md",
     *(
         str(page.relative_to(ROOT))
-        for folder in ("docs", "docs/development")
+        for folder in ("docs", "docs/reference")
         for page in sorted(ROOT.glob(f"{folder}/*.md"))
     ),
 ]
+FIGURES = ROOT / "docs" / "figures"
 TESTS = (ROOT / "tests" / "README.md").read_text()
 
 
@@ -46,10 +47,27 @@ def _anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.parametrize("page", [*PAGES, "README.md"])
+def test_pictures_have_alternative_text(page: str) -> None:
+    for text in re.findall(r"!\[([^\]]*)\]\(", (ROOT / page).read_text()):
+        assert len(text.split()) >= 3, f"{page}: ![{text}]"
+
+
+def test_the_site_has_few_pages() -> None:
+    """At most twenty next to the reference and the gallery."""
+    assert len(list((ROOT / "docs").glob("*.md"))) <= 20
+
+
+@pytest.mark.parametrize("word", ["collate_fn", "pin_memory", "Trainer", "sampler", "num_workers", "torchrun"])
+def test_the_search_finds_the_words_of_other_loaders(word: str) -> None:
+    """They are in the text of a page, not only in its code."""
+    pages = [re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in (ROOT / "docs").glob("*.md")]
+    assert any(re.search(rf"\b{word}\b", page) for page in pages)
+
+
 def test_figures_are_those_of_their_script() -> None:
-    for name, figure in runpy.run_path(str(ROOT / "docs" / "figures.py"))["FIGURES"].items():
-        drawn = (ROOT / "docs" / "development" / name).read_text()
-        assert drawn == str(figure()), "python docs/figures.py draws them again"
+    for name, figure in runpy.run_path(str(FIGURES / "draw.py"))["FIGURES"].items():
+        assert (FIGURES / name).read_text() == str(figure()), "python docs/figures/draw.py draws them again"
 
 
 def test_the_folders_are_those_of_the_package_in_their_order() -> None:

@@ -211,6 +211,15 @@ def test_images_that_grow_between_the_passes_are_refused(rule: Any) -> None:
     assert gi.resize([column], (9, 9), exact=rule).array().shape == (1, 9, 9, 3)
 
 
+def test_narrow_images_do_not_grow_without_limit() -> None:
+    with pytest.raises(ValueError, match=r"image 1: resized from 1 x 30000 to 224 x 6720000 .* to 524288 pixels"):
+        gi.resize([golden_image(9, 9, 3), golden_image(1, 30_000, 3)], 224, exact=RULE)
+    row = golden_image(1, 5, 3)
+    assert np.array_equal(gi.resize([row], (1, 1 << 19), exact=RULE)[0], by_pillow(row, (1, 1 << 19), "bilinear"))
+    long = np.zeros((1, 1, 600_000, 1), np.uint8)
+    assert gi.resize(long, (1, 600_000), exact=RULE).array().shape == long.shape
+
+
 @pytest.mark.parametrize("shape", [(1, 65_535), (65_535, 1), (30_000, 1), (2, 2), (1, 1)])
 def test_extreme_shapes(shape: tuple[int, int]) -> None:
     picture = golden_image(*shape, 3)

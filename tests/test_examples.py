@@ -108,18 +108,18 @@ def test_code_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def test_readme_is_read_in_a_few_minutes() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 130
 
 
 def test_the_page_of_functions_names_every_one() -> None:
     functions = {name for name in gpuimg.__all__ if callable(getattr(gpuimg, name)) and name[0].islower()}
-    page = (ROOT / "docs" / "torchvision.md").read_text()
+    page = (ROOT / "docs" / "reference" / "torchvision.md").read_text()
     assert {name for name in functions if f"`{name}`" not in page} == set()
 
 
 def test_links_and_extras_of_the_readme_exist() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / target).is_file(), target
+        assert (ROOT / target.partition("#")[0]).is_file(), target
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {extra for given in re.findall(r'"\.\[([\w,-]+)\]"', README) for extra in given.split(",")}
     assert named == {"cuda12", "cuda13", "jit", "jit-cuda12", "jit-cuda13"} <= set(extras)

@@ -30,7 +30,12 @@ BEFORE = {
     "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
 }
 #: Libraries that a page needs besides torch.
-NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate"), "video": ("av",)}
+NEEDS = {
+    "data-formats": ("datasets",),
+    "training-loops": ("jax", "lightning", "accelerate"),
+    "video": ("av",),
+    "vlm": ("av",),
+}
 #: Functions that are no operations: they open files, load, and hand over.
 OTHERS = {
     "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare",

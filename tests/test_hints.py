@@ -46,7 +46,7 @@ def test_names_of_torchvision_say_what_stands_for_them(name: str) -> None:
 
 
 def test_the_names_agree_with_the_page_of_torchvision() -> None:
-    page = (ROOT / "docs" / "torchvision.md").read_text()
+    page = (ROOT / "docs" / "reference" / "torchvision.md").read_text()
     ours = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE))
     direct = {name: known for name, known in ELSEWHERE.items() if known.isidentifier() and name in ours}
     assert len(direct) > 40

@@ -644,7 +644,7 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
         cpu([])
     with pytest.raises(TypeError, match="preprocess"):
         gi.load(Source(4), "resize", batch_size=2)
-    with pytest.raises(ValueError, match="drop_last leaves nothing of 4 samples in batches of 8 on 1 rank"):
+    with pytest.raises(ValueError, match="drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"):
         cpu(Source(4), drop_last=True, epochs=None)
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
@@ -776,11 +776,11 @@ def test_stats_say_what_limits() -> None:
     assert slow.stats()["limit"] == "read"
     loader = cpu(Source(64))
     for _ in loader:
-        time.sleep(0.05)
+        time.sleep(0.2)  # far longer than a batch takes, on a busy machine too
     stats = loader.stats()
     assert stats["limit"] == "consumer"
     assert stats["images"] == 64
-    assert stats["consumer"]["seconds"] > 0.4
+    assert stats["consumer"]["seconds"] > 1.5
     assert stats["ready"] > 0.5
     assert stats["decode"]["seconds"] > 0
     assert stats["kernels"]["seconds"] > 0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 from pathlib import Path
@@ -41,19 +40,10 @@ def references(name: str, backend: str) -> Outputs:
     return theirs(name, backend, images())
 
 
-def digest(outputs: Outputs) -> str:
-    found = hashlib.sha256()
-    for name in sorted(outputs):
-        value = np.ascontiguousarray(outputs[name])
-        found.update(f"{name} {value.dtype} {value.shape}".encode())
-        found.update(value.view(np.uint8))
-    return found.hexdigest()
-
-
 @pytest.mark.parametrize(("name", "backend"), PAIRS)
 def test_outputs_are_those_of_transformers(name: str, backend: str) -> None:
     """By digests of the outputs of transformers 5.23 with torch 2.13 and Pillow 13."""
-    assert digest(ours(name, backend, images())) == json.loads(DIGESTS.read_text())[f"{name} {backend}"]
+    assert processors.digest(ours(name, backend, images())) == json.loads(DIGESTS.read_text())[f"{name} {backend}"]
 
 
 @pytest.mark.slow
@@ -78,7 +68,22 @@ def test_files_give_what_their_pixels_give(name: str) -> None:
     paths = [PHOTOS / "cat.jpg", PHOTOS / "astronaut_portrait.jpg"]
     one = ours(name, "torchvision", gi.open_batch(paths, device="cpu"))
     other = ours(name, "torchvision", list(gi.decode_batch(paths, device="cpu")))
-    assert digest(one) == digest(other)
+    assert processors.digest(one) == processors.digest(other)
+
+
+def test_samples_of_several_images_are_rows_of_tiles() -> None:
+    pictures = images()[:3]
+    each = gi.models.idefics3(56, 112)(pictures)
+    assert len({int(mask.any((1, 2)).sum()) for mask in each["pixel_attention_mask"]}) > 1
+    found = gi.models.idefics3(56, 112)(pictures, counts=[1, 0, 2])
+    for name, values in each.items():
+        used = [values[i][each["pixel_attention_mask"][i].any((1, 2))] for i in range(3)]
+        for row, want in zip(found[name], (used[0], used[0][:0], np.concatenate(used[1:])), strict=True):
+            assert np.array_equal(row[: len(want)], want)
+            assert not row[len(want) :].any()
+    for wrong in ([1, 1], [4, -1], [1, 1, 2]):
+        with pytest.raises(ValueError, match="add up to 3"):
+            gi.models.idefics3(56, 112)(pictures, counts=wrong)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -179,5 +184,5 @@ def test_wrong_arguments() -> None:
 
 
 if __name__ == "__main__":
-    found = {f"{name} {backend}": digest(theirs(name, backend, images())) for name, backend in PAIRS}
+    found = {f"{name} {backend}": processors.digest(theirs(name, backend, images())) for name, backend in PAIRS}
     DIGESTS.write_text(json.dumps(found, indent=1) + "\n")

@@ -48,6 +48,15 @@ def test_smart_sizes_are_qwens(factor: int, low: int, high: int) -> None:
     assert np.array_equal(gi.sizes.smart(sizes, factor, low, high), want)
 
 
+@pytest.mark.parametrize("frames", [2, 5, 64])
+@pytest.mark.parametrize(("low", "high"), [(128 * 32 * 32, 32 * 32 * 768), (4096, 25165824)])
+def test_sizes_of_frames_are_those_of_qwen_3(frames: int, low: int, high: int) -> None:
+    theirs = published("models.qwen3_vl.video_processing_qwen3_vl", "smart_resize")
+    sizes = random_sizes(8, shape=100)[::4]  # small ones are enlarged, which may make them longer
+    want = [theirs(frames, h, w, 2, 32, low, high) for h, w in sizes.tolist()]
+    assert np.array_equal(gi.sizes.smart_video(sizes, frames, 32, 2, low, high), want)
+
+
 @pytest.mark.parametrize(("patch", "patches"), [(16, 256), (14, 1024), (16, 729)])
 def test_naflex_sizes_are_those_of_siglip_2(patch: int, patches: int) -> None:
     theirs = published("models.siglip2.image_processing_siglip2", "get_image_size_for_max_num_patches")
@@ -96,6 +105,8 @@ def test_examples() -> None:
     """Of each rule, by hand or by transformers 5.23: these run without it."""
     sizes = [(375, 500), (1080, 1920), (20, 30), (4000, 90), (28, 28)]
     assert gi.sizes.smart(sizes).tolist() == [[364, 504], [728, 1316], [56, 84], [4004, 84], [56, 56]]
+    assert gi.sizes.smart_video(sizes, 4).tolist() == [[384, 512], [320, 576], [160, 224], [2944, 64], [192, 192]]
+    assert gi.sizes.smart_video([(8, 400)], 4).tolist() == [[32, 1600]]  # enlarged to 32 x 1600 before
     assert gi.sizes.naflex(sizes).tolist() == [[224, 288], [192, 336], [208, 304], [1424, 32], [256, 256]]
     assert gi.sizes.navit(sizes)[1].tolist() == [[392, 504], [1092, 1932], [28, 56], [4004, 112], [28, 28]]
     assert gi.sizes.longest(sizes).tolist() == [[384, 512], [576, 1024], [32, 32], [1024, 32], [32, 32]]
@@ -129,6 +140,7 @@ def test_the_nearest_size_is_that_of_the_nearest_aspect() -> None:
 
 RULES = {
     "smart": gi.sizes.smart,
+    "smart_video": lambda sizes: gi.sizes.smart_video(sizes, 2),
     "naflex": gi.sizes.naflex,
     "navit": lambda sizes: gi.sizes.navit(sizes)[1],
     "longest": gi.sizes.longest,
@@ -149,6 +161,10 @@ def test_no_images_and_wrong_sizes(rule: Callable[[Any], Ints]) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"image 1 is 201\.0 times as long as wide"):
         gi.sizes.smart([(10, 10), (1, 201)])
+    with pytest.raises(ValueError, match="at least 2 frames, those of a patch, not 1"):
+        gi.sizes.smart_video([(10, 10)], 1)
+    with pytest.raises(ValueError, match="image 1 of 1 x 2000 pixels is too narrow for a longest side of 1024"):
+        gi.sizes.longest([(10, 10), (1, 2000)])
     with pytest.raises(ValueError, match="factor must be a whole number of at least 1"):
         gi.sizes.smart([(10, 10)], 0)
     with pytest.raises(ValueError, match="least must be at most 3"):

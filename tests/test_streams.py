@@ -50,7 +50,7 @@ def test_a_stream_is_a_list(n: int, batch: int, world: int, drop_last: bool) -> 
             assert seen(loader) == expected
             assert loader.epoch == 2
         else:
-            with pytest.raises(ValueError, match=f"drop_last leaves nothing of {n} sample"):
+            with pytest.raises(ValueError, match=f"drop_last leaves no full batch of {n} sample"):
                 seen(loader)
 
 

@@ -110,6 +110,19 @@ def test_padded_tokens_end_in_zeros_and_have_a_mask(pad: Any) -> None:
         assert found.mask[k].tolist() == [True] * count + [False] * (room - count)
 
 
+@pytest.mark.parametrize("counts", [[2, 1], [0, 3, 0], [1, 1, 1]])
+def test_samples_of_several_images_are_padded_together(counts: list[int]) -> None:
+    x = gi.invert(images_of([(8, 12), (4, 4), (8, 4)]))
+    alone, found = x.tokens(4), x.tokens(4, pad="longest", counts=counts)
+    assert found.mask is not None
+    assert len(found.values) == len(found.mask) == len(counts)
+    assert np.array_equal(found.values[found.mask], alone.values)
+    assert not found.values[~found.mask].any()
+    ends = alone.starts[np.cumsum([0, *counts])]
+    assert np.array_equal(found.mask, np.arange(found.mask.shape[1]) < np.diff(ends)[:, None])
+    assert found.starts.tolist() == alone.starts.tolist() == [0, 6, 7, 9]
+
+
 def test_tiles_are_large_patches_of_a_view_and_its_overview(tmp_path: Path) -> None:
     """The views share one decoding."""
     images = images_of([(90, 120), (50, 40)])
@@ -131,12 +144,13 @@ def gi_png(path: Path, image: NDArray[Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("frames", [1, 2, 4])
+@pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
 def test_tokens_of_clips_are_qwens(frames: int) -> None:
-    """Patches hold consecutive frames, and follow one another by time, then by blocks."""
+    """Patches hold consecutive frames, and follow one another by time, then by blocks; the last frame is repeated."""
     clips = gi.open_clips([videos.made("h264")] * 2, 4, start=np.array([0, 5]), device="cpu")
     x = gi.resize(clips, (32, 64))
     pixels = x.array("float32", "NTCHW")
+    pixels = np.concatenate([pixels, *[pixels[:, -1:]] * (-4 % frames)], 1)
     found = x.tokens(8, merge=2, frames=frames, dtype="float32")
     n, t, c, h, w = pixels.shape
     parts = pixels.reshape(n, t // frames, frames, c, h // 16, 2, 8, w // 16, 2, 8)
@@ -144,8 +158,8 @@ def test_tokens_of_clips_are_qwens(frames: int) -> None:
     assert np.array_equal(found.values, want)
     assert found.grids.tolist() == [[t // frames, 4, 8]] * 2
     assert found.starts.tolist() == [0, len(want) // 2, len(want)]
-    with pytest.raises(ValueError, match="frames=3 must divide the 4 frames of a clip"):
-        x.tokens(8, frames=3)
+    padded = x.tokens(8, merge=2, frames=frames, dtype="float32", pad=130).values
+    assert np.array_equal(padded[:, : len(want) // 2].reshape(want.shape), want)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
@@ -180,8 +194,8 @@ def test_ragged_images() -> None:
 
 
 def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, which computes pixels first."""
-    from gpuimg._runtimes.cpu import CpuRuntime
+    """Which 16-bit values and other numbers of channels need."""
+    from gpuimg._runtimes import planes
 
     images = images_of([(28, 56), (56, 28)])
     x, y = gi.horizontal_flip(images), gi.horizontal_flip(images)
@@ -190,7 +204,7 @@ def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> No
         x.tokens(7, order="PPC"),
         x.padded(3, "center", layout="NCHW"),
     ]
-    monkeypatch.setattr(CpuRuntime, "run_to_patches", lambda *_: None)
+    monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
     copied: list[Any] = [
         y.tokens(14, merge=2, frames=2),
         y.tokens(7, order="PPC"),
@@ -224,6 +238,10 @@ def test_wrong_arguments() -> None:
         x.tokens(4, pad=5)
     with pytest.raises(ValueError, match="pad must be one of 'longest'"):
         x.tokens(4, pad="most")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pass pad, too"):
+        x.tokens(4, counts=[2])
+    with pytest.raises(ValueError, match="add up to 2"):
+        x.tokens(4, pad="longest", counts=[1])
     with pytest.raises(ValueError, match="has no time"):
         x.tokens(4, frames=2, order="PPC")
     with pytest.raises(ValueError, match="order must be one of"):

@@ -102,7 +102,7 @@ def test_a_batch_size_of_the_data_loader_is_refused(options: dict[str, Any], wit
 
 
 def test_an_empty_epoch_warns() -> None:
-    with pytest.warns(RuntimeWarning, match="drop_last leaves nothing of .* of 3 samples, batches of 4"):
+    with pytest.warns(RuntimeWarning, match="drop_last leaves no full batch of .* of 3 samples, batches of 4"):
         assert list(dataset(3, drop_last=True)) == []
     assert len(dataset(4, drop_last=True)) == 1
 

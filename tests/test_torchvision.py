@@ -15,7 +15,7 @@ import gpuimg
 
 ROOT = Path(__file__).parents[1]
 NAMES = json.loads((ROOT / "tests" / "torchvision_names.json").read_text())
-PAGE = (ROOT / "docs" / "torchvision.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "torchvision.md").read_text()
 #: Functionals have a variant for each type of input, which is not a separate function.
 VARIANT = re.compile(r"\w+_(image|mask|video|bounding_boxes|keypoints)")
 FUNCTIONS = {"clamp_bounding_boxes", "clamp_keypoints", "sanitize_bounding_boxes", "sanitize_keypoints"}

@@ -76,12 +76,26 @@ def test_files_give_the_outputs_of_the_default_backend(
     ours, theirs = pair(name, tmp_path)
     assert (ours.backend, theirs.backend) == ("gpuimg", "torchvision")
     assert isinstance(ours, type(theirs))
-    images: Any = [opened(path) for path in PHOTOS]
-    want = theirs([[image] for image in images] if name in ("idefics3", "smolvlm") else images, return_tensors="pt")
+    images = [opened(path) for path in PHOTOS]
+    want = theirs(images, return_tensors="pt")
     monkeypatch.setattr(type(theirs), "preprocess", lambda *_, **__: pytest.fail("not by gpuimg"))
     assert_equal(ours(PHOTOS, return_tensors="pt"), want)
     assert_equal(ours([path.read_bytes() for path in PHOTOS], return_tensors="pt"), want)
     assert_equal(ours(images, return_tensors="pt"), want)
+
+
+@pytest.mark.parametrize(("name", "counts"), [*((name, [1, 0, 2]) for name in TYPES), ("idefics3", [1, 1, 1])])
+def test_samples_of_several_images(
+    name: str, counts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but Idefics3 and SmolVLM return them as one list."""
+    ours, theirs = pair(name, tmp_path)
+    ends = np.cumsum(counts)
+    files = [PHOTOS[end - count : end] for count, end in zip(counts, ends.tolist(), strict=True)]
+    want = theirs([[opened(path) for path in sample] for sample in files], return_tensors="pt")
+    assert len(want["pixel_values"]) == len(counts) or name not in ("idefics3", "smolvlm")
+    monkeypatch.setattr(type(theirs), "preprocess", lambda *_, **__: pytest.fail("not by gpuimg"))
+    assert_equal(ours(files, return_tensors="pt"), want)
 
 
 def test_forms_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

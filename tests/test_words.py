@@ -34,7 +34,31 @@ BANNED = {
     "fates": "outcomes",
     "settle": "record, resolve, wait",
     "stirred": "mixed",
+    "but for": "except for",
+    "by way of": "through, with",
+    "by turns": "alternately",
+    "at last": "finally",
+    "for ever": "forever",
+    "goes over": "visits, reads",
+    "go over": "visit, read",
+    "passed over": "skipped",
+    "hand over": "return, pass, convert",
+    "hands over": "returns, passes, converts",
+    "handed over": "returned, passed, shared",
+    "hand-over": "conversion, transfer",
+    "makes of": "the result of ... for",
+    "nothing of": "none of, no part of",
+    "does as well": "works too",
+    "will do": "works, is accepted",
+    "stands here": "goes here",
+    "somebody": "another user, another thread",
+    "whoever": "anyone who, every user of",
+    "in vain": "without success",
+    "had better": "should",
 }
+
+#: A negation that English does not have: "that is no integer".
+_NEGATION = re.compile(r"\b(?:it|that|which)[\s#]+(?:is|are)[\s#]+no\b(?![\s#]+(?:longer|more|less))", re.IGNORECASE)
 
 #: How no docstring begins. A verb ("Return ...", "Decode ...") or the name of the thing does better.
 OPENINGS = ("What", "Whether", "How", "Where", "Which", "That", "It")
@@ -56,6 +80,8 @@ def found_in(name: str, text: str) -> Iterator[str]:
         phrase = " ".join(re.split(r"""[\s#"]+""", match[0]))
         instead = next(better for banned, better in BANNED.items() if banned.lower() == phrase.lower())
         yield f'{name}:{split.count(chr(10), 0, match.start()) + 1}: "{phrase}" -> {instead}'
+    for match in _NEGATION.finditer(split):
+        yield f'{name}:{split.count(chr(10), 0, match.start()) + 1}: "{match[0]}" -> is not a, is not'
     if name.endswith(".py"):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -113,6 +139,8 @@ def test_words_of_a_page(page: str) -> None:
         ("a.py", 'def f():\n    """What is read."""\n', 'a.py:2: a docstring begins with "What"'),
         ("a.py", 'class A:\n    """\n    It is read.\n    """\n', 'a.py:2: a docstring begins with "It"'),
         ("a.md", "# Title\n\nIt runs without\nPython's\nlock.\n", 'a.md:4: "Python\'s lock" -> the GIL'),
+        ("a.py", "# a value that\n# is no number\n", 'a.py:1: "that\n# is no" -> is not a'),
+        ("a.md", "All but one, but\nfor PNG.\n", 'a.md:1: "but for" -> except for'),
         ("a.rst", "Behind it.\n", 'a.rst:1: "Behind" -> after'),
     ],
 )
@@ -122,5 +150,5 @@ def test_every_kind_of_place_is_searched(name: str, text: str, message: str) -> 
 
 
 def test_other_words_are_left_alone() -> None:
-    text = '"""Itemize a part.\n\nBesides, whatever is stored; basked, denoted.\n"""\nfestooned = part = 1\n'
+    text = '"""Itemize a part.\n\nBesides, what is no longer stored; basked, denoted.\n"""\nfestooned = part = 1\n'
     assert list(found_in("a.py", text)) == []

@@ -52,7 +52,7 @@ class Context:
         """Return at most ``count`` files of a set from the disk, or the example photos if there are none."""
         folder = ROOT / "bench" / ".photos" / name
         paths = sorted(folder.glob("*.jpg"))[: SMOKE_PHOTOS if self.smoke else count]
-        if not paths or (self.smoke and name == "L"):
+        if not paths:
             examples = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
             paths = (examples * -(-count // len(examples)))[: SMOKE_PHOTOS if self.smoke else count]
             self.record(f"photos of set {name}", f"missing: {len(examples)} example photos, repeated")
@@ -76,7 +76,7 @@ def main(command: list[str] | None = None) -> int:
         traceback.print_exc()
         context.write("failed", f"{type(error).__name__}: {error}")
         return 1
-    context.write("ok (cpu smoke)" if options.smoke else "ok")
+    context.write("ok (a try)" if options.smoke else "ok")
     return 0
 
 

@@ -72,7 +72,7 @@ class _Lane:
         failed = 0
         for k, batch in enumerate(self._batches):
             read = self._read[k % _SLOTS]
-            read.synchronize()  # as whoever uses the pixels must
+            read.synchronize()  # as every user of the pixels must
             streams = [self._library.CodeStream(data) for data in batch]
             done = self._decoder.decode(
                 streams, images=self._targets[k], params=self._params, cuda_stream=self._stream.ptr

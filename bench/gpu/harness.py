@@ -1,7 +1,8 @@
 """Parts in separate processes: time limits, results as they come, and one result of all parts.
 
 A part's process updates ``parts/NAME.json`` while it measures. The parent adds the part's status, and writes
-``gpu.json`` and ``summary.md`` after every part, so that no measurement is lost.
+``gpu.json`` and ``summary.md`` after every part, so that no measurement is lost. In the end ``parts`` becomes one file,
+``parts.tar.gz``, because some machines return few files.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,10 @@ ROOT = Path(__file__).parents[2]
 _STACKS_S = 2.0  # to write where a process hangs
 _DEATH_S = 10.0  # to die: a process inside the GPU's driver takes its time
 _TAIL = 2000  # characters of a process's last words
+_TRY_S = 600.0  # for each part of a try
 _MOST = 3.0  # times its weight in seconds that a part gets, where few are chosen
 
+CHILD: tuple[str, ...] = ("bench.gpu.child",)  # the module that runs a part in its process; the stand-in's has its own
 PROBE = "probe"  # the part that says what is broken
 BROKEN = "broken"
 Result = dict[str, Any]
@@ -96,6 +101,22 @@ def part_path(out: Path, name: str, suffix: str = ".json") -> Path:
     return out / "parts" / f"{name}{suffix}"
 
 
+@contextlib.contextmanager
+def parts_in_one_file(out: Path) -> Iterator[None]:
+    """Unpack the parts of an earlier run, and pack all after the block."""
+    folder, packed = out / "parts", out / "parts.tar.gz"
+    if packed.exists():
+        with tarfile.open(packed) as archive:
+            archive.extractall(out, filter="data")
+    try:
+        yield
+    finally:
+        with tarfile.open(packed.with_suffix(".new"), "w:gz") as archive:
+            archive.add(folder, folder.name)
+        packed.with_suffix(".new").replace(packed)
+        shutil.rmtree(folder)
+
+
 def run_part(part: Part, settings: Settings, seconds: float, limit: float) -> Result:
     """Run a part in a separate process; return and write its result, whatever its status."""
     path = part_path(settings.out, part.name)
@@ -117,7 +138,7 @@ def run_part(part: Part, settings: Settings, seconds: float, limit: float) -> Re
 def _command(part: Part, settings: Settings, seconds: float) -> list[str]:
     """Return the command of a process that runs a part."""
     return [
-        sys.executable, "-X", "faulthandler", "-m", "bench.gpu.child", part.name, part.module, str(settings.out),
+        sys.executable, "-X", "faulthandler", "-m", *CHILD, part.name, part.module, str(settings.out),
         "--device", settings.device, "--seconds", f"{seconds:.1f}", *(["--smoke"] if settings.smoke else []),
     ]  # fmt: skip
 
@@ -155,7 +176,7 @@ def _finish(part: Part, settings: Settings, how: str, seconds: float) -> Result:
         status = how.partition(":")[0]
     elif how or status == "running":
         status = "failed"
-    if status not in ("ok", "ok (cpu smoke)") and not error:
+    if status not in ("ok", "ok (a try)") and not error:
         error = f"{how or 'ended without a word'}\n{_last_words(part_path(settings.out, part.name, '.log'))}".strip()
     result = {"status": status, "seconds": round(seconds, 1), "results": found.get("results", {}), "error": error}
     write_json(path, result)
@@ -177,19 +198,25 @@ def _last_words(path: Path) -> str:
 def run_parts(
     parts: Sequence[Part], settings: Settings, seconds: float, after: Callable[[dict[str, Result]], None]
 ) -> dict[str, Result]:
-    """Run parts one after another; ``after`` is given all results after each of them."""
+    """Run parts one after another; ``after`` is given all results after each of them.
+
+    A try of the program runs all parts to their ends: it measures little, on any machine, with whatever is there.
+    """
     budget = Budget(seconds)
     found = {part.name: not_run("not reached yet") for part in parts}
     for k, part in enumerate(parts):
-        share = budget.share(parts[k:])
-        why = broken(part, found.get(PROBE, {})) or ("out of time" if share < part.least else "")
+        share, limit, why = _TRY_S, _TRY_S, ""
+        if not settings.smoke:
+            share = budget.share(parts[k:])
+            limit = budget.limit(share)
+            why = broken(part, found.get(PROBE, {})) or ("out of time" if share < part.least else "")
         if why:
             found[part.name] = not_run(why)
             print(f"{part.name}: not run, {why}", flush=True)
         else:
             print(f"{part.name}: {share:.0f} s", flush=True)
             try:
-                found[part.name] = run_part(part, settings, share, budget.limit(share))
+                found[part.name] = run_part(part, settings, share, limit)
             except BaseException:
                 found[part.name] = read_json(part_path(settings.out, part.name))
                 after(found)

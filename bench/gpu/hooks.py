@@ -26,6 +26,46 @@ def new_runtime() -> Iterator[None]:
         devices._cuda.cache_clear()
 
 
+class Counts:
+    """Counts of what our own code did on a GPU."""
+
+    def __init__(self) -> None:
+        # Lists, because threads append to them without a lock.
+        self.launched: list[None] = []
+        self.decoded_by_host: list[int] = []
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches that reached the driver."""
+        return len(self.launched)
+
+    @property
+    def on_the_cpu(self) -> int:
+        """Images of batches on a GPU that the CPU decoded."""
+        return sum(self.decoded_by_host)
+
+
+@contextmanager
+def counted() -> Iterator[Counts]:
+    """Count kernel launches and images decoded on the CPU during the block, of all threads."""
+    from gpuimg._runtimes.cuda_decode import ImageDecoder
+    from gpuimg._runtimes.cuda_launch import Loaded
+
+    counts = Counts()
+    launch, decode = Loaded.launch, ImageDecoder._decode_on_host
+
+    def counted_launch(kernel: Any, *arguments: Any) -> None:
+        counts.launched.append(None)
+        launch(kernel, *arguments)
+
+    def counted_decode(decoder: Any, images: Any, left: list[int], *others: Any) -> Any:
+        counts.decoded_by_host.append(len(left))
+        return decode(decoder, images, left, *others)
+
+    with replaced(Loaded, "launch", counted_launch), replaced(ImageDecoder, "_decode_on_host", counted_decode):
+        yield counts
+
+
 @contextmanager
 def without_arena_wait() -> Iterator[None]:
     """Let decoders write into an arena without waiting for its readers."""

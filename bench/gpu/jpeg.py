@@ -19,8 +19,10 @@ import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
 from bench.gpu.child import Context
 from bench.gpu.hooks import JpegKernels, uploaded
-from bench.gpu.measure import LEAST_ROUNDS, Spin, attempted, rate, synchronize, to_host, wait_for_stream
-from bench.gpu.throughput import best_decode
+from bench.gpu.measure import LEAST_ROUNDS, Spin, attempted, gil_seconds, rate, synchronize, to_host, wait_for_stream
+from bench.gpu.paths import best_decode
+from bench.gpu.rows import own_rate, words
+from bench.gpu.targets import KERNELS, PYTHON, WITHOUT_INDEX
 
 BATCHES = (64, 256)
 EVERY = 8
@@ -96,16 +98,17 @@ def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Cal
         chain(gi.open_batch(files, device=device, **options), gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
         wait_for_stream(device)
 
-    def rated(function: Callable[..., None], **options: Any) -> Callable[[], dict[str, Any]]:
-        return lambda: rate(lambda: function(**options), n, **context.rounds)
+    def rated(function: Callable[..., None], measure: Any = own_rate, **options: Any) -> Callable[[], dict[str, Any]]:
+        return lambda: measure(device, lambda: function(**options), n, n, **context.rounds)
 
     found: dict[str, Callable[[], dict[str, Any]]] = {}
-    for name, known in (("", index), (", without an index", None)):
+    for name, known in (("", index), (WITHOUT_INDEX, None)):
         found[f"bytes to whole images{name}"] = rated(whole, index=known)
         found[f"bytes to train batches{name}"] = rated(train, index=known)
         found[f"host's part of whole images{name}"] = partial(host_alone, context, files, known)
+        found[f"{PYTHON}{name}"] = rated(train, measure=python_alone, index=known)
         if context.on_gpu:
-            found[f"kernels{name}"] = partial(kernels_alone, files, known)
+            found[f"{KERNELS}{name}"] = partial(kernels_alone, files, known)
     if context.on_gpu:
         found["bytes to train batches, by nvImageCodec"] = rated(train, decoder="nvimagecodec")
     return found
@@ -121,6 +124,13 @@ def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, An
         again.write(memory[: again.words])
 
     return {**rate(prepare, len(files), **context.rounds), "bytes_an_image": round(4 * words / len(files))}
+
+
+def python_alone(device: str, run: Callable[[], object], images: int, batch: int, **rounds: Any) -> dict[str, Any]:
+    """Measure the time for which batches hold the GIL, and their rate while another thread is busy in Python."""
+    held: list[float] = []
+    found = own_rate(device, lambda: held.append(gil_seconds(run)), images, batch, **rounds)
+    return {**found, "microseconds_an_image": round(1e6 * float(np.median(held)) / images, 2)}
 
 
 def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
@@ -189,6 +199,8 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
         lines.append(
             f"{name}: {row['images_per_second']:,.0f} images/s ({low:,.0f} to {high:,.0f}, n = {row['rounds']})"
             + (f"; with upload {more:,.0f}" if more else "")
+            + (f"; the GIL is held for {row['microseconds_an_image']} us an image" if PYTHON in name else "")
+            + words(row)
         )
         if row.get("reported"):
             problems.append(f"{name}: {row['reported']} images were reported as damaged")

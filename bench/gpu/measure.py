@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import resource
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ import numpy as np
 LEAST_ROUNDS = 5
 _LEAST_ROUND_S = 0.1  # shorter rounds are of several passes
 _MOST_PASSES = 32
+_SWITCH_S = 1e-4  # for which a thread waits until it takes the GIL: less than by default, so that rates stay alike
 
 _SPIN = """
 extern "C" __global__ void spin(long long cycles) {
@@ -101,7 +104,39 @@ def rate(
         "cpu_seconds_per_1000_images": round(1000 * float(np.median(cpus)) / total, 3),
         "rounds": rounds,
         "images_per_round": total,
+        "calls": 2 + rounds * passes,
     }
+
+
+def gil_seconds(run: Callable[[], object]) -> float:
+    """Measure for how long a function holds the GIL: the time in which a thread that only wants the GIL does not run.
+
+    On a machine with a core for each of the two; others make it too long.
+    """
+    done, used, begun = False, 0.0, threading.Event()
+
+    def wanting() -> None:
+        nonlocal used
+        begin = time.thread_time()
+        begun.set()
+        while not done:
+            pass
+        used = time.thread_time() - begin
+
+    thread = threading.Thread(target=wanting)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        thread.start()
+        begun.wait()
+        begin = time.perf_counter()
+        run()
+        taken = time.perf_counter() - begin
+    finally:
+        done = True
+        sys.setswitchinterval(interval)
+        thread.join()
+    return max(taken - used, 0.0)
 
 
 def attempted(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

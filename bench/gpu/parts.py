@@ -26,5 +26,5 @@ PARTS = [
     Part("jpeg", "bench.gpu.jpeg", 25, "JPEGs decoded by gpuimg's own kernels", needs=_KERNELS),
     Part("video", "bench.gpu.video", 40, "clips that NVDEC decodes", needs=(*_KERNELS, "nvrtc")),
     Part("throughput", "bench.gpu.throughput", 50, "from files to batches", needs=_KERNELS),
-    Part("peers", "bench.gpu.peers", 60, "other libraries at the same work", needs=("allocate",)),
+    Part("peers", "bench.gpu.peers", 80, "other libraries at the same work", needs=("allocate",)),
 ]

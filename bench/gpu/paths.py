@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.gpu.child import Context
 from bench.gpu.decoders import LEGACY, ONE_BY_ONE, Setting, gpuimg_decoder, measured
+from bench.gpu.harness import part_path, read_json
 from bench.gpu.measure import attempted
 
 SHARES = (1.0, 0.65, 0.35, 0.0)
@@ -79,3 +81,9 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _named(point: dict[str, Any]) -> str:
     return f"share {point['share']}, {point['path']}, {point['lanes']} lanes"
+
+
+def best_decode(out: Path) -> float:
+    """Return images/s of the best setting for set S; 0 if this part did not run."""
+    points = read_json(part_path(out, "paths")).get("results", {}).get("points", [])
+    return max((point["images_per_second"] for point in points), default=0.0)

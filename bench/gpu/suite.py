@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.child import Context
-from bench.gpu.harness import ROOT
+from bench.gpu.harness import ROOT, part_path
 
 _FIRST_SHARE = 0.6  # of the time, for the CUDA runtime's tests
 _RERUN_S = 15.0
@@ -39,7 +39,8 @@ def run(context: Context) -> None:
 
 def _pytest(context: Context, name: str, arguments: list[str], seconds: float) -> dict[str, Any]:
     """Run pytest; return tests that passed, failed (with the end of the report) and were skipped (with the reason)."""
-    path, log = context.out / f"{name}.xml", context.out / f"{name}.log"
+    path, log = part_path(context.out, name, ".xml"), part_path(context.out, name, ".log")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short",
                "--color=no", f"--junit-xml={path}", *arguments]  # fmt: skip

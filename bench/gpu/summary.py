@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.gpu.harness import Part, Result, Settings, read_json, write_json
+from bench.gpu.targets import table
 
-GOOD = ("ok", "ok (cpu smoke)")
+GOOD = ("ok", "ok (a try)")
 
 
 def assemble(parts: Sequence[Part], settings: Settings, found: dict[str, Result], header: dict[str, Any]) -> None:
@@ -39,11 +40,12 @@ def results_of(out: Any) -> dict[str, Result]:
 
 
 def markdown(parts: Sequence[Part], settings: Settings, found: dict[str, Result], header: dict[str, Any]) -> str:
-    """Return failures first, then the claims with their numbers, then the machine."""
+    """Return targets and failures first, then the claims with their numbers, then the machine."""
     words = {part.name: claims_of(part, found[part.name]) for part in parts if part.name in found}
     lines = ["# gpuimg on a GPU", ""]
     if settings.smoke:
-        lines += ["**A try of this program on the CPU: none of these numbers says anything about a GPU.**", ""]
+        lines += ["**A try of this program without a GPU: none of these numbers says anything about one.**", ""]
+    lines += ["## Targets", "", *table(found), ""]
     lines += ["Times are medians; `n` is the number of repetitions of each, warm-up not counted.", ""]
     lines += ["## Failures", ""] + (_failures(parts, found, words) or ["None."]) + [""]
     for part in parts:

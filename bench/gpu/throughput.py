@@ -13,8 +13,11 @@ from typing import Any
 import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
 from bench.gpu.child import Context
-from bench.gpu.harness import part_path, read_json
-from bench.gpu.measure import attempted, rate, wait_for_stream
+from bench.gpu.jpeg import with_index
+from bench.gpu.measure import attempted, wait_for_stream
+from bench.gpu.paths import best_decode
+from bench.gpu.rows import HEAD, cells, own_rate
+from bench.gpu.targets import BY_NVIMAGECODEC, DECODE_BATCH
 from gpuimg.typing import Decoder
 
 BATCH = 64
@@ -50,7 +53,11 @@ class Rows:
         """Measure a rate; return its images/s, 0 after an error."""
         if self.context.left() < _LEAST_S:
             return 0.0
-        return self.keep(name, attempted(lambda: rate(run, images or len(self.files), **self.context.rounds)))
+        return self.keep(name, attempted(lambda: self.rated(run, images or len(self.files))))
+
+    def rated(self, run: Callable[[], object], images: int, **options: Any) -> dict[str, Any]:
+        """Measure a rate."""
+        return own_rate(self.context.device, run, images, self.batch, **options | self.context.rounds)
 
     def keep(self, name: str, found: dict[str, Any]) -> float:
         """Add a row; return its images/s."""
@@ -65,7 +72,7 @@ def run(context: Context) -> None:
     batch = min(BATCH, len(files))
     context.record("batch", batch)
     context.record("best decoding of set S", best_decode(context.out))
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, with_index(files) as index:
         paths = _written(files, Path(name))
         best = Loading()
         for work in WORKS:
@@ -73,13 +80,13 @@ def run(context: Context) -> None:
             _direct(rows, work, paths)
             best = _loaded(rows, work, best)
             _load(rows, f"gpuimg.load, {best}, from files", gi.folder(Path(name)), work, best)
-    if not context.smoke:
-        for rows in (
-            Rows(context, "P, train", context.photos("P", 128), batch),
-            Rows(context, f"S, train, batch {min(256, len(files))}", files, min(256, len(files))),
-        ):
-            _direct(rows, "train", None)
-            _memory(rows, "train", best)
+            _indexed(rows, work, best, index)
+        if not context.smoke:
+            large = Rows(context, f"S, train, batch {min(256, len(files))}", files, min(256, len(files)))
+            for rows in (large, Rows(context, "P, train", context.photos("P", 128), batch)):
+                _direct(rows, "train", None)
+                _memory(rows, "train", best)
+            _indexed(large, "train", best, index)
 
 
 def _written(files: list[bytes], folder: Path) -> list[str]:
@@ -123,44 +130,54 @@ def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
             CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
         wait_for_stream(device)
 
-    rows.add("decode alone: gpuimg.decode_batch", lambda: decode("auto"))
+    rows.add(DECODE_BATCH, lambda: decode("auto"))
     if rows.context.on_gpu:
-        rows.add("decode alone: gpuimg.decode_batch, nvImageCodec", lambda: decode("nvimagecodec"))
+        rows.add(BY_NVIMAGECODEC, lambda: decode("nvimagecodec"))
     rows.add("gpuimg, functions", lambda: functions(rows.files))
     if paths is not None:
         rows.add("gpuimg, functions, from files", lambda: functions(list(paths)))
 
 
-def _loader(rows: Rows, source: Any, work: str, loading: Loading, epochs: int | None) -> Any:
+def _loader(rows: Rows, source: Any, work: str, loading: Loading, epochs: int | None, **options: Any) -> Any:
     return gi.load(
         source, CHAINS[work], batch_size=rows.batch, device=rows.context.device, dtype=DTYPE, layout=LAYOUT,
         shuffle=True, epochs=epochs, drop_last=True, decoders=loading.decoders, prefetch=loading.prefetch,
-        readers=loading.readers,
+        readers=loading.readers, **options,
     )  # fmt: skip
 
 
-def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading) -> float:
+def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading, **options: Any) -> float:
     """Measure the running loader, with its threads and queues as in the middle of an epoch."""
     count = 2 if rows.context.smoke else -(-ROUND // rows.batch)
     if rows.context.left() < _LEAST_S:
         return 0.0
 
     def measure() -> dict[str, Any]:
-        with contextlib.closing(iter(_loader(rows, source, work, loading, None))) as batches:
+        with contextlib.closing(iter(_loader(rows, source, work, loading, None, **options))) as batches:
 
             def some() -> None:
                 for _ in range(count):
                     next(batches)
                 wait_for_stream(rows.context.device)
 
-            return rate(some, count * rows.batch, **{"passes": 1, **rows.context.rounds})
+            return rows.rated(some, count * rows.batch, passes=1)
 
     return rows.keep(name, attempted(measure))
 
 
 def _memory(rows: Rows, work: str, loading: Loading) -> float:
     """Measure the loader on bytes."""
-    return _load(rows, f"gpuimg.load, {loading}", [(data, i) for i, data in enumerate(rows.files)], work, loading)
+    return _load(rows, f"gpuimg.load, {loading}", _bytes(rows), work, loading)
+
+
+def _indexed(rows: Rows, work: str, loading: Loading, index: Any) -> None:
+    """Measure the loader on bytes with a seek index."""
+    _load(rows, f"gpuimg.load, index, {loading}", _bytes(rows), work, loading, index=index)
+
+
+def _bytes(rows: Rows) -> list[tuple[bytes, int]]:
+    """Return the files as a source."""
+    return [(data, i) for i, data in enumerate(rows.files)]
 
 
 def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
@@ -173,9 +190,8 @@ def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
                 found = _memory(rows, work, tried)
                 if found > most:
                     best, most = tried, found
-    source = [(data, i) for i, data in enumerate(rows.files)]
     epochs = 1 if rows.context.smoke else -(-ROUND // len(rows.files))
-    loader = _loader(rows, source, work, best, epochs)
+    loader = _loader(rows, _bytes(rows), work, best, epochs)
 
     def loop() -> None:
         for _ in loader:
@@ -199,8 +215,8 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
         problems += [f"{key}, {name}: {row['error']}" for name, row in rows.items() if "error" in row]
         good = [_row(name, row, base) for name, row in rows.items() if "error" not in row]
         if good:
-            lines += ["", f"| {key} | images/s | range | of decode alone | CPU s / 1,000 | n |"]
-            lines += ["|---|---|---|---|---|---|", *good, ""]
+            lines += ["", f"| {key} | images/s | range | of decode alone | CPU s / 1,000 | {HEAD} | n |"]
+            lines += ["|---|---|---|---|---|---|---|---|", *good, ""]
     return problems, lines
 
 
@@ -209,11 +225,5 @@ def _row(name: str, row: dict[str, Any], base: float) -> str:
     of = f"{row['images_per_second'] / base:.2f}" if base else ""
     return (
         f"| {name} | {row['images_per_second']:,.0f} | {low:,.0f} to {high:,.0f} | {of} "
-        f"| {row['cpu_seconds_per_1000_images']} | {row['rounds']} |"
+        f"| {row['cpu_seconds_per_1000_images']} | {cells(row)} | {row['rounds']} |"
     )
-
-
-def best_decode(out: Path) -> float:
-    """Return images/s of the best setting for set S from the decoders' part; 0 if it did not run."""
-    points = read_json(part_path(out, "paths")).get("results", {}).get("points", [])
-    return max((point["images_per_second"] for point in points), default=0.0)

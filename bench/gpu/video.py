@@ -35,7 +35,7 @@ THREADS = (1, 2, 4, 8)
 CLIP, BATCH = 16, 16  # frames, clips
 _SPIN_MS = 100.0
 _ROUNDED = 0.01  # share of pixels that may be one level off: sums on the border of two
-_OPENS, _LOOK = 10_000, 50  # opens, of which each so-many-th is looked at
+_OPENS, _LOOK = 10_000, 50  # opens, and the interval between inspected ones
 _LEAST_S = 3.0
 _GROWTH_MIB = 64
 

@@ -8,8 +8,8 @@ first round warms up. Before that the outputs are checked against gpuimg's: deco
 levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
 
 The result also has each peer's CPU time and peak memory (worker processes included), import time, time to the first
-batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others. A table of
-the same name is written next to the JSON file.
+batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others. The pages
+have the tables (``python -m bench.page``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from bench.peers import costs
 from bench.peers.base import WORKS
 from bench.peers.race import Race
 from bench.peers.registry import CPU, GPU, PEERS, peer_class
-from bench.peers.table import markdown
 
 
 def no_gpu() -> str | None:
@@ -41,6 +40,7 @@ def _costs(name: str, work: str, threads: int, batch: int, files: Path, tries: i
     """Measure costs one by one, so that a failure does not lose the others."""
     measures: dict[str, Callable[[], Any]] = {
         "import_seconds": lambda: costs.import_seconds(name, threads, tries),
+        "first_batch_cold_seconds": lambda: costs.cold_seconds(name, work, threads, batch, files),
         "first_batch_seconds": lambda: costs.first_batch_seconds(name, work, threads, batch, files, tries),
         "peak_mib": lambda: costs.peak_mib(name, work, threads, batch, files),
         "installed_megabytes": lambda: costs.installed_megabytes(peer_class(name)),
@@ -55,9 +55,15 @@ def _costs(name: str, work: str, threads: int, batch: int, files: Path, tries: i
 
 
 def measure(
-    files: list[bytes], names: list[str], works: list[str], rounds: int, threads: int, batch: int
+    files: list[bytes],
+    names: list[str],
+    works: list[str],
+    rounds: int,
+    threads: int,
+    batch: int,
+    costs_too: bool = True,
 ) -> dict[str, Any]:
-    """Measure everything in a result except the environment."""
+    """Measure everything in a result except the environment; costs take longer than the works."""
     not_run: dict[str, str] = {}
     if reason := no_gpu():
         not_run = {name: reason for name in names if name in GPU}
@@ -67,7 +73,7 @@ def measure(
         path = Path(file.name)
         with Race([name for name in names if name not in not_run], threads, batch, path) as race:
             result = race.run(works, rounds, len(files))
-        for name, peer in result["peers"].items():
+        for name, peer in result["peers"].items() if costs_too else ():
             print(f"costs: {name}", flush=True)
             work = "train" if "train" not in peer["lacks"] else "decode"
             peer["costs_of"] = work
@@ -93,6 +99,7 @@ def main(command: list[str] | None = None) -> None:
     parser.add_argument("--peers", help=f"some of {','.join(PEERS)}")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--batch", type=int, help="images of a batch, instead of the set's")
+    parser.add_argument("--no-costs", action="store_true", help="neither memory nor the times of starts")
     options = parser.parse_args(command)
     works = _listed(options.works, list(WORKS))
     names = _listed(options.peers, list(PEERS))
@@ -100,13 +107,11 @@ def main(command: list[str] | None = None) -> None:
     batch = options.batch or photos.SETS[options.set].batch
     result = {
         **common.environment(photos.summary_of_set(options.set, files), options.rounds, batch),
-        **measure(files, names, works, options.rounds, options.threads, batch),
+        **measure(files, names, works, options.rounds, options.threads, batch, not options.no_costs),
     }
     result["machine"]["threads"] = options.threads
     common.write(result, options.out)
-    table = options.out.with_suffix(".md")
-    table.write_text(markdown(result))
-    print(f"wrote {options.out} and {table}; peers on the CPU: {', '.join(CPU)}")
+    print(f"wrote {options.out}; peers on the CPU: {', '.join(CPU)}")
 
 
 if __name__ == "__main__":

@@ -6,15 +6,18 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+import gpuimg
 from bench.peers.base import Peer
-from bench.peers.host import Host, PeerError
+from bench.peers.host import Host, PeerError, threads_environment
 from bench.peers.processes import Peak
 from bench.peers.registry import PEERS
 
+_CODE = re.compile(r".*\.(?:pyc?|so[.\d]*|kernel)")  # names of files that an import reads, or a first call
 _IMPORT = """
 import sys, time
 start = time.perf_counter()
@@ -36,7 +39,7 @@ os._exit(0)  # without waiting for workers that are still at the next batches
 
 
 def _timed(script: str, *arguments: str, threads: int) -> float:
-    environment = os.environ | {"GPUIMG_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    environment = os.environ | threads_environment(threads)
     command = [sys.executable, "-W", "ignore", "-c", script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     if done.returncode:
@@ -54,6 +57,19 @@ def first_batch_seconds(name: str, work: str, threads: int, batch: int, files: P
     """Measure the time from the import to the first batch in a new process; the best of several, with cached code."""
     arguments = (name, str(threads), str(batch), str(files), work)
     return round(min(_timed(_FIRST, *arguments, threads=threads) for _ in range(tries)), 2)
+
+
+def cold_seconds(name: str, work: str, threads: int, batch: int, files: Path) -> float:
+    """Measure the same once, with code that is read from the disk: its files are not in the page cache."""
+    package = Path(gpuimg.__file__).parent
+    places = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), package, package.parent / "kernels"]
+    for folder in {*map(Path, places), *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))}:
+        for path in folder.rglob("*") if folder != package.parent else ():
+            if _CODE.fullmatch(path.name) and path.is_file():
+                descriptor = os.open(path, os.O_RDONLY)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(descriptor)
+    return first_batch_seconds(name, work, threads, batch, files, 1)
 
 
 def peak_mib(name: str, work: str, threads: int, batch: int, files: Path) -> float:

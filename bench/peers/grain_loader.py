@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import grain
 import numpy as np
-from PIL import Image, ImageEnhance
 
-from bench.peers import base
 from bench.peers.base import Epoch, Peer
-
-_BILINEAR = Image.Resampling.BILINEAR  # antialiased when making smaller
-
-
-def _decoded(data: bytes) -> Any:
-    return Image.open(io.BytesIO(data)).convert("RGB")
-
-
-def _evaluated(data: bytes) -> Any:
-    image = _decoded(data)
-    shorter = min(image.size)
-    image = image.resize(tuple(int(base.SHORTER * side / shorter) for side in image.size), _BILINEAR)
-    left, top = (round((side - base.SIZE) / 2) for side in image.size)
-    return base.normalized(np.asarray(image.crop((left, top, left + base.SIZE, top + base.SIZE))))
-
-
-def _cropped(data: bytes, rng: np.random.Generator) -> Any:
-    image = _decoded(data)
-    top, left, height, width = base.random_box(rng, image.height, image.width)
-    image = image.resize((base.SIZE, base.SIZE), _BILINEAR, box=(left, top, left + width, top + height))
-    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else image
-
-
-def _trained(data: bytes, rng: np.random.Generator) -> Any:
-    return base.normalized(np.asarray(_cropped(data, rng)))
-
-
-def _colored(data: bytes, rng: np.random.Generator) -> Any:
-    image = _cropped(data, rng).rotate(rng.uniform(-base.ANGLE, base.ANGLE), _BILINEAR)
-    for enhance in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
-        image = enhance(image).enhance(rng.uniform(1 - base.JITTER, 1 + base.JITTER))
-    hue, saturation, value = image.convert("HSV").split()
-    turned = np.asarray(hue) + np.uint8(int(rng.uniform(-base.HUE, base.HUE) * 255) % 256)
-    image = Image.merge("HSV", (Image.fromarray(turned), saturation, value)).convert("RGB")
-    return base.normalized(np.asarray(image))
+from bench.peers.pillow_threads import colored, decoded, evaluated, trained
 
 
 class Grain(Peer):
@@ -63,11 +26,11 @@ class Grain(Peer):
         """Create a data set; each epoch is a new iterator over it."""
         dataset = grain.MapDataset.source(files).seed(0)
         if work == "decode":
-            dataset = dataset.map(lambda data: np.asarray(_decoded(data)))
+            dataset = dataset.map(lambda data: np.asarray(decoded(data)))
         elif work == "eval":
-            dataset = dataset.map(_evaluated)
+            dataset = dataset.map(evaluated)
         else:
-            random: Callable[..., Any] = _trained if work == "train" else _colored
+            random: Callable[..., Any] = trained if work == "train" else colored
             dataset = dataset.random_map(random)
         ahead = grain.ReadOptions(num_threads=self.threads, prefetch_buffer_size=2 * self.batch)
         batched = dataset.to_iter_dataset(ahead).batch(self.batch, batch_fn=list if work == "decode" else np.stack)

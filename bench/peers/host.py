@@ -26,6 +26,11 @@ from bench.peers.registry import peer_class
 _PATIENCE = 180.0  # seconds for one answer
 
 
+def threads_environment(threads: int) -> dict[str, str]:
+    """Return the environment variables by which libraries have this number of threads; Rust's calls have one each."""
+    return {"GPUIMG_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "RAYON_NUM_THREADS": "1"}
+
+
 class PeerError(Exception):
     """A failure of a peer; the message has the reason."""
 
@@ -38,7 +43,7 @@ class Host:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is read when the process has ended; see close
         arguments = [name, str(threads), str(batch), str(files), str(theirs[0]), str(ours[1])]
         # Equal threads for what reads these, and nothing more than those for what would take every core.
-        environment = os.environ | {"GPUIMG_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+        environment = os.environ | threads_environment(threads)
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "bench.peers.host", *arguments],
             pass_fds=(theirs[0], ours[1]),

@@ -39,6 +39,37 @@ PREPROCESS: dict[str, Callable[[Any, Any], gi.Batch]] = {
 }
 
 
+class Indexing(Peer):
+    """A peer with a seek index, built before timing, in a separate folder."""
+
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def built(self, files: list[bytes]) -> gi.SeekIndex:
+        """Return the index of some files."""
+        self.close()
+        self._folder = tempfile.TemporaryDirectory()
+        path = Path(self._folder.name, "index")
+        gi.build_index([(data, 0) for data in files], path, every=8)
+        return gi.SeekIndex(path)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def waited_for(epoch: Epoch) -> Epoch:
+    """Return epochs on a GPU each of whose batches is complete."""
+    import cupy
+
+    def waiting() -> Iterator[Any]:
+        for result in epoch():
+            cupy.cuda.get_current_stream().synchronize()
+            yield result
+
+    return waiting
+
+
 class Functions(Peer):
     """gpuimg's functions, one batch at a time, with results in reused memory."""
 
@@ -84,7 +115,7 @@ class Planes(Functions):
         return gi.open_batch(batch, device=self.device, draft="planes")
 
 
-class Indexed(Functions):
+class Indexed(Indexing, Functions):
     """The same with a seek index, built before timing."""
 
     name = "gpuimg, index"
@@ -94,10 +125,7 @@ class Indexed(Functions):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Build the index first."""
-        self._folder = tempfile.TemporaryDirectory()
-        path = Path(self._folder.name, "index")
-        gi.build_index([(data, 0) for data in files], path, every=8)
-        self._index = gi.SeekIndex(path)
+        self._index = self.built(files)
         return super().start(work, files)
 
     def opened(self, batch: list[bytes], at: int) -> gi.Batch:
@@ -123,16 +151,7 @@ class FunctionsOnGpu(Functions):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create chains of functions that wait for each batch, because a launch alone is no result."""
-        import cupy
-
-        started = super().start(work, files)
-
-        def epoch() -> Iterator[Any]:
-            for result in started():
-                cupy.cuda.get_current_stream().synchronize()
-                yield result
-
-        return epoch
+        return waited_for(super().start(work, files))
 
     def copied(self, result: Any, work: str) -> Any:
         """Copy a batch from the GPU."""
@@ -152,12 +171,52 @@ class Loader(Peer):
     name = "gpuimg.load"
     distributions = Functions.distributions
     lacks: ClassVar[dict[str, str]] = {"decode": "batches of a loader are arrays of one size"}
-    notes = "two batches ahead, made with all the threads (the defaults)"
+    notes = "batches ahead, made with all the threads (the defaults)"
+    device = "cpu"
+    options: ClassVar[dict[str, Any]] = {}
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create one loader for all epochs: its next loop is the next epoch."""
         source = [(data, 0) for data in files]
         loader = gi.load(
-            source, PREPROCESS[work], batch_size=self.batch, device="cpu", dtype="float32", layout="NCHW", shuffle=False
-        )
+            source, PREPROCESS[work], batch_size=self.batch, device=self.device, dtype="float32", layout="NCHW",
+            shuffle=False, index=self.index_of(files), **self.options,
+        )  # fmt: skip
         return lambda: (batch.images for batch in loader)
+
+    def index_of(self, files: list[bytes]) -> gi.SeekIndex | None:
+        """Return the files' seek index, if the peer uses one."""
+        return None
+
+
+class LoaderOnGpu(Loader):
+    """The same on a GPU."""
+
+    name = "gpuimg.load on the GPU"
+    distributions = FunctionsOnGpu.distributions
+    notes = "batches ahead (the defaults); baseline files decoded by its own kernels; each batch is waited for"
+    device = "cuda"
+    copied = FunctionsOnGpu.copied
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Create a loader whose batches are waited for, because a launch alone is no result."""
+        return waited_for(super().start(work, files))
+
+
+class IndexedLoaderOnGpu(Indexing, LoaderOnGpu):
+    """The same with a seek index, built before timing."""
+
+    name = "gpuimg.load, index, on the GPU"
+    notes = "a seek index of 8 MCUs a segment"
+
+    def index_of(self, files: list[bytes]) -> gi.SeekIndex | None:
+        """Build the index."""
+        return self.built(files)
+
+
+class NvImageCodecLoaderOnGpu(LoaderOnGpu):
+    """The same with nvImageCodec's decoders."""
+
+    name = "gpuimg.load, nvImageCodec, on the GPU"
+    notes = 'decoder="nvimagecodec"'
+    options: ClassVar[dict[str, Any]] = {"decoder": "nvimagecodec"}

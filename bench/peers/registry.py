@@ -21,9 +21,14 @@ CPU = {
     "albumentations": "bench.peers.albumentations_loader:Albumentations",
     "spdl": "bench.peers.spdl_pipeline:Spdl",
     "grain": "bench.peers.grain_loader:Grain",
+    "kornia": "bench.peers.kornia_threads:Kornia",
+    "pillow": "bench.peers.pillow_threads:Pillow",
 }
 GPU = {
     "gpuimg-gpu": "bench.peers.ours:FunctionsOnGpu",
+    "gpuimg.load-gpu": "bench.peers.ours:LoaderOnGpu",
+    "gpuimg.load-gpu-index": "bench.peers.ours:IndexedLoaderOnGpu",
+    "gpuimg.load-gpu-nvimagecodec": "bench.peers.ours:NvImageCodecLoaderOnGpu",
     "dali-mixed": "bench.peers.dali_pipeline:DaliMixed",
     "torchvision-gpu": "bench.peers.gpu:TorchvisionGpu",
 }

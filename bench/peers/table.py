@@ -15,16 +15,6 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     return [_row(head), _row(["---"] * len(head)), *map(_row, rows), ""]
 
 
-def _speed(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return "-"
-    text = f"{entry['images_per_second']:,}"
-    if "gpuimg_over_this" in entry:
-        low, high = entry["gpuimg_over_this_range"]
-        text += f"<br>{entry['gpuimg_over_this']:.2f} ({low:.2f} to {high:.2f})"
-    return text
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, dict):
         return f"{value['own']:,} ({value['with_all_it_needs']:,})"
@@ -51,46 +41,29 @@ def _cpu(result: dict[str, Any], peers: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """Return tables of speed and of costs, and the missing peers with their reasons."""
-    peers, photos, machine = result["peers"], result["photos"], result["machine"]
-    head = ["", *(f"{peer['name']} {peer['version']}" for peer in peers.values())]
+def details(result: dict[str, Any]) -> list[str]:
+    """Return lines of Markdown: a table of costs, CPU time and differences, and what peers do differently."""
+    peers = result["peers"]
     costs = {
         "import_seconds": "import, seconds",
+        "first_batch_cold_seconds": "import to first batch of train, from the disk, seconds",
         "first_batch_seconds": "import to first batch of train, seconds",
         "peak_mib": "peak memory, MiB",
         "installed_megabytes": "installed, MB (with all it needs)",
     }
-    lines = [
-        f"# gpuimg and its peers, set {photos['set']}",
-        "",
-        f"{photos['count']} photos of {photos['mean_megapixels']} megapixels and {photos['mean_bytes']:,} bytes on "
-        f"average, batches of {result['batch']}, {machine['threads']} threads or worker processes each, "
-        f"{machine['processor']} with {machine['cores']} cores, {result['rounds']} rounds.",
-        "",
-        "Images/s, the median of the rounds; below it how many times faster gpuimg was in the same round, median and "
-        "range. A dash: the peer does not do this, see below.",
-        "",
-        *_table(
-            head, [[work, *(_speed(entries.get(name)) for name in peers)] for work, entries in result["works"].items()]
-        ),
-        "Where a peer only decodes, the costs are those of decoding.",
-        "",
-        *_table(
-            head,
-            [
-                *([label, *(_cell(peer.get(key)) for peer in peers.values())] for key, label in costs.items()),
-                *_cpu(result, peers),
-                *_differences(result, peers),
-            ],
-        ),
-        "The works:",
-        "",
-        *(f"- {work}: {WORKS[work]}." for work in result["works"]),
-        "",
-        "What is done differently, and what is not done:",
-        "",
-    ]
+    lines = _table(
+        ["", *(f"{peer['name']} {peer['version']}" for peer in peers.values())],
+        [
+            *(
+                [label, *(_cell(peer.get(key)) for peer in peers.values())]
+                for key, label in costs.items()
+                if any(key in peer for peer in peers.values())
+            ),
+            *_cpu(result, peers),
+            *_differences(result, peers),
+        ],
+    )
+    lines += [f"- {work}: {WORKS[work]}." for work in result["works"]]
     for peer in peers.values():
         if peer["notes"]:
             lines.append(f"- {peer['name']}: {peer['notes']}.")
@@ -98,5 +71,4 @@ def markdown(result: dict[str, Any]) -> str:
             f"- {peer['name']}, {work}: {reason}." for work, reason in peer["lacks"].items() if len(peer["lacks"]) < 4
         ]
         lines += [f"- {peer['name']}, {work}, failed: {reason}." for work, reason in peer["failed"].items()]
-    lines += [f"- {name} was not run: {reason}." for name, reason in result["not_run"].items()]
-    return "\n".join(lines) + "\n"
+    return lines + [f"- {name} was not run: {reason}." for name, reason in result["not_run"].items()]

@@ -5,7 +5,7 @@ First steps
 From files to training batches on one page. A link at the end downloads it as a notebook.
 """
 
-# sphinx_gallery_thumbnail_number = 14
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_0_first_steps_3.jpg"
 from pathlib import Path
 
 import numpy as np

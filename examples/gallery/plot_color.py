@@ -6,7 +6,7 @@ Functions of single pixels. Parameters may differ from image to image; ``where``
 are from 0 to 255 in uint8 images, and from 0 to 1 in floating point.
 """
 
-# sphinx_gallery_thumbnail_number = 20
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_color_5.jpg"
 from pathlib import Path
 
 import numpy as np

@@ -6,7 +6,7 @@ Functions of a pixel and its neighbors. Geometry after a filter needs the filter
 than one pass.
 """
 
-# sphinx_gallery_thumbnail_number = 6
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_filters_5.jpg"
 from pathlib import Path
 
 import numpy as np

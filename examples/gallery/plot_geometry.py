@@ -6,7 +6,7 @@ Functions that move pixels. Every parameter may differ from image to image: a li
 images by another angle. A chain of these functions is resampled once, when the result is requested.
 """
 
-# sphinx_gallery_thumbnail_number = -18
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_geometry_18.jpg"
 from pathlib import Path
 
 import gpuimg

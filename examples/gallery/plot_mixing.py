@@ -6,7 +6,7 @@ Functions of several images. They compute their inputs when they are called, in 
 pass.
 """
 
-# sphinx_gallery_thumbnail_number = 9
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_mixing_3.jpg"
 from pathlib import Path
 
 import numpy as np

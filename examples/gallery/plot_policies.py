@@ -6,7 +6,7 @@ Policies choose among other functions for each image, and draw their strengths. 
 of a batch and a random number generator.
 """
 
-# sphinx_gallery_thumbnail_number = 6
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_policies_5.jpg"
 from pathlib import Path
 
 import gpuimg

@@ -5,7 +5,7 @@ Describe, save and replay
 The operations that a batch has recorded can be printed, saved to a file, and applied to other images.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_replay_1.jpg"
 import tempfile
 from pathlib import Path
 

@@ -3,10 +3,10 @@ Random access into JPEGs
 ========================
 
 A seek index contains the positions in a JPEG at which its rows of blocks begin. With it, only the cropped region is
-decoded, and the pixels are the same. See :doc:`/seek-index`.
+decoded, and the pixels are the same. See :doc:`/prepare`.
 """
 
-# sphinx_gallery_thumbnail_number = 1
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_seek_index_1.jpg"
 import tempfile
 from pathlib import Path
 

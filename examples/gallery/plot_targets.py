@@ -6,7 +6,7 @@ Targets are given in coordinates of the source images. The geometry that a batch
 operations are ignored.
 """
 
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_targets_4.jpg"
 from pathlib import Path
 
 import numpy as np
@@ -103,8 +103,8 @@ moved = gpuimg.transform_masks(y, masks)
 gpuimg.resize(moved[..., None] * np.uint8(200), (160, 240))
 
 # %%
-# Objects that overlap have a mask each, (K, H, W) for every image. ``masks_to_boxes`` returns the boxes of what is
-# visible:
+# Objects that overlap have a mask each, (K, H, W) for every image. ``masks_to_boxes`` returns boxes around the visible
+# parts:
 
 both = np.stack([masks, masks[:, ::-1, ::-1]], 1).astype(bool)
 boxes, kept = gpuimg.masks_to_boxes(gpuimg.transform_masks(y, both))

@@ -6,7 +6,7 @@ Your own functions
 arguments are the color (0 to 1), the row and column, and one number for each image.
 """
 
-# sphinx_gallery_thumbnail_number = -3
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_user_functions_3.jpg"
 from pathlib import Path
 
 import numba

@@ -1,12 +1,12 @@
 """
-Clips of videos
-===============
+Video clips
+===========
 
 A batch of clips is a batch of all their frames, and every function works on it, with one draw for each clip. See
 :doc:`/video`. This needs PyAV, the extra ``video``.
 """
 
-# sphinx_gallery_thumbnail_number = 4
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_video_1.jpg"
 import io
 from pathlib import Path
 

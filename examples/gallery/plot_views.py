@@ -6,7 +6,7 @@ Several views of an image
 that its views read. ``Rng.views`` draws separately for each view.
 """
 
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_views_3.jpg"
 from pathlib import Path
 
 import numpy as np

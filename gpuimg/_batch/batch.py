@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -330,6 +331,7 @@ class Batch(Sequence[Array]):
         frames: int = 1,
         order: several.Order = "CTPP",
         pad: int | Literal["longest"] | None = None,
+        counts: Indices | None = None,
         dtype: DType | None = None,
     ) -> several.Tokens:
         """Run now and return square patches, the input of vision transformers, instead of images.
@@ -342,12 +344,15 @@ class Batch(Sequence[Array]):
         merge : int
             Patches of an image follow one another row by row, or, above 1, in blocks of ``merge`` x ``merge``.
         frames : int
-            Frames of a patch of a clip; images are repeated as often.
+            Frames of a patch of a clip, whose last frame is repeated to a multiple of them; images are repeated as
+            often.
         order : {"CTPP", "PPC"}
             Values of a patch: by channel, frame, row and column, or by row, column and channel.
         pad : int or "longest", optional
             Give every image this number of tokens, or that of the image with most, with zeros at the end and a mask.
             By default the tokens of all images form one array.
+        counts : (M,) int, optional
+            Images or clips of each sample, whose tokens follow one another and are padded together. By default 1 each.
         dtype
             As in :meth:`compute`.
 
@@ -359,14 +364,14 @@ class Batch(Sequence[Array]):
         Raises
         ------
         ValueError
-            For a size that is no multiple, or a ``pad`` below the tokens of an image.
+            For a size that is not a multiple, a ``pad`` below the tokens of a sample, or ``counts`` of other images.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Notes
         -----
-        On the CPU, pixels are stored in their patches in the pass that computes them. On a GPU they are copied there by
-        a second one.
+        Pixels are stored in their patches in the pass that computes them; 16-bit values, and pixels of other than 1 or
+        3 channels, are copied there by a second one.
 
         Examples
         --------
@@ -376,7 +381,10 @@ class Batch(Sequence[Array]):
         >>> tokens.values.shape, tokens.starts.tolist(), tokens.grids.tolist()
         ((28, 1176), [0, 4, 28], [[1, 2, 2], [1, 4, 6]])
         """
-        return several.tokens(self._recording, self._run, patch, merge, frames, order, pad, dtype)
+        whole = Batch(several.of_whole_patches(self._recording, frames), self._launches)
+        found = several.tokens(whole._recording, whole._run, patch, merge, frames, order, pad, counts, dtype)
+        self._launches = whole._launches
+        return found
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
@@ -539,6 +547,29 @@ def as_batch(images: Images) -> Batch:
         return images
     runtime, arrays = checked_arrays(images)
     return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+
+
+def as_clips(clips: Any) -> Batch:
+    """Return a batch of the clips that a caller passed: one of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array.
+
+    Raises
+    ------
+    TypeError
+        For a batch of images, or as :func:`as_batch` does.
+    ValueError
+        For other shapes, or clips that differ in the number of frames.
+    """
+    if isinstance(clips, Batch):
+        if clips.frames is None:
+            raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")
+        return clips
+    listed = isinstance(clips, (list, tuple))
+    shapes = [np.shape(clip) for clip in clips] if listed else [np.shape(clips)[1:]]
+    if not shapes or any(len(shape) != 4 or shape[0] < 1 or shape[0] != shapes[0][0] for shape in shapes):
+        raise ValueError(f"clips must have shapes (T, H, W, C) of one T, at least 1, not {sorted(set(shapes))}")
+    frames = [frame for clip in clips for frame in clip] if listed else clips.reshape(-1, *shapes[0][1:])
+    before = recording_of(frames)
+    return Batch(replace(before, source=replace(before.source, frames=shapes[0][0])))
 
 
 def recording_of(images: Images | Recording) -> Recording:

@@ -38,7 +38,7 @@ def export(
     Raises
     ------
     BufferError
-        If the memory cannot be handed over without a copy and ``copy`` is False, or not to that device.
+        If the memory cannot be shared without a copy and ``copy`` is False, or not with that device.
     """
     on_host = isinstance(array, np.ndarray)
     if not on_host and dl_device is not None and dl_device[0] == CPU:

@@ -75,12 +75,12 @@ class Tokens:
     Attributes
     ----------
     values : array
-        (sum of tokens, values of a token), or (N, tokens, values) if padded.
+        (sum of tokens, values of a token), or (samples, tokens, values) if padded.
     starts : (N + 1,) int64
         Tokens of image or clip ``k`` are ``starts[k]`` to ``starts[k + 1]``, not counting padding.
     grids : (N, 3) int64
         Patches in time, down and across.
-    mask : (N, tokens) bool, optional
+    mask : (samples, tokens) bool, optional
         True for tokens, False for padding; None if not padded.
     errors : dict of int to Failure
         Images or clips that could not be decoded; their tokens are those of a black image.
@@ -116,7 +116,9 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
     return Padded(flat.reshape(shape), corners, np.array(sizes), (height, width))
 
 
-def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, order: str, pad: Any, dtype: Any) -> Tokens:
+def tokens(
+    batch: Recording, run: Run, patch: int, merge: int, frames: int, order: str, pad: Any, counts: Any, dtype: Any
+) -> Tokens:
     """Implement :meth:`gpuimg.Batch.tokens`."""
     name = result_dtype(batch, dtype)
     side, merged, deep = (
@@ -126,8 +128,6 @@ def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, orde
     if order == "PPC" and deep > 1:
         raise ValueError(f'order="PPC" has no time; use "CTPP" with frames={deep}')
     clip = batch.frames or 1
-    if batch.frames is not None and clip % deep:
-        raise ValueError(f"frames={deep} must divide the {clip} frames of a clip")
     sizes = batch.sizes[::clip]
     _check_sizes(sizes, side * merged)
     repeats = deep if batch.frames is None else 1
@@ -135,25 +135,46 @@ def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, orde
         side, side, batch.channels, last=order == "PPC", merge=merged, frames=deep, repeats=repeats
     )
     grids = np.concatenate([np.full((len(sizes), 1), max(clip // deep, 1)), sizes // side], 1)
-    counts = grids.prod(1)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    room = _room(counts, pad)
-    first = starts[:-1] if room is None else np.arange(len(counts)) * room
-    total = int(starts[-1]) if room is None else len(counts) * room
+    starts = np.concatenate([[0], np.cumsum(grids.prod(1))])
+    if counts is not None and pad is None:
+        raise ValueError("counts is for padded tokens: pass pad, too")
+    samples = sample_ends(counts, len(sizes))
+    used = np.diff(starts[samples])
+    room = _room(used, pad)
+    first = starts[:-1]
+    if room is not None:
+        first = first + np.repeat(np.arange(len(used)) * room - starts[samples[:-1]], np.diff(samples))
+    total = int(starts[-1]) if room is None else len(used) * room
     runtime = batch.runtime
     flat = (runtime.take if room is None else runtime.empty)(total * patches.size, name)
     values = flat.reshape(total, patches.size)
     mask = None
     if room is not None:
-        values = flat.reshape(len(counts), room, patches.size)
-        mask = np.arange(room) < counts[:, None]
+        values = flat.reshape(len(used), room, patches.size)
+        mask = np.arange(room) < used[:, None]
         with runtime.device():
-            for k, count in enumerate(counts.tolist()):
+            for k, count in enumerate(used.tolist()):
                 values[k, count:] = 0
     time = np.arange(clip)
     inner = time // deep * grids[:, 1:].prod(1)[:, None] * patches.size + time % deep * patches.repeat
     run(flat, (first[:, None] * patches.size + inner).reshape(-1), patches)
     return Tokens(values, starts, grids, mask, dict(batch.source.failures))
+
+
+def sample_ends(counts: Any, n: int) -> Ints:
+    """Return the images (M + 1,) at which samples of ``counts`` (M,) images begin, and ``n``; by default one each."""
+    ends = np.arange(n + 1) if counts is None else np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    if ends[-1] != n or np.any(np.diff(ends) < 0):
+        raise ValueError(f"counts must be numbers of images that add up to {n}, not {counts}")
+    return ends
+
+
+def of_whole_patches(batch: Recording, frames: Any) -> Recording:
+    """Return clips whose last frame is repeated to a multiple of ``frames``."""
+    deep = arguments.whole_number(frames, "frames")
+    if batch.frames is None or batch.frames % deep == 0:
+        return batch
+    return batch.at_frames(np.minimum(np.arange(-(-batch.frames // deep) * deep), batch.frames - 1))
 
 
 def _check_sizes(sizes: Ints, step: int) -> None:
@@ -166,11 +187,11 @@ def _check_sizes(sizes: Ints, step: int) -> None:
         )
 
 
-def _room(counts: Ints, pad: Any) -> int | None:
-    """Return the tokens that every image has after padding; None without."""
+def _room(used: Ints, pad: Any) -> int | None:
+    """Return the tokens that every sample has after padding; None without."""
     if pad is None:
         return None
-    most = int(counts.max(initial=0))
+    most = int(used.max(initial=0))
     if isinstance(pad, str):
         arguments.one_of(pad, "pad", ("longest",))
         return most

@@ -167,8 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     heat.add_argument(
         "--capability",
         action="append",
-        metavar="9.0",
-        help="also for GPUs of this compute capability, present or not (default: those present)",
+        metavar="8.0,9.0",
+        help="also for GPUs of these compute capabilities, present or not (default: those present); the files can be "
+        "copied to a machine without a compiler",
     )
     heat.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.epilog = commands.in_groups()
@@ -315,7 +316,8 @@ def _warm(options: argparse.Namespace) -> None:
     if name is not None and name not in preview.PRESETS:
         raise _UserError(f"no preset {name!r}; there are {', '.join(sorted(preview.PRESETS))}")
     try:
-        capabilities = [capability_of(given) for given in options.capability or ()]
+        given = ",".join(options.capability or ()).split(",")
+        capabilities = [capability_of(one) for one in given if one]
     except ValueError as error:
         raise _UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:

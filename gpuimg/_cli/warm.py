@@ -32,7 +32,7 @@ _SEEDS = range(8)
 
 def warm(preset: str | None) -> tuple[int, float, Path | None]:
     """Compile the loops of a preset, or all for None; return their number, seconds, and the cache folder."""
-    from ..kernels import compiled  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import compiled, disk  # the former imports Numba, which takes as long as all of gpuimg
 
     start = time.perf_counter()
     before = compiled.NativeFunction.compile_count
@@ -55,7 +55,7 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
     else:
         for batch in _batches(preset):
             batch.array("float32", "NCHW")
-    return compiled.NativeFunction.compile_count - before, time.perf_counter() - start, compiled.folder()
+    return compiled.NativeFunction.compile_count - before, time.perf_counter() - start, disk.folder()
 
 
 def _convert_frames() -> None:
@@ -121,7 +121,7 @@ def _needed(preset: str) -> list[Any]:
     from ..kernels import cuda as kernels
     from ..kernels import ops
 
-    found = {kernels.MIX, *kernels.MARKS.values(), *kernels.FRAMES.values()}
+    found = {kernels.MIX, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
     for batch in _batches(preset):
         source = "uint8"
         segments = recording_of(batch).segments

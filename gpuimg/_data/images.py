@@ -134,7 +134,7 @@ class EncodedImages:
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: Selection[EncodedImages] | None = None  # set if these are taken from others, perhaps repeatedly
     layout: ClassVar[str] = "NHWC"  # of decoded images
-    frames: ClassVar[None] = None  # these are no frames of clips
+    frames: ClassVar[None] = None  # these are not frames of clips
 
     @property
     def dtype(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .._checks.types import Ints
 
@@ -61,3 +61,7 @@ class PatchLayout:
         y, x = divmod(pixel, self.width)
         parts = image.reshape(channels, down // m, m, tall, across // m, m, wide).transpose(1, 4, 2, 5, 0, 3, 6)
         blocks[..., y : y + tall, x : x + wide] = parts[:, :, :, :, :, None]
+
+
+#: How the pixels of results lie: channels interleaved, a plane for each channel, or in patches.
+Form: TypeAlias = Literal["pixels", "planes"] | PatchLayout

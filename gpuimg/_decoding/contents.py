@@ -11,7 +11,7 @@ Parts: TypeAlias = "Iterable[bytes | memoryview]"
 # Memory allowed for decoding in addition to the file: enough for coefficients and planes of every format at full size.
 BYTES_PER_PIXEL = 24
 BYTES_PER_IMAGE = 64_000_000
-#: A progressive JPEG goes over all coefficients once per scan; real files have about ten scans.
+#: Each scan of a progressive JPEG visits all coefficients; real files have about ten scans.
 MAX_SCANS = 256
 
 

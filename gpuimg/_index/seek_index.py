@@ -66,7 +66,7 @@ class SeekIndex:
     OSError
         If the file cannot be read.
     ValueError
-        If it is no seek index, has another version, or is not finished, cut off or damaged.
+        If it is not a seek index, has another version, or is not finished, cut off or damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

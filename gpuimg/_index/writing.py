@@ -33,7 +33,7 @@ class PartialIndex:
     BlockingIOError
         If another process is writing the same index.
     ValueError
-        If a file of that name exists and is no seek index.
+        If a file of that name exists and is not a seek index.
     """
 
     def __init__(self, path: str, every: int, samples: int, names: int) -> None:
@@ -140,7 +140,7 @@ def _read_back(kinds: Any, offsets: Ints, content: bytes) -> Built:
 
 
 def _check_replaceable(path: str) -> None:
-    """Reject a path at which a file exists that is no seek index."""
+    """Reject a path at which a file exists that is not a seek index."""
     try:
         with open(path, "rb", 0) as file:
             start = file.read(len(layout.MAGIC))
@@ -160,7 +160,7 @@ def opened_alone(path: str) -> int:
     OSError
         For a link, which may lead anywhere.
     ValueError
-        If it is no regular file.
+        If it is not a regular file.
     """
     import fcntl
 

@@ -65,9 +65,10 @@ def build_index(
     Raises
     ------
     ValueError
-        For arguments out of range, without a path if there is no default, and if the path exists and is no seek index.
+        For arguments out of range, without a path if there is no default, and if the path exists and is not a
+        seek index.
     TypeError
-        If ``source`` is no source, or does not yield images.
+        If ``source`` is not a source, or does not yield images.
     OSError
         If the index cannot be written; ``BlockingIOError`` if another process is writing it.
     ImportError

@@ -247,7 +247,7 @@ def load(
         order = batches_of(by_size, source, samples, columns.image, drop_last)
     if drop_last and epochs is None and order.choices < world * places:
         raise ValueError(
-            f"drop_last leaves nothing of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
+            f"drop_last leaves no full batch of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
     return Loader(

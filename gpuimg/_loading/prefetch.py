@@ -78,7 +78,7 @@ class Prefetcher(Generic[T]):
 
     @property
     def is_from_parent(self) -> bool:
-        """True in a forked child, which has none of the threads and whose locks may stay locked for ever."""
+        """True in a forked child, which has none of the threads and whose locks may stay locked forever."""
         return self._process != os.getpid()
 
     def _work(self, first: bool) -> None:
@@ -244,7 +244,7 @@ def _dropped(end: Callable[[], None]) -> None:
 
 
 def _end_on_a_thread(end: Callable[[], None]) -> None:
-    """End threads on a ``Thread``: joining them on a raw thread leaves a dummy in ``threading.enumerate`` for ever."""
+    """End threads on a ``Thread``: joining them on a raw thread leaves a dummy in ``threading.enumerate`` forever."""
     # Without ``daemon=`` the constructor would call ``current_thread``, which creates that dummy.
     threading.Thread(target=end, name="gpuimg-end", daemon=True).start()
 
@@ -308,7 +308,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     ValueError
         For a depth or a number of workers below 1.
     TypeError
-        If the object is not iterable or, with several workers, no sequence.
+        If the object is not iterable or, with several workers, not a sequence.
     RuntimeError
         From the iterator, if a forked child continues one of its parent.
 

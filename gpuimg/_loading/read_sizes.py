@@ -53,7 +53,7 @@ def read_sizes(
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range, and if ``source`` is no source.
+        For arguments out of range, and if ``source`` is not a source.
     OSError
         If the file cannot be written.
 

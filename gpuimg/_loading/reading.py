@@ -23,7 +23,7 @@ from .settings import Settings
 from .sharding import Share
 from .worker_split import BatchSchedule, Epoch
 
-# Samples per read job: many enough to amortize the hand-over between threads, few enough to occupy all threads and to
+# Samples per read job: enough to amortize the switch between threads, few enough to occupy all threads and to
 # release memory early, as the samples of a job share a buffer.
 _LEAST_CHUNK, _MOST_CHUNK = 8, 32
 # For URLs the size of a job is in bytes: a few requests of several MiB are faster than many small ones.

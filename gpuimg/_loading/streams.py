@@ -84,7 +84,11 @@ class StreamPipeline(Pipeline):
         given = position.given
         block = list(islice(rest, world * settings.batch_size))
         if not first or (not before and self._dropped(block)):
-            why = f"drop_last leaves nothing of {counted(len(block), 'sample')}" if first else "it yielded no samples"
+            why = (
+                f"drop_last leaves no full batch of {counted(len(block), 'sample')}"
+                if first
+                else "it yielded no samples"
+            )
             raise ValueError(f"{source!r}: {why}")
         while block and not self._dropped(block):
             following = list(islice(rest, world * settings.batch_size))

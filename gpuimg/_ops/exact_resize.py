@@ -18,6 +18,7 @@ _FILTERS = {"bilinear": layout.LINEAR, "bicubic": layout.CUBIC_RENORMALIZED} | a
 # Pixels between the passes: times those of the larger of source and result; and those of 48 MB of RGB.
 _BETWEEN = 8
 _ALWAYS_ALLOWED = 1 << 24
+_LONGEST = 1 << 19  # pixels that a shorter side may become: the weights of its positions are some 60 MB
 
 _OF_PILLOW = ("box", "hamming")
 
@@ -53,8 +54,21 @@ def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, whe
     plan = recording.plan
     if where is not None:
         new = np.where(where[:, None], new, plan.sizes)
+    _check_sides(plan.sizes, new)
     _check_between(plan.sizes, new, rule)
     return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
+
+
+def _check_sides(old: Ints, new: Ints) -> None:
+    """Refuse resizes of narrow images by their shorter side, which need far more memory than the image."""
+    refused = np.any(new > np.maximum(_LONGEST, old), 1)
+    if np.any(refused):
+        i = int(np.argmax(refused))
+        (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
+        raise ValueError(
+            f"image {i}: resized from {h} x {w} to {rows} x {columns} pixels; with exact= a side may grow to "
+            f"{_LONGEST} pixels at most"
+        )
 
 
 def _check_between(old: Ints, new: Ints, rule: int) -> None:

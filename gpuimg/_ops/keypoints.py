@@ -46,7 +46,7 @@ def transform_keypoints(
     ------
     ValueError
         For another number of images than the batch has, other shapes, NaN, visibilities other than 0, 1 and 2, or
-        ``flip_indices`` that are no permutation.
+        ``flip_indices`` that are not a permutation.
 
     Notes
     -----

@@ -85,11 +85,12 @@ def resize(
     lies between two results belongs to the first.
 
     By default consecutive geometric calls are one resampling in float32, rounded once. With ``exact`` the resize is a
-    separate resampling, of bytes, with a rounding after each of its two passes: what comes before it is computed
-    first, to bytes, unless it only crops, and what follows starts from its bytes. Only the rows and columns that later
-    calls leave are computed. :func:`normalize` then divides as the library does, so that float32 results are equal,
-    too. CPU and GPU return the same bytes. Images must be uint8, opened without ``draft``, of 1, 3 or 4 channels, RGBA,
-    whose colors Pillow multiplies by alpha before and divides by it after; ``"torch"`` resizes any number of channels.
+    separate resampling, which rounds to bytes after each of its two passes. Earlier operations are computed first and
+    rounded to bytes, unless they only crop; later ones start from its bytes. Only the rows and columns that later calls
+    need are computed. :func:`normalize` then divides as the library does, so that float32 results are equal, too. CPU
+    and GPU return the same bytes. Images must be uint8, opened without ``draft``, with 1, 3 or 4 channels. Four are
+    RGBA: as in Pillow, colors are multiplied by alpha before the resize, and divided by it after. ``"torch"`` resizes
+    any number of channels.
 
     References
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.types import Ints, Size
-from .._data.images import EncodedImages, rows_of
+from .._data.images import rows_of
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
@@ -164,9 +163,6 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
     if len(batch) % length:
         raise ValueError(f"the number of images must be a multiple of frames={length}, not {len(batch)}")
     kept = np.arange(count) * (length - 1) // max(count - 1, 1)
-    rows = np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1)
-    recording = recording_of(batch)
-    if isinstance(recording.source, EncodedImages) or batch.frames is None:
-        return batch.take(rows)
-    segments = tuple(plan.take(rows) for plan in recording.segments)
-    return Batch(replace(recording, source=recording.source.at_frames(kept), segments=segments))
+    if batch.frames is None:
+        return batch.take(np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1))
+    return Batch(recording_of(batch).at_frames(kept))

@@ -109,7 +109,7 @@ def prepare(
         For arguments that are out of range or exclude each other, and for a folder that has other content, was prepared
         from another source or with other options, or contains a link that leads out of it.
     TypeError
-        If ``source`` is no source, or does not return images.
+        If ``source`` is not a source, or does not return images.
     OSError
         If results cannot be written; ``BlockingIOError`` if another process is writing them, ``FileNotFoundError`` if
         jpegtran is needed and missing.

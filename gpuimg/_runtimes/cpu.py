@@ -12,7 +12,7 @@ import numpy as np
 
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
-from .._data.patches import PatchLayout
+from .._data.patches import Form
 from .._plan.plan import Plan
 from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
@@ -24,7 +24,7 @@ from .cpu_memory import Pool, RunningThreads, Scratch
 from .protocol import Outcome
 
 
-def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, form: str | PatchLayout) -> bool:
+def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, form: Form) -> bool:
     """Return True if results are the decoded frames themselves, which are then decoded into place without a pass."""
     same = all(plan.changes_nothing and plan.channels == source.channels for plan in segments)
     return same and kind == layout.UINT8 and form == "pixels" and source.first_occurrences() is None
@@ -121,32 +121,9 @@ class CpuRuntime:
         out: Any,
         offsets: Any,
         kind: int,
-        planar: bool,
+        form: Form,
     ) -> Outcome:
         """Run all segments of an image before the next one; launches are those that a GPU would need for the batch."""
-        return self._run_to(source, segments, out, offsets, kind, "planes" if planar else "pixels")
-
-    def run_to_patches(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Any,
-        kind: int,
-        patches: PatchLayout,
-    ) -> Outcome:
-        """Run as :meth:`run` does; patches are addresses of the store, which take no second pass."""
-        return self._run_to(source, segments, out, offsets, kind, patches)
-
-    def _run_to(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Any,
-        kind: int,
-        form: str | PatchLayout,
-    ) -> Outcome:
         if isinstance(source, EncodedClips) and _as_decoded(source, segments, kind, form):
             segments = []
         return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, form, self._running_threads))

@@ -19,7 +19,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
-from .._data.patches import PatchLayout
+from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import (
     Pass,
@@ -76,7 +76,7 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
-    def __init__(self, plan: Plan, stored: Stored, kind: int, form: str | PatchLayout, others: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...]) -> None:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
@@ -104,7 +104,7 @@ class _ExactSegment:
         )
 
 
-def places(sizes: Ints, channels: int, form: str | PatchLayout, stored: Stored) -> Any:
+def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
     """Return (N,) STORED of results of sizes (N, 2); planes and pixels are patches as large as the image."""
     one = np.zeros(len(sizes), records.STORED)
     one["height"], one["width"] = sizes.T
@@ -130,7 +130,7 @@ class _Segment:
         self,
         plan: Plan,
         kind: int,
-        form: str | PatchLayout,
+        form: Form,
         sources: set[str],
         others: tuple[str, ...],
         planar: bool,
@@ -213,7 +213,7 @@ class Call:
         out: Any,
         offsets: Ints,
         kind: int,
-        form: str | PatchLayout,
+        form: Form,
         running_threads: RunningThreads,
     ) -> None:
         n = len(source.sizes)
@@ -444,7 +444,7 @@ class Call:
             pixels = pillow.decode(source.data[i], header, source.options, scale)
             shown = exif.turned(pixels, orientation)
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
-                raise ValueError("the decoded image has another size than its header says")
+                raise ValueError("the decoded image differs in size from its header")
         except ValueError as error:
             self.failures[i] = jpeg.reason(status) or str(error)
             yield i, None
@@ -543,7 +543,7 @@ def _compiled(
     scales: Ints,
     planar: Mask,
     kind: int,
-    form: str | PatchLayout,
+    form: Form,
 ) -> list[_Segment | _ExactSegment]:
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):

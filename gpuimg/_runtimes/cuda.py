@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,14 +41,13 @@ from .._data.images import (
     rows_of,
     union_regions,
 )
+from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
 from .._plan.compile import (
     Pass,
     build_for,
     compile_plan,
     kind_between,
-    launches_of,
-    ops_used,
     regions_read,
     source_regions,
     whole_regions,
@@ -59,7 +59,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
-from .cuda_launch import launch
+from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
     PerThread,
@@ -76,6 +76,7 @@ from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prep
 from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
+_NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
 
 
 class CudaRuntime:
@@ -148,7 +149,7 @@ class CudaRuntime:
                 result.stream = reader
 
     def result_memory(self, stream: int | None) -> PooledResults:
-        """See :meth:`Runtime.result_memory`; the reading stream is set when results are handed over."""
+        """See :meth:`Runtime.result_memory`; the reading stream is set when results are returned."""
         return PooledResults(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -232,14 +233,14 @@ class CudaRuntime:
         out: Any,
         offsets: Ints,
         kind: int,
-        planar: bool,
+        form: Form,
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
         end_turn()  # decoders are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
-                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
+                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
             first_occurrences = source.first_occurrences()
             images, first, inverse = source, None, None
             if first_occurrences is not None:
@@ -255,15 +256,12 @@ class CudaRuntime:
                     pixels = pixels.take(inverse)
                     _transfer_status(images, outcome, source, first)
                 begin = time.perf_counter()
-                outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
+                outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, form)
                 outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 return outcome
             finally:
                 arena.used.record(resources.stream)
                 resources.arenas.give(arena)
-
-    def run_to_patches(self, *arguments: Any) -> None:
-        """Return None: the kernels write pixels, which are copied to their patches afterwards."""
 
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
@@ -301,10 +299,10 @@ class CudaRuntime:
             )  # fmt: skip
 
     def _launch_segments(
-        self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
+        self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, form: Form
     ) -> int:
-        """Upload all plans, then launch them, each on the results of the one before."""
-        segments = without_copies(segments, kind, interleaved=not planar)
+        """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
+        segments = without_copies(segments, kind, interleaved=form == "pixels")
         parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
@@ -321,7 +319,7 @@ class CudaRuntime:
                 compiled.append(_compiled(plan, place, starts))
             place = _Place(sizes, starts, part[:, :2], plan.channels)
             places.append((place, total))
-        launches = 0
+        begin = launched.count
         with self._stream:
             uploaded = iter(_upload(compiled, self._resources))
             self._order_results()
@@ -329,9 +327,10 @@ class CudaRuntime:
                 place, total = places[k]
                 stored = kind_between(before, after)
                 between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
-                launches += self._launch(source, before, compiled[k], uploaded, between, stored, False)
+                self._launch(source, before, compiled[k], uploaded, between, stored, "pixels")
                 source = Pixels(between, place.starts, place.sizes, place.channels)
-            return launches + self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, form)
+        return launched.count - begin
 
     def _launch(
         self,
@@ -341,10 +340,11 @@ class CudaRuntime:
         parts: Iterator[Any],
         out: Any,
         kind: int,
-        planar: bool,
-    ) -> int:
+        form: Form,
+    ) -> None:
         if isinstance(segment, ExactSegment):
-            return run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            return
         passes, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if prepass is not None:
@@ -365,8 +365,14 @@ class CudaRuntime:
             if run is passes[-1]:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
-                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-        return launches_of(passes, ops_used(plan))
+                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, *_form(form))
+
+
+def _form(form: Form) -> tuple[int, ...]:
+    """Return how pixels lie in the result, as the kernels take it."""
+    if isinstance(form, str):
+        return (layout.FORMS.index(form), *_NO_PATCHES)
+    return (layout.PATCHES, *astuple(form))
 
 
 def _decoded_regions(

@@ -75,14 +75,13 @@ def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner:
     return ExactSegment(np.concatenate([passes.reshape(-1), taps]), n, between, most)
 
 
-def run_exact(segment: ExactSegment, words: Any, source: Any, channels: int, out: Any, stream: int) -> int:
-    """Launch both passes; ``words`` are uploaded, ``stream`` is the current one. Return the number of launches."""
+def run_exact(segment: ExactSegment, words: Any, source: Any, channels: int, out: Any, stream: int) -> None:
+    """Launch both passes; ``words`` are uploaded, ``stream`` is the current one."""
     between = cupy.empty(segment.between, cupy.uint8)
     kernel = kernels.EXACT
     n = segment.images
     for k, (read, written) in enumerate(((source, between), (between, out))):
         launch(kernel, stream, (-(-segment.pixels[k] // kernel.block), n), read, channels, words, k * n, written)
-    return 2
 
 
 def _taps(images: Any, start: int) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ A kernel is defined once (see :mod:`gpuimg.kernels.cuda.kernel`) and launched on
 
     launch(kernel, stream.ptr, (blocks, images), array, number)
 
-Arrays are flat CuPy arrays of the signature's dtypes. Nothing of Numba takes part: its dispatcher would prepare each
+Arrays are flat CuPy arrays of the signature's dtypes. Numba takes no part: its dispatcher would prepare each
 array again, which takes longer than the rest of the Python code of a small batch.
 """
 
@@ -115,6 +115,16 @@ def launch(kernel: Kernel, stream: int, grid: tuple[int, int], *arguments: Any) 
     ``grid`` is the number of blocks in x and y; their threads are the kernel's ``block``.
     """
     loaded(kernel).launch(stream, grid, arguments)
+    launched.count += 1
+
+
+class _Launched(threading.local):
+    """The number of a thread's launches."""
+
+    count = 0
+
+
+launched = _Launched()
 
 
 def capability_of(device: Any) -> tuple[int, int]:

@@ -39,8 +39,9 @@ def run(
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = out.dtype.name
     if isinstance(layout, PatchLayout):
-        outcome = _run_to_patches(runtime, source, segments, out, offsets, layout)
-        return outcome or _copy_to_patches(runtime, source, segments, out, offsets, layout)
+        if _stores_patches(source, name):
+            return runtime.run(source, segments, out, offsets, KINDS[name], layout)
+        return _copy_to_patches(runtime, source, segments, out, offsets, layout)
     if name == "uint16":
         return _run_deep(runtime, source, segments, out, offsets, layout)
     if not isinstance(source, Pixels) and is_special(source):
@@ -50,7 +51,7 @@ def run(
     if isinstance(source, Pixels) and source.dtype == "uint16":
         source = _as_floats(runtime, source)
     if source.channels in KERNEL_CHANNELS:
-        return runtime.run(source, segments, out, offsets, KINDS[name], layout == "NCHW")
+        return runtime.run(source, segments, out, offsets, KINDS[name], "planes" if layout == "NCHW" else "pixels")
     assert isinstance(source, Pixels)
     for k, plan in enumerate(segments):
         if plan.exact is not None and exact.premultiplies(plan.exact, source.channels):
@@ -58,14 +59,10 @@ def run(
     return _run_planes(runtime, source, segments, out, offsets, layout)
 
 
-def _run_to_patches(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, patches: PatchLayout
-) -> Outcome | None:
-    """Run into patches in one pass; return None where the device or the kind of pixels needs another."""
+def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
+    """Return True if the kernels can store results of a dtype in patches themselves."""
     plain = source.dtype != "uint16" and (isinstance(source, Pixels) or not is_special(source))
-    if not plain or out.dtype.name == "uint16" or source.channels not in KERNEL_CHANNELS:
-        return None
-    return runtime.run_to_patches(source, segments, out, offsets, KINDS[out.dtype.name], patches)
+    return plain and name != "uint16" and source.channels in KERNEL_CHANNELS
 
 
 def _copy_to_patches(
@@ -188,9 +185,13 @@ def _run_planes(
     plans = [plan.of_planes() for plan in segments]
     sizes = segments[-1].sizes
     if layout == "NCHW":
-        return runtime.run(planes, plans, out, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], False)
+        return runtime.run(
+            planes, plans, out, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], "pixels"
+        )
     flat = runtime.take(out.size, out.dtype.name)
-    outcome = runtime.run(planes, plans, flat, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], False)
+    outcome = runtime.run(
+        planes, plans, flat, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], "pixels"
+    )
     with runtime.device():
         results = Pixels(flat, offsets, sizes, channels, "NCHW")
         _exchange(runtime, results, Pixels(out, offsets, sizes, channels))

@@ -93,7 +93,7 @@ def gpu_problem() -> Problem | None:
     if extra() == "cpu":
         return Problem(f"the CUDA driver is too old: it supports CUDA {driver_cuda()}, at least 12 is needed", True)
     if not is_installed("cupy"):
-        from .._version import install_hint  # here: as a program this file is no part of a package
+        from .._version import install_hint  # here: as a program this file is not part of a package
 
         return Problem(f"CuPy is not installed; {install_hint(extra())}", True)
     try:
@@ -107,15 +107,16 @@ def gpu_problem() -> Problem | None:
 
 
 def _kernel_problem() -> Problem | None:
-    """None if machine code of the kernels for each GPU came with the package, or can be compiled."""
+    """None if machine code of the kernels for each GPU came with the package, is cached, or can be compiled."""
     if is_installed("numba_cuda"):
         return None
     from .._version import install_hint
+    from ..kernels import cuda as kernels
     from ..kernels.cuda import shipped
 
     for capability in capabilities():
         lack = shipped.lack(capability)
-        if lack is not None:
+        if lack is not None and not all(kernel.is_cached(capability) for kernel in kernels.every_kernel()):
             return Problem(
                 f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; "
                 f"{install_hint(compiling_extra())}",

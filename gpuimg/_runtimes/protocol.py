@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._data.images import Encoded, Pixels
-from .._data.patches import PatchLayout
+from .._data.patches import Form
 from .._plan.plan import Plan
 
 #: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
@@ -77,20 +77,9 @@ class Runtime(Protocol):
         out: Any,
         offsets: Any,
         kind: int,
-        planar: bool,
+        form: Form,
     ) -> Outcome:
         """Run plans, each on the results of the one before, and write the results to the flat ``out``."""
-
-    def run_to_patches(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Any,
-        kind: int,
-        patches: PatchLayout,
-    ) -> Outcome | None:
-        """Run as :meth:`run` does, and write patches; None on a device that writes pixels only."""
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix float32 images of the same sizes into the flat ``out``, see :func:`gpuimg.blend`."""

@@ -111,5 +111,5 @@ def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
             decoded = decoded * np.uint16(deep.FROM_BYTES)
     shown: np.ndarray[Any, Any] = exif.turned(decoded, int(source.orientations[i]))
     if shown.shape[:2] != tuple(source.sizes[i].tolist()):
-        raise ValueError("the decoded image has another size than its header says")
+        raise ValueError("the decoded image differs in size from its header")
     return shown

@@ -33,8 +33,8 @@ BACKEND = "gpuimg"
 _EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
 _FILTERS: dict[int, Interpolation] = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
 
-#: Images and a processor's settings -> outputs; None where the settings are not supported.
-_Recipe: TypeAlias = Callable[[Batch, Any], dict[str, Any] | None]
+#: Images, a processor's settings and the numbers of images of the samples -> outputs; None where not supported.
+_Recipe: TypeAlias = Callable[[Batch, Any, list[int]], dict[str, Any] | None]
 
 
 def register() -> list[str]:
@@ -91,10 +91,11 @@ def _extended(base: Any, recipe: _Recipe) -> type:
     """Return a subclass of a processor of the backend "torchvision" with another ``preprocess``."""
 
     def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
-        opened = _opened(images)
+        listed, counts = _listed(images)
+        opened = _opened(listed)
         wanted = kwargs.get("return_tensors")
         if opened is not None and not args and wanted in ("pt", "np") and _is_default(self, kwargs):
-            outputs = recipe(opened, self) if _is_usual(self) else None
+            outputs = recipe(opened, self, counts) if _is_usual(self) else None
             if outputs is not None:
                 return _feature(outputs, wanted)
         return base.preprocess(self, _decoded(images), *args, **kwargs)
@@ -119,17 +120,16 @@ def _is_file(image: Any) -> bool:
     return isinstance(image, (bytes, bytearray, memoryview, str, os.PathLike))
 
 
-def _listed(images: Any) -> list[Any]:
-    """Return one image, a list or lists of one image each as a list."""
+def _listed(images: Any) -> tuple[list[Any], list[int]]:
+    """Return images as a list, and the numbers of images of the samples; a list of images is one sample."""
     listed = list(images) if isinstance(images, (list, tuple)) else [images]
-    if listed and all(isinstance(one, (list, tuple)) and len(one) == 1 for one in listed):
-        return [one[0] for one in listed]
-    return listed
+    if all(isinstance(sample, (list, tuple)) for sample in listed):
+        return [image for sample in listed for image in sample], [len(sample) for sample in listed]
+    return listed, [len(listed)]
 
 
-def _opened(images: Any) -> Batch | None:
+def _opened(listed: list[Any]) -> Batch | None:
     """Return images as a batch; None for a form that is left to transformers."""
-    listed = _listed(images)
     if not listed:
         return None
     if all(map(_is_file, listed)):
@@ -197,7 +197,7 @@ def _has_filter(processor: Any, name: str) -> bool:
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
-def _fixed(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _fixed(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     """Resize the shorter side or to a size, crop the center."""
     size = processor.size
     short = getattr(size, "shortest_edge", None)
@@ -216,7 +216,7 @@ def _fixed(x: Batch, processor: Any) -> dict[str, Any] | None:
     return {"pixel_values": normalize(x, *_norm(processor)).array(layout="NCHW")}
 
 
-def _qwen2_vl(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _qwen2_vl(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     low, high = processor.size.shortest_edge, processor.size.longest_edge
     if not (low and high and _has_filter(processor, "bicubic")):
         return None
@@ -224,13 +224,13 @@ def _qwen2_vl(x: Batch, processor: Any) -> dict[str, Any] | None:
     return models.qwen_vl(*how, *_norm(processor), exact=_EXACT)(x)
 
 
-def _siglip2(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _siglip2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     if not _has_filter(processor, "bilinear"):
         return None
     return models.siglip2_naflex(processor.patch_size, processor.max_num_patches, *_norm(processor), exact=_EXACT)(x)
 
 
-def _kimi(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _kimi(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     side = processor.size.max_height
     if not (side and side == processor.size.max_width and _has_filter(processor, "bicubic")):
         return None
@@ -238,7 +238,7 @@ def _kimi(x: Batch, processor: Any) -> dict[str, Any] | None:
     return models.kimi(*how, *_norm(processor), exact=_EXACT)(x)
 
 
-def _pixtral(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _pixtral(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     patch = _side(processor.patch_size)
     side = processor.size.longest_edge
     if not (patch and side and processor.do_pad and _has_filter(processor, "bicubic")):
@@ -246,7 +246,7 @@ def _pixtral(x: Batch, processor: Any) -> dict[str, Any] | None:
     return models.pixtral(side, patch, *_norm(processor), exact=_EXACT)(x)
 
 
-def _got_ocr2(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _got_ocr2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     tile = _side(processor.size)
     if not (tile and processor.crop_to_patches and _has_filter(processor, "bicubic")):
         return None
@@ -254,7 +254,7 @@ def _got_ocr2(x: Batch, processor: Any) -> dict[str, Any] | None:
     return models.internvl(*how, *_norm(processor), exact=_EXACT)(x)
 
 
-def _llava_next(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _llava_next(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     tile = _side(processor.crop_size)
     whole = processor.size.shortest_edge == tile and processor.do_pad
     if not (tile and whole and processor.do_center_crop and _has_filter(processor, "bicubic")):
@@ -262,15 +262,15 @@ def _llava_next(x: Batch, processor: Any) -> dict[str, Any] | None:
     return models.llava_anyres(tile, processor.image_grid_pinpoints, *_norm(processor), exact=_EXACT)(x)
 
 
-def _idefics3(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _idefics3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     tile, side = processor.max_image_size["longest_edge"], processor.size.longest_edge
     split = processor.do_image_splitting and processor.do_pad and not processor.return_row_col_info
     if not (tile and side and split and _has_filter(processor, "lanczos")):
         return None
-    return models.idefics3(tile, side, *_norm(processor), exact=_EXACT)(x)
+    return models.idefics3(tile, side, *_norm(processor), exact=_EXACT)(x, counts=counts)
 
 
-def _gemma3(x: Batch, processor: Any) -> dict[str, Any] | None:
+def _gemma3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     side = _side(processor.size)
     if not (side and _has_filter(processor, "bilinear")):
         return None

@@ -137,12 +137,12 @@ class Blocks:
         return data[begin - start : end - start] if sums == _checksums(data) and len(data) >= end - start else None
 
     def remove(self, key: str, block: int) -> None:
-        """Remove a block; a missing file or missing permission is no error."""
+        """Remove a block; a missing file or missing permission is not an error."""
         with suppress(OSError):
             os.unlink(self._path(key, block))
 
     def put(self, key: str, block: int, data: bytes) -> None:
-        """Store a block. An error of the disk disables the cache with a warning, and is no error of the read."""
+        """Store a block. An error of the disk disables the cache with a warning, and does not fail the read."""
         checksums = _checksums(data)
         if not self._can_write or len(data) + len(checksums) > self.most:
             return

@@ -58,7 +58,7 @@ def find_values(scan: Scan) -> Values:
     Raises
     ------
     ValueError
-        If it is no LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
+        If it is not an LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
         databases or several values for a key.
 
     References

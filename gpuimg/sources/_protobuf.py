@@ -24,7 +24,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
     Raises
     ------
     ValueError
-        If the message ends within a field, or is no protobuf message.
+        If the message ends within a field, or is not a protobuf message.
 
     References
     ----------
@@ -37,7 +37,7 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
         tag, position = _varint(view, position)
         number, kind = tag >> 3, tag & 7
         if not 0 < number < 1 << 29 or kind not in _KINDS:
-            raise ValueError(f"no protobuf message: field {number} of wire type {kind} at byte {start}")
+            raise ValueError(f"not a protobuf message: field {number} of wire type {kind} at byte {start}")
         if kind == VARINT:
             value, position = _varint(view, position)
             yield number, kind, value
@@ -141,7 +141,7 @@ def _floats(message: memoryview) -> NDArray[Any]:
     for number, kind, value in fields(message):
         if number == 1:
             if kind == BYTES and len(value) % 4:
-                raise ValueError(f"{len(value)} bytes are no list of float32")
+                raise ValueError(f"{len(value)} bytes are not a list of float32")
             if kind != BYTES:
                 _expect(number, kind, FIXED32)
             parts.append(bytes(value))

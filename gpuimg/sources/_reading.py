@@ -202,7 +202,7 @@ def shards(paths: Path | Sequence[Path], remote: Remote | None = None) -> tuple[
     FileNotFoundError
         If no file matches a pattern.
     TypeError
-        For an object that is no path.
+        For an object that is not a path.
     """
     several: Sequence[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     found = [

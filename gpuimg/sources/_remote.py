@@ -144,7 +144,7 @@ class Storage:
                 last = error
             if k + 1 < tries:
                 time.sleep(min(_FIRST_PAUSE * 2**k, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
-        raise OSError(errno.EIO, f"{what} failed {tries} times, at last with {_describe(_cause(last))}", url) from last
+        raise OSError(errno.EIO, f"{what} failed {tries} times, finally with {_describe(_cause(last))}", url) from last
 
     def status(self, url: str) -> Status:
         """Return size and version of a file."""

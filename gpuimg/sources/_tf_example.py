@@ -28,7 +28,7 @@ class Keys(NamedTuple):
         Raises
         ------
         ValueError
-            If the record is no example, or lacks one of the features (listing those it has).
+            If the record is not an example, or lacks one of the features (listing those it has).
         """
         if self.image is None:
             return record, None

@@ -102,7 +102,7 @@ def array_record(
     Raises
     ------
     ValueError
-        If a file is empty, cut off, or no ArrayRecord file, or for a URL.
+        If a file is empty, cut off, or not an ArrayRecord file, or for a URL.
     OSError
         If a file cannot be read.
     ImportError
@@ -142,7 +142,7 @@ def _opened(path: str) -> Any:
     try:
         reader = _library().ArrayRecordReader(path, options=_RANDOM_ACCESS, file_reader_buffer_size=_BUFFER)
     except RuntimeError as error:
-        raise ValueError(f"no ArrayRecord file, or damaged: {error}") from error
+        raise ValueError(f"not an ArrayRecord file, or damaged: {error}") from error
     if not reader.ok():
-        raise ValueError("cut off, or no ArrayRecord file")
+        raise ValueError("cut off, or not an ArrayRecord file")
     return reader

@@ -93,8 +93,8 @@ def coco(
     Raises
     ------
     ValueError
-        For a file that is no JSON or no instances file, an image of no size, an annotation of an unknown image, and if
-        no annotation is valid (naming the first).
+        For a file that is not JSON or not an instances file, an image without a size, an annotation of an unknown
+        image, and if no annotation is valid (naming the first).
     OSError
         If the annotations cannot be read.
 
@@ -227,7 +227,7 @@ class _Boxes:
 def _list(content: Any, key: str) -> list[Any]:
     found = content.get(key, []) if isinstance(content, dict) else None
     if not isinstance(found, list):
-        raise ValueError(f"no COCO annotations: {key} must be a list in an object")
+        raise ValueError(f"not COCO annotations: {key} must be a list in an object")
     return found
 
 

@@ -336,7 +336,7 @@ def file_list(
     ------
     ValueError
         If the numbers of labels and paths differ, labels are given twice, there are no paths, or a line lacks the label
-        that others have or has one that is no integer (naming the line).
+        that others have or has one that is not an integer (naming the line).
     OSError
         If the text file cannot be read.
 

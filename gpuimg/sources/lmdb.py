@@ -77,13 +77,14 @@ def lmdb(
     Raises
     ------
     ValueError
-        If the file is empty, no LMDB file, cut off or damaged, or holds named databases or several values for a key.
+        If the file is empty, not an LMDB file, cut off or damaged, or holds named databases or several values for a
+        key.
     OSError
         If the file cannot be read.
 
     Notes
     -----
-    The file is read without the LMDB library. That one maps the file and trusts its content: every file that is cut off
+    The file is read without the LMDB library, which maps the file and trusts its content: every file that is cut off
     and some damaged ones crash the process (measured with py-lmdb). Here such a file raises an error, when it is opened
     or later. Nothing may write to the file at the same time, as there is no lock. All keys are read when it is opened,
     which takes about 3 us and 24 bytes per key besides the key itself. A sample is then read with one ``pread``. Values

@@ -177,7 +177,7 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
             schema, metadata = file.schema_arrow, file.metadata
             counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     except arrow.ArrowException as error:
-        raise ValueError(f"no Parquet file, or damaged: {error}") from error
+        raise ValueError(f"not a Parquet file, or damaged: {error}") from error
     for column in (image,) if label is None else (image, label):
         if schema.names.count(column) != 1:
             raise ValueError(f"no column {column!r}; it has {', '.join(map(repr, schema.names))}")

@@ -133,8 +133,9 @@ def tar(
         Endings of image members; the first one that a sample has is used.
     label : str, sequence of str or None
         Ending of the label member. ``"cls"``, or any ending whose last part is ``cls`` as in ``"top.cls"``, is an
-        ``int``, or ``str`` if it is no integer; ``"json"`` is parsed, and ``"json.caption"`` is the value of that key
-        in it; ``"txt"`` is ``str``; others are ``bytes``. The label is a tuple for several endings, and None for None.
+        ``int``, or ``str`` if it is not an integer; ``"json"`` is parsed, and ``"json.caption"`` is the value of that
+        key in it; ``"txt"`` is ``str``; others are ``bytes``. The label is a tuple for several endings, and None for
+        None.
     index_cache : path, optional
         A file that caches the index for later calls with the same shards and options.
     remote : Remote, optional

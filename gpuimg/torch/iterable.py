@@ -94,7 +94,7 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         self._loops = SharedLoops()
         self._loops.reset(self._loader.state_dict())
         if options.get("epochs", 1) is not None and not len(self):
-            message = f"drop_last leaves nothing of {self._loader!r}: a loop over this dataset has no batches"
+            message = f"drop_last leaves no full batch of {self._loader!r}: a loop over this dataset has no batches"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def _build(self, source: Any, preprocess: Any, with_valid: bool, options: dict[str, Any]) -> None:

@@ -130,7 +130,7 @@ def _decode(batch, image, header, scratch, thread, status, out):
     request.access.entry, request.access.entry_bytes = image.access.entry, image.access.entry_bytes
     request.access.every, request.access.learns = image.access.every, image.access.learns
     stored, work = bytes_of(scratch.stored), bytes_of(scratch.work)
-    # Decoded in place where the stored orientation is the shown one, else by way of scratch.
+    # Decoded in place where the stored orientation is the shown one, otherwise through scratch memory.
     to = stored if image.turn else out
     decoder = batch.progressive_decoder if header.kind == PROGRESSIVE else batch.decoder
     call_decode(decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))

@@ -41,7 +41,7 @@ from .vectors import LANES
 from .weights import REACHES, is_tall, lay_weights, most_taps
 
 _ROWS: Final = LANES  # source rows that are turned at a time
-_WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
+_WIDE: Final = 64  # bytes that the pass along columns sums at a time, except for the last ones of a row
 _PAIR: Final = 2 * _ROWS  # bytes of two neighboring pixels of all these rows, one channel
 _TURNED: Final = 512  # pixels of 16 rows that are turned at a time, or as many as have taps of one pixel
 _AHEAD: Final = 640  # bytes of a row from those that are turned to those that are fetched to a cache

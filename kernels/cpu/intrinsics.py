@@ -322,7 +322,7 @@ def records_at(dtype):
 
 def check_place(builder, index, count, size):
     """Emit, with NUMBA_BOUNDSCHECK=1, an end of the process unless elements ``index`` to ``index + count`` exist."""
-    # Numba checks its own indexing in such builds, but knows nothing of the addresses that intrinsics compute.
+    # Numba checks its own indexing in such builds, but does not know the addresses that intrinsics compute.
     if not numba.config.BOUNDSCHECK:
         return
     end = builder.add(index, count)

@@ -324,7 +324,7 @@ SEPARABLE_FUNCTION = NativeFunction("separable", _separable, SAMPLE)
 
 
 def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, r_, g_, b_, n):
-    """Add one tap of each pixel of a row, by way of packed pixels: all but the load vectorizes (measured: 3x)."""
+    """Add one tap of each pixel of a row, as packed pixels: all but the load vectorizes (measured: 3x)."""
     source, packed = array_at(source_, size), array_at(packed_, n)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)

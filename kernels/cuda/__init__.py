@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from ..layout import BFLOAT16, EXTREMES, FLOAT16, FLOAT32, MARK_BYTES, UINT8
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
 from .kernel import Image, Kernel, device_code
@@ -26,8 +26,6 @@ _ELASTIC_BLOCKS = 4  # at a time: a thread has 64 registers, for the random numb
 _FIND_BLOCKS = 5  # at a time
 _MARK_BLOCK = 128
 
-EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
-MARK_BYTES = 16
 
 __all__ = [
     "ARTEFACTS",
@@ -52,6 +50,7 @@ __all__ = [
 _SOURCES = "uint8", "float32"
 _KINDS = {FLOAT32: "float32", UINT8: "uint8", FLOAT16: "float16", BFLOAT16: "bfloat16"}
 _STORED = {FLOAT32: "float32[]", UINT8: "uint8[]", FLOAT16: "uint16[]", BFLOAT16: "uint16[]"}
+_FORM = *["int32"] * 4, "int64", "int64", *["int32"] * 3, "int64"  # one of the forms, and a PatchLayout
 _COMMON = "int32", "float32", "int32[]", "float32[]", "float32[]", "int32", "float32[]", "int32"
 
 MIX = Kernel("mix", device_code("transform", "mix"), (
@@ -117,7 +116,7 @@ FRAMES = _by_name(_frame("frame8", "uint8[]"), _frame("frame16", "uint16[]"))
 def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
     """The kernel that samples, runs the program and stores, for a source dtype and a kind of result."""
     name = _name("transform", functions, source, _KINDS[kind], build)
-    arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", "int32"
+    arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", *_FORM
     code = device_code("transform", "make_transform", functions, kind, build)
     return Kernel(name, code, arguments, BLOCK, _BLOCKS[build], users=functions)
 

@@ -1,4 +1,4 @@
-"""CUDA kernels compiled for a compute capability by numba-cuda, without a GPU, and cached on disk like the CPU's loops.
+"""CUDA kernels compiled for a compute capability by numba-cuda, without a GPU.
 
 What runs is what the tests count and execute: PTX by libNVVM, assembled by nvJitLink, without optimization at link
 time, which makes other code (half as many instructions again, and more registers).
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import sys
-import threading
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,31 +17,21 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import llvmlite
 import numba
-import numba_cuda
 import numpy as np
 from numba import cuda, types
 from numba.cuda.core import config
 
-from ..compiled import fingerprint, is_cacheable, read, store
+from ..compiled import fingerprint, is_cacheable
 from .kernel import Image, Kernel
 from .shipped import Capability
 
-_ENDING = ".cubin"
-_USERS_KEPT = 32  # kernels with functions of users that stay on disk, of each variant
+COMPILED_FOR = (9, 0)  # one text serves all capabilities: it differs in its target only
+
 _numbers = itertools.count()
 _functions: WeakKeyDictionary[Kernel, Any] = WeakKeyDictionary()
 _made_of: WeakKeyDictionary[Kernel, str] = WeakKeyDictionary()
-_images: dict[str, Image] = {}
-_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-_guard = threading.Lock()
-
-
-def _lock(name: str) -> threading.Lock:
-    """The lock of what has a name: two threads that need the same compile it once, others do not wait."""
-    with _guard:
-        return _locks[name]
+_texts: WeakKeyDictionary[Kernel, str] = WeakKeyDictionary()
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -71,42 +60,29 @@ def is_stored(kernel: Kernel) -> bool:
 
 
 def key_of(kernel: Kernel, *others: Any) -> str:
-    """A kernel's name, its types and what its code is made of; and what else its machine code depends on."""
+    """A kernel's name, its types and what its code is made of; and everything else that its machine code depends on.
+
+    For kernels with functions of users: what these use of NumPy and Numba may change with their versions.
+    """
     made_of = _made_of.get(kernel)
     if made_of is None:
         made_of = fingerprint(function_of(kernel))[:24] if is_stored(kernel) else str(next(_numbers))
         made_of = _made_of.setdefault(kernel, made_of)
-    made_for = hashlib.sha256(repr((*others, kernel.arguments, kernel.bounds)).encode()).hexdigest()[:12]
+    options = config.OPT, config.CUDA_DEBUGINFO_DEFAULT, config.FORCE_CUDA_CC
+    versions = sys.version, numba.__version__, np.__version__, *options
+    made_for = hashlib.sha256(repr((*versions, *others, kernel.arguments, kernel.bounds)).encode()).hexdigest()[:12]
     return f"{kernel.name}-{made_for}-{made_of}"
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------
 
 
-def image(kernel: Kernel, capability: Capability) -> Image:
-    """Machine code for a compute capability, from memory, from disk, or compiled; needs no GPU."""
-    name = key_of(kernel, *toolchain(), capability) + _ENDING
-    with _lock(name):
-        found = _images.get(name)
-        if found is None and is_stored(kernel):
-            found = read(name, _unpacked)
-        if found is None:
-            found = _compiled(kernel, capability, name)
-        _images[name] = found
-        return found
-
-
-def _compiled(kernel: Kernel, capability: Capability, name: str) -> Image:
-    made = assembled(compile_ptx(kernel, capability), capability)[0]
-    type(kernel).compile_count += 1  # of the package that launches, which may be another instance than this one
-    if is_stored(kernel):
-        store(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if kernel.users else 0)
-    return made
-
-
-def _unpacked(content: bytes) -> Image:
-    entry, _, code = content.partition(b"\0")
-    return Image(entry.decode(), code)
+def compiled(kernel: Kernel, capability: Capability) -> Image:
+    """Machine code for a compute capability, assembled from the text that serves all of them; needs no GPU."""
+    text = _texts.get(kernel)
+    if text is None:
+        text = _texts.setdefault(kernel, compile_ptx(kernel, COMPILED_FOR))
+    return assembled(text, capability)[0]
 
 
 def compile_ptx(kernel: Kernel, capability: Capability) -> str:
@@ -143,11 +119,17 @@ def assembled(ptx: str, capability: Capability) -> tuple[Image, str]:
     no assembler, it stays PTX, which the driver assembles.
     """
     entry = ptx.partition(".entry ")[2].partition("(")[0].strip()
-    known = [one for one in supported() if one[0] == capability[0] and one <= capability]
-    if not known or _nvjitlink() is None:
-        return Image(entry, ptx.encode() + b"\0"), ""
-    code, said = linked(ptx.encode(), f"sm_{known[-1][0]}{known[-1][1]}")
+    target = max((one for one in supported() if one <= capability), default=capability)
+    text = retargeted(ptx, target).encode()
+    if target[0] != capability[0] or target not in supported() or _nvjitlink() is None:
+        return Image(entry, text + b"\0"), ""
+    code, said = linked(text, "sm_{}{}".format(*target))
     return Image(entry, code), said
+
+
+def retargeted(ptx: str, capability: Capability) -> str:
+    """The same PTX for another capability."""
+    return re.sub(r"(?m)^\.target sm_\d+", ".target sm_{}{}".format(*capability), ptx, count=1)
 
 
 @cache
@@ -181,17 +163,6 @@ def linked(ptx: bytes, architecture: str) -> tuple[bytes, str]:
     finally:
         linker.destroy(handle)
     return bytes(code), said.decode()
-
-
-@cache
-def toolchain() -> tuple[Any, ...]:
-    """Return the versions and options that machine code depends on besides the kernel."""
-    from cuda.bindings import nvvm
-
-    linker = _nvjitlink()
-    versions = (sys.version, numba.__version__, numba_cuda.__version__, llvmlite.__version__, np.__version__)
-    libraries = (nvvm.version(), nvvm.ir_version(), linker and linker.version(), supported()[-1])
-    return (*versions, *libraries, config.OPT, config.CUDA_DEBUGINFO_DEFAULT, config.FORCE_CUDA_CC)
 
 
 def supported() -> list[Capability]:

@@ -53,11 +53,9 @@ from ..scalar import i32, scalar, up, word
 from .jpeg_codes import AC, entry_of, following, opened, refilled, tables_loader, value_of
 from .sample import u32, u64
 
-LOOKED_UP = (
-    9  # bits that are looked up at once: with short entries, a quarter of the memory of the other kernel's tables
-)
+LOOKED_UP = 9  # bits that are looked up at once, in a quarter of the memory of the other kernel's tables
 _FAST = SLOTS << LOOKED_UP
-_BAD = 16 | 1 << 8  # entry of bits that are no code: any rule will do, since the other kernel reports them
+_BAD = 16 | 1 << 8  # entry of bits that are not a code: any rule works, since the other kernel reports them
 NONE = i32(-1)
 _OWN = PARTS - 1  # parts at a time that become segments; the last thread's part shows where the one before it ends
 _WARPS = PARTS // 32

@@ -8,19 +8,36 @@ others::
     launch(DOUBLE, stream, (blocks, images), array, 5)  # of gpuimg._runtimes.cuda_launch
 
 ``double`` is a Python function in the module ``doubling``, of device code. Arguments are one-dimensional arrays and
-numbers of 32 or 64 bits. Nothing here imports Numba: machine code is read from the file that a wheel brings, and only
-what is not in it, as functions of users, is compiled (:mod:`.compiler`).
+numbers of 32 or 64 bits. Nothing here imports Numba: machine code is read from the file that a wheel brings or from the
+cache on disk, and only what is in neither is compiled (:mod:`.compiler`).
+
+A cached file is named by the sources that it is made of and by the capability, and does not depend on Python's
+version. It can be made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import threading
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
+from .. import disk
 from ..native import with_numba
 from .shipped import Capability, lack, shipped_image
+from .sources import digest
+
+_USERS_KEPT = 32  # kernels with functions of users that stay on disk, of each variant
+_OPTIONS = "NUMBA_OPT", "NUMBA_CUDA_DEBUGINFO", "NUMBA_FORCE_CUDA_CC"  # variables that change the machine code
+
+_images: dict[str, Image] = {}  # by the names of their files
+_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_guard = threading.Lock()
 
 
 class Image(NamedTuple):
@@ -30,17 +47,23 @@ class Image(NamedTuple):
     code: bytes
 
 
-def device_code(module: str, name: str, *arguments: Any) -> Callable[[str], Any]:
-    """A function that imports a kernel's function from a module of device code of a package, such as this one.
+@dataclass(frozen=True)
+class DeviceCode:
+    """A kernel's function in a module of device code; with arguments the name is of a function that returns it."""
 
-    With arguments the name is of a function that returns the kernel's for them.
-    """
+    module: str
+    name: str
+    arguments: tuple[Any, ...]
 
-    def load(package: str) -> Any:
-        found = getattr(import_module(f"{package}.{module}"), name)
-        return found(*arguments) if arguments else found
+    def __call__(self, package: str) -> Any:
+        """Import the function from a package, such as this one."""
+        found = getattr(import_module(f"{package}.{self.module}"), self.name)
+        return found(*self.arguments) if self.arguments else found
 
-    return load
+
+def device_code(module: str, name: str, *arguments: Any) -> DeviceCode:
+    """The function of a module; see :class:`DeviceCode`."""
+    return DeviceCode(module, name, arguments)
 
 
 class Kernel:
@@ -89,6 +112,19 @@ class Kernel:
         """Name of the kernel in this process: kernels with equal keys are the same."""
         return str(self._compiler((0, 0)).key_of(self)) if self.users else self.name
 
+    def file_name(self, capability: Capability) -> str:
+        """Name of the file in the cache for a compute capability; for some functions of users there is never one."""
+        if self.users or not isinstance(self.code, DeviceCode):
+            return f"{self._compiler(capability).key_of(self, capability)}.cubin"
+        code = self.code.name, self.code.arguments
+        options = [os.environ.get(name) for name in _OPTIONS]
+        made_for = hashlib.sha256(repr((capability, self.arguments, self.bounds, code, options)).encode()).hexdigest()
+        return f"{self.name}-{made_for[:12]}-{digest(self.code.module)[:24]}.cubin"
+
+    def is_cached(self, capability: Capability) -> bool:
+        """Return True where a file has its machine code."""
+        return disk.has(self.file_name(capability))
+
     def image(self, capability: Capability) -> Image:
         """Machine code for a compute capability: shipped, else from memory, from disk, or compiled; needs no GPU.
 
@@ -97,8 +133,22 @@ class Kernel:
         ImportError
             Where it has to be compiled, without numba-cuda.
         """
-        found = None if self.users else shipped_image(self, capability)
-        return Image(*(found or self._compiler(capability).image(self, capability)))
+        shipped = None if self.users else shipped_image(self, capability)
+        if shipped is not None:
+            return Image(*shipped)
+        name = self.file_name(capability)
+        with _lock(name):
+            found = _images.get(name) or disk.read(name, _unpacked) or self._compiled(name, capability)
+            _images[name] = found
+            return found
+
+    def _compiled(self, name: str, capability: Capability) -> Image:
+        compiler = self._compiler(capability)
+        made: Image = compiler.compiled(self, capability)
+        Kernel.compile_count += 1
+        if compiler.is_stored(self):
+            disk.store(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if self.users else 0)
+        return made
 
     def _compiler(self, capability: Capability) -> Any:
         """Return the compiler module, needed if no machine code for this capability came with the package."""
@@ -110,3 +160,14 @@ class Kernel:
                 f"kernel {self.name} is not among those that come compiled: {reason}; numba-cuda, which compiles it, "
                 "is not installed"
             ) from error
+
+
+def _lock(name: str) -> threading.Lock:
+    """The lock of a name: two threads that need the same kernel compile it once, others do not wait."""
+    with _guard:
+        return _locks[name]
+
+
+def _unpacked(content: bytes) -> Image:
+    entry, _, code = content.partition(b"\0")
+    return Image(entry.decode(), code)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
+from ..layout import MARK_BYTES
 from ..scalar import i32, scalar, up
-from . import MARK_BYTES
 
 _HALF = 8  # bytes of a number
 _LAST = np.uint64(255)

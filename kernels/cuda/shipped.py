@@ -5,8 +5,8 @@
 A process decompresses the manifest and one of the others. The manifest has the checksum of the sources that the file
 was built from, which must be those of this package, and the length and the checksum of each stream.
 
-The file is as trustworthy as the modules in the same package: whoever can write to their folder can change either. The
-loader checks that it is whole, and built from these sources.
+The file is as trustworthy as the modules in the same package: anyone who can write to their folder can change either.
+The loader checks that it is whole, and built from these sources.
 """
 
 from __future__ import annotations

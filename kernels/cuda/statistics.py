@@ -12,11 +12,10 @@ import numpy as np
 from numba import cuda, types
 
 from .. import color, statistics
-from ..layout import HEIGHT, RECORD_WORDS, WIDTH
+from ..layout import EXTREMES, HEIGHT, RECORD_WORDS, WIDTH
 from ..ops import CHANNELS, END, INSTRUCTION_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, word
-from . import EXTREMES
 from .program import make_pixel
 from .sample import u32
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda
 
 from .. import cast, color
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
+from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, PATCHES, PLANES, RECORD_WORDS, UINT8, WIDTH
 from ..ops import PLAIN
 from ..scalar import i32, scalar, up, word
 from .program import make_pixel
@@ -35,6 +35,20 @@ def _encode_bfloat16(x):
     return np.uint16(cast.bfloat16_bits(x))
 
 
+@scalar
+def _in_patches(number, image_width, height, width, merge, size, row, column):
+    """Return the element of a pixel, counted from that of the image's first pixel; see :class:`PatchLayout`."""
+    y = i32(u32(number) // u32(image_width))
+    x = i32(number - y * image_width)
+    top, left = i32(u32(y) // u32(height)), i32(u32(x) // u32(width))
+    across = i32(u32(image_width + width - 1) // u32(width))
+    # Blocks of merge x merge patches, row by row, and within one too.
+    first, before = i32(u32(top) // u32(merge) * merge), i32(u32(left) // u32(merge) * merge)
+    patch = i32(i32(first * across) + i32(i32(before + i32(top - first)) * merge) + i32(left - before))
+    inner = i32(i32(i32(y - i32(top * height)) * row) + i32(i32(x - i32(left * width)) * column))
+    return np.int64(patch) * size + np.int64(inner)
+
+
 _ENCODE = {FLOAT32: _encode_float32, UINT8: _encode_uint8, FLOAT16: _encode_float16, BFLOAT16: _encode_bfloat16}
 
 
@@ -44,7 +58,8 @@ def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) ->
     encode = _ENCODE[kind]
 
     def transform(
-        source, channels, scale, ints, floats, programs, program_words, tables, table_words, out, out_channels, planar
+        source, channels, scale, ints, floats, programs, program_words, tables, table_words, out, out_channels, form,
+        patch_height, patch_width, merge, size, patch_plane, row, column, repeats, repeat,
     ):  # fmt: skip
         image = i32(cuda.blockIdx.y)
         record = i32(image * RECORD_WORDS)
@@ -59,16 +74,25 @@ def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) ->
             i32(image * table_words), number
         )  # fmt: skip
         base = wide(ints, record + OUTPUT)
-        if planar == 1:
+        if form == PATCHES:
+            at = base + _in_patches(number, width, patch_height, patch_width, merge, size, row, column)
+            plane = patch_plane
+        elif form == PLANES:
             at = base + np.int64(number)
             plane = np.int64(height * width)
         else:
             at = base + np.int64(number) * np.int64(out_channels)
             plane = np.int64(1)
-        out[up(at)] = encode(r)
-        if out_channels == 3:
-            out[up(at + plane)] = encode(g)
-            out[up(at + plane + plane)] = encode(b)
+        last = at + np.int64(repeats - 1) * repeat
+        red, green, blue = encode(r), encode(g), encode(b)
+        while True:  # a count of repetitions, which the compiler can see, would have it unroll this
+            out[up(at)] = red
+            if out_channels == 3:
+                out[up(at + plane)] = green
+                out[up(at + plane + plane)] = blue
+            if at == last:
+                break
+            at += repeat
 
     return transform
 

@@ -53,7 +53,7 @@ def _whole_number_bytes(kind):
 def orientation_in(data, start, stop):
     """Return the orientation, 1 to 8, in the TIFF file ``data[start:stop]``; 1 where it is missing or unreadable.
 
-    EXIF wants one SHORT. As in Pillow's ``exif_transpose``, any type of whole number will do, the first of several
+    EXIF wants one SHORT. As in Pillow's ``exif_transpose``, any type of whole number is accepted, the first of several
     values is taken if all of them are there, and the 42 of the header may be in either byte order. (Pillow also takes
     fractions that equal a whole number.)
     """

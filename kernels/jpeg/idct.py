@@ -131,7 +131,7 @@ def _pass4(builder, v, bits):
     return [part.rounded(bits) for part in (one + near, other + far, other - far, one - near)]
 
 
-# Factors of the odd frequencies where four positions are averaged; the even ones vanish but for 0.
+# Factors of the odd frequencies where four positions are averaged; the even ones vanish except for 0.
 _ODD2 = {1: 3.624509785, 3: -1.272758580, 5: 0.850430095, 7: -0.720959822}
 
 

@@ -39,7 +39,7 @@ BASELINE: Final = 1  # a JPEG that this decoder can decode
 JPEG: Final = 2  # for another decoder: arithmetic, 12 bits, rare sampling, several sequential scans, damaged
 PROGRESSIVE: Final = 3  # a JPEG for the progressive decoder, as far as its first scan
 
-#: Blocks of a progressive image at most. Its scans go over all coefficients of the image, so that a thread needs memory
+#: Blocks of a progressive image at most. Its scans visit all coefficients of the image, so that a thread needs memory
 #: for all of them, which it keeps for the next file: this is 64 MiB, or 21 megapixels of 4:2:0. Pillow, which returns
 #: the memory after each file, decodes larger ones.
 KEPT_BLOCKS: Final = (1 << 26) // 128
@@ -91,7 +91,7 @@ STATUS: Final = np.dtype(
 
 # Results.
 DONE: Final = 0
-BAD_CODE: Final = 1  # bits that are no code of the Huffman table
+BAD_CODE: Final = 1  # bits that are not a code of the Huffman table
 ENDS: Final = 2  # the data end, or a marker comes, before the last MCU
 BAD_RESTART: Final = 3  # a restart marker is missing or out of order
 BAD_TABLE: Final = 4  # a Huffman table is not legal
@@ -129,7 +129,7 @@ TABLE: Final = np.dtype(
     [
         ("pairs", "<i8", ENTRIES),  # up to two symbols of an AC table, one of a DC table: see tables.py; 0 for none
         ("codes", "<i8", ENTRIES),  # bits of the code << 8 | symbol, by the next BITS bits; 0 for longer codes
-        ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is no code of this length
+        ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is not a code of it
         ("starts", "<i8", LONGEST + 1),  # by the bits of a code: its symbol's place less the code
         ("built", "<i8"),  # 1 where the fields above are those of the definition below
         ("counts", "<i8", LONGEST + 1),  # codes by their bits, from 1 on

@@ -1,4 +1,4 @@
-"""Rows of pixels from coefficients, by way of planes with two MCU rows, at the requested scale.
+"""Rows of pixels from coefficients, through planes with two MCU rows, at the requested scale.
 
 At a reduced scale a block has fewer pixels. libjpeg scales chroma by less than luma if it then needs no upsampling.
 """
@@ -202,7 +202,7 @@ def transform_row(r, columns, luma_only, mcu, shape, coefficients, lasts, steps,
             continue
         plane = shape.planes[c]
         side = plane.side
-        # The planes have the rows of two MCU rows, by turns.
+        # The planes have the rows of two MCU rows, alternately.
         row = side * ((r * plane.block_rows + shape.row[j]) & (2 * plane.block_rows - 1))
         at = plane.start + row * plane.stride + side * shape.column[j]
         step = side * plane.blocks

@@ -17,7 +17,7 @@ from .headers import big, find_tables
 from .huffman import next_marker
 from .layout import TABLES
 
-MOST_SCANS: Final = 256  # of a file; each goes over all blocks, encoders write about ten
+MOST_SCANS: Final = 256  # of a file; each visits all blocks, encoders write about ten
 i64 = np.int64
 
 COMPONENTS: Final = 3

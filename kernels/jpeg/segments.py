@@ -41,7 +41,7 @@ SELECTED: Final = np.dtype(
         ("bottom", "<i8"),
         ("left", "<i8"),
         ("right", "<i8"),
-        ("segments", "<i8"),  # number of segments in the window, but for those that the GPU finds
+        ("segments", "<i8"),  # number of segments in the window, without those that the GPU finds
         ("span", "<i8"),  # bits of a part of the data in which the GPU looks for a segment; 0 where starts are known
         ("found", "<i8"),  # number of those parts at most
         ("blocks", "<i8"),  # number of blocks of 64 coefficients in the window

@@ -74,7 +74,7 @@ def single(length, symbol, value, is_ac):
     run, size = symbol >> 4, symbol & 15  # zeros before the coefficient, and bits of its value
     advance = 0
     if is_ac:
-        # Size 0 ends the block, but for the run of 15: sixteen zeros.
+        # Size 0 ends the block, except with a run of 15: sixteen zeros.
         advance = END_OF_BLOCK if size == 0 and run < 15 else run + 1
     return length + size | advance << 8 | value << 16
 

@@ -22,7 +22,7 @@ _STATES: Final = 14  # two for each of the at most six blocks of an MCU, and two
 
 _CODE: Final = np.dtype(
     [
-        ("limits", "<i4", LONGEST),  # by code length, from 1 bit on: the first number that is no code of this length
+        ("limits", "<i4", LONGEST),  # by code length, from 1 bit on: the first number that is not a code of it
         ("starts", "<i4", LONGEST),  # by code length: added to a code, the index of its symbol
         ("symbols", "<i4", _SYMBOLS // 4),  # four in a word, the first one in the lowest byte
     ],

@@ -1,4 +1,4 @@
-"""A decoder of PNG files on the CPU, but for inflating: chunks, row filters, and pixels as they are requested.
+"""A decoder of PNG files on the CPU, except for inflating: chunks, row filters, and pixels as they are requested.
 
 Format: PNG, third edition (W3C, 2025).
 """

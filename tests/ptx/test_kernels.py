@@ -172,8 +172,9 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: An
         yield gi.horizontal_flip(
             gi.resize(gi.crop(one, 0, 0, 1, sizes[:, 1]), (7, 9), filters[1], exact=rule)
         ).compute()
-        turned = gi.resize(gi.rotate(x, 33, "bilinear"), (20, 18), filters[2], exact=rule)
-        cut = gi.center_crop(turned, (11, 7))
+        # By a third of a pixel along both axes: ninths of a level, which lie far from where rounding decides.
+        shifted = gi.affine(x, 0, (1 / 3, 1 / 3), 1.0, 0, "bilinear")
+        cut = gi.center_crop(gi.resize(shifted, (20, 18), filters[2], exact=rule), (11, 7))
         yield gi.pad(cut, 2, fill=99).compute()
         yield cut.array("uint8", "NCHW")
         if channels != 4:

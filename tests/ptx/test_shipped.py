@@ -21,7 +21,8 @@ from gpuimg._cli import info, warm
 from gpuimg._data.images import KINDS
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels import native, ops
+from gpuimg.kernels import disk, native, ops
+from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
 from tests.calls import CALLS
@@ -74,6 +75,16 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[b
     clear()
     yield put
     clear()
+
+
+@pytest.fixture
+def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache on disk, and nothing in memory."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel_module, "_images", {})
+    disk.folder.cache_clear()
+    yield
+    disk.folder.cache_clear()
 
 
 # -- what is in it -----------------------------------------------------------------------------------------------------
@@ -386,9 +397,14 @@ def test_a_kernel_with_other_arguments_is_refused(content: bytes) -> None:
     ],
 )
 def test_without_a_file_kernels_are_compiled(
-    content: bytes, use: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
+    content: bytes,
+    use: Callable[[bytes], None],
+    no_cache: None,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Any,
+    reason: str,
 ) -> None:
-    """And where nothing compiles, the error has the reason and what to install."""
+    """And where nothing compiles and nothing is cached, the error has the reason and what to install."""
     if change is not None:
         use(change(content))
     assert reason in info.facts()["cuda_kernels"]
@@ -397,6 +413,9 @@ def test_without_a_file_kernels_are_compiled(
     assert kernels.MARKS["mark"].image(capability).code.startswith(b"\x7fELF")
     monkeypatch.delattr(kernels, "compiler", raising=False)
     monkeypatch.setitem(sys.modules, "gpuimg.kernels.cuda.compiler", None)
+    assert kernels.MARKS["mark"].image(capability).code.startswith(b"\x7fELF")
+    monkeypatch.setattr(kernel_module, "_images", {})
+    monkeypatch.setattr(disk, "read", lambda name, rebuild: None)
     with pytest.raises(ImportError, match=rf"kernel mark .*{re.escape(reason)}.*; numba-cuda, .* is not installed"):
         kernels.MARKS["mark"].image(capability)
 
@@ -414,7 +433,7 @@ def test_the_variable_leaves_the_file_out(
 
 
 def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
-    content: bytes, use: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+    content: bytes, use: Callable[[bytes], None], no_cache: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "is_installed", lambda module: module != "numba_cuda")
     monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0)])
@@ -429,6 +448,11 @@ def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
     problem = probe._kernel_problem()
     assert problem is not None
     assert "none are for compute capability 7.0" in problem.reason
+    cached = {kernel.file_name((7, 0)) for kernel in kernels.every_kernel()}
+    monkeypatch.setattr(disk, "has", cached.__contains__)
+    assert probe._kernel_problem() is None
+    cached.pop()
+    assert probe._kernel_problem() is not None
 
 
 def test_a_function_of_a_user_needs_the_compiler(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,9 @@ def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
     What ships is read from the file that a build left, else made as a build does. It is cached on disk, as machine code
     is: several tests read it, in several processes.
     """
-    return runtimes_ptx(kernel, capability) if kernel.users else build.retargeted(_shipped_ptx(kernel), capability)
+    from gpuimg.kernels.cuda.compiler import retargeted
+
+    return runtimes_ptx(kernel, capability) if kernel.users else retargeted(_shipped_ptx(kernel), capability)
 
 
 def runtimes_ptx(kernel: Any, capability: tuple[int, int]) -> str:
@@ -159,17 +161,17 @@ def _shipped_ptx(kernel: Any) -> str:
 
 def _cached(kernel: Any, wanted: Any, texts: dict[Any, Any]) -> str:
     """One of some texts, all of which are made where that one is not on disk."""
-    from gpuimg.kernels import compiled as loops
+    from gpuimg.kernels import disk
     from gpuimg.kernels.cuda import compiler
 
-    names = {one: f"{compiler.key_of(kernel, compiler.toolchain(), one)}.ptx" for one in texts}
-    found = loops.read(names[wanted], bytes.decode) if compiler.is_stored(kernel) else None
+    names = {one: f"{compiler.key_of(kernel, toolchain(), one)}.ptx" for one in texts}
+    found = disk.read(names[wanted], bytes.decode) if compiler.is_stored(kernel) else None
     if found is None:
         made = {one: make() for one, make in texts.items()}
         found = made[wanted]
         if compiler.is_stored(kernel):
             for one, text in made.items():
-                loops.store(names[one], text.encode(), _USERS_KEPT if kernel.users else 0)
+                disk.store(names[one], text.encode(), _USERS_KEPT if kernel.users else 0)
     return str(found)
 
 

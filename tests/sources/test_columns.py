@@ -123,7 +123,7 @@ def test_cut_off(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a: empty: 0 bytes"):
         parquet(path)
     path.write_bytes(b"no table")
-    with pytest.raises(ValueError, match="a: no Parquet file, or damaged: "):
+    with pytest.raises(ValueError, match="a: not a Parquet file, or damaged: "):
         parquet(path)
 
 

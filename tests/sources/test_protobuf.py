@@ -145,7 +145,7 @@ def test_numbers_have_64_bits() -> None:
 def test_lists_of_the_wrong_kind() -> None:
     with pytest.raises(ValueError, match="field 1 must be bytes, not a varint"):
         values(bytes([0x0A, 2, 0x08, 1]))
-    with pytest.raises(ValueError, match="3 bytes are no list of float32"):
+    with pytest.raises(ValueError, match="3 bytes are not a list of float32"):
         values(bytes([0x12, 5, 0x0A, 3, 1, 2, 3]))
     with pytest.raises(ValueError, match="field 1 must be 4 bytes, not a varint"):
         values(bytes([0x12, 2, 0x08, 1]))

@@ -104,7 +104,7 @@ def test_features_that_are_not_there(tmp_path: Path) -> None:
         tfrecord(path, image=LABEL)[0]
     path.write_bytes(frame(b"\x00", b"", bytes([0x0A, 6, 0x0A, 4, 0x0A, 2]) + b"hi"))
     found = tfrecord(path, image="hi")
-    with pytest.raises(ValueError, match="record 0: no protobuf message"):
+    with pytest.raises(ValueError, match="record 0: not a protobuf message"):
         found[0]
     with pytest.raises(ValueError, match="record 1: no feature 'hi'; it has none"):
         found[1]
@@ -253,12 +253,12 @@ def test_array_record_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a: empty: 0 bytes"):
         array_record(tmp_path / "a")
     (tmp_path / "a").write_bytes(b"no such file" * 9999)
-    with pytest.raises(ValueError, match=r"a: (cut off, or )?no ArrayRecord file"):
+    with pytest.raises(ValueError, match=r"a: (cut off, or )?not an ArrayRecord file"):
         array_record(tmp_path / "a")
     with pytest.raises(ValueError, match="b: no records in it"):
         array_record(write_array(tmp_path / "b"))
     path = write_array(tmp_path / "c", b"\0", serialized(1)[0])
-    with pytest.raises(ValueError, match="c: record 0: no protobuf message"):
+    with pytest.raises(ValueError, match="c: record 0: not a protobuf message"):
         array_record(path)[0]
     with pytest.raises(ValueError, match="c: record 1: no feature 'x'; it has 'image/class/label', 'image/encoded'"):
         array_record(path, image="x")[1]

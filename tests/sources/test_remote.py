@@ -328,7 +328,7 @@ def test_faults_that_do_not_pass(web: Server) -> None:
     source = gi.tar(shards(web), remote=gi.Remote(tries=3))
     before = len(web.requests)
     web.fault = lambda request: 503 if request.range else None
-    with pytest.raises(OSError, match=r"2\.tar: 00005: bytes \d+ to \d+ failed 3 times, at last with HTTP status 503"):
+    with pytest.raises(OSError, match=r"2\.tar: 00005: bytes \d+ to \d+ failed 3 times, finally with HTTP status 503"):
         source[44]
     assert len(requests_since(web, before)) == 3
     with pytest.raises(gi.DecodeError, match="failed 3 times"):

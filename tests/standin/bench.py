@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench.gpu.child import Context
 from gpuimg._decoding import nvimgcodec
 
 from . import Standin, file
@@ -24,6 +25,14 @@ SIZES = [(41, 57), (48, 64), (56, 40), (64, 64)]  # of the first, rows and image
 def photos(count: int) -> list[bytes]:
     """Files that the stand-in's decoders take, all of them or half of them of one size."""
     return [file(*SIZES[max(k - count // 2, 0) % len(SIZES)], progressive=False) for k in range(count)]
+
+
+class Tried(Context):
+    """A part's context with the stand-in's photos."""
+
+    def photos(self, name: str, count: int) -> list[bytes]:
+        """A few."""
+        return photos(8)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuimg._data.patches import PatchLayout
 from gpuimg.kernels import layout, ops
 from gpuimg.kernels.cuda import Image, Kernel
 from gpuimg.kernels.cuda import artefact_records as artefacts
@@ -182,11 +183,15 @@ def _sampled(
         starts = [at + y * stride + first for y in range(y0, y1)]
         seen += [_part(source, start, start + row) for start in starts]
     pixels = records["height"].astype(np.int64) * records["width"]
-    if len(rest) == 3:
-        out, out_channels, _ = rest
+    if len(rest) == 12:
+        out, out_channels, form, *patch = rest
         for record, count in zip(records, pixels.tolist(), strict=True):
             first = int(record["output"])
-            writes.append(_part(out, first, first + count * int(out_channels)))
+            if form == layout.PATCHES:
+                size = int(record["height"]), int(record["width"])
+                writes += _in_patches(out, first, (int(out_channels), *size), PatchLayout(*map(int, patch)))
+            else:
+                writes.append(_part(out, first, first + count * int(out_channels)))
         perhaps.append(_part(tables, 0, n * table))
     else:
         slot, sums, extremes, counts, tickets = rest
@@ -198,6 +203,14 @@ def _sampled(
             perhaps.append(_part(tables, i * table, own))
             writes.append(_part(tables, own, own + ops.STATISTICS_WORDS))
     return Touched(reads, perhaps, writes, int(pixels.max()), seen)
+
+
+def _in_patches(out: Any, first: int, shape: tuple[int, int, int], patches: PatchLayout) -> list[Range]:
+    """Addresses of the elements of an image in patches, by runs."""
+    touched = np.zeros(out.size, np.bool_)
+    patches.put(np.ones(shape, np.bool_), touched, first)
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], touched, [False]]))).reshape(-1, 2)
+    return [_part(out, begin, end) for begin, end in ends.tolist()]
 
 
 def _mixed(

@@ -1,0 +1,67 @@
+"""kornia-rs in threads: libjpeg-turbo, and its resize and normalization in Rust."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import kornia_rs
+import numpy as np
+
+from bench.peers import base
+from bench.peers.base import Epoch, Peer
+
+
+def _decoded(data: bytes) -> Any:
+    return kornia_rs.io.decode_image_jpegturbo(data, "rgb")
+
+
+def _evaluated(data: bytes) -> Any:
+    image = _decoded(data)
+    shorter = min(image.shape[:2])
+    image = kornia_rs.imgproc.resize(
+        image, tuple(int(base.SHORTER * side / shorter) for side in image.shape[:2]), "bilinear"
+    )
+    top, left = (round((side - base.SIZE) / 2) for side in image.shape[:2])
+    return base.normalized(image[top : top + base.SIZE, left : left + base.SIZE])
+
+
+def _trained(data: bytes, rng: np.random.Generator) -> Any:
+    image = _decoded(data)
+    top, left, height, width = base.random_box(rng, *image.shape[:2])
+    crop = np.ascontiguousarray(image[top : top + height, left : left + width])
+    if rng.random() < 0.5:
+        crop = kornia_rs.imgproc.horizontal_flip(crop)
+    return kornia_rs.pipeline.resize_normalize_to_tensor(crop, (base.SIZE, base.SIZE), base.MEAN, base.STD)
+
+
+class Kornia(Peer):
+    """kornia-rs in a pool of threads, a batch at a time."""
+
+    name = "kornia-rs"
+    distributions = ("kornia-rs", "numpy")
+    lacks: ClassVar[dict[str, str]] = {
+        "train+rotate+color": "not written: its augmentations take image objects, one at a time",
+        "randaugment": "it has no RandAugment",
+    }
+    notes = "train resizes, normalizes and transposes in one pass, without antialiasing"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Create a pool; its tasks are images."""
+        number = itertools.count()
+
+        def one(data: bytes, seed: tuple[int, int]) -> Any:
+            if work == "train":
+                return _trained(data, np.random.default_rng(seed))
+            return _decoded(data) if work == "decode" else _evaluated(data)
+
+        def epoch() -> Iterator[Any]:
+            seeds = ((here, i) for here in [next(number)] for i in itertools.count())
+            with ThreadPoolExecutor(self.threads) as pool:
+                for batch in base.batches(files, self.batch):
+                    results = list(pool.map(one, batch, seeds))
+                    yield results if work == "decode" else np.stack(results)
+
+        return epoch
