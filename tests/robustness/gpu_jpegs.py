@@ -48,7 +48,7 @@ def _fill_short(codes: Any, fast: Any) -> None:
     for k in range(fast.size):
         table = i32(k >> _BITS)
         if (codes[upload.USED] >> table) & 1:
-            bits = jpeg_codes.u32(k << (32 - _BITS))
+            bits = np.uint32(k << (32 - _BITS))
             fast[k] = jpeg_find.short_entry(jpeg_codes.entry_of(codes, table, bits, i32(1), _BITS), table)
 
 
@@ -140,7 +140,7 @@ def huffman(words: Any, groups: int, n: int, coefficients: Any, status: Any, fas
         for k in range(fast.size):
             table = i32(k >> _HUFFMAN_BITS)
             if (codes[upload.USED] >> table) & 1:
-                bits = jpeg_codes.u32(k << (32 - _HUFFMAN_BITS))
+                bits = np.uint32(k << (32 - _HUFFMAN_BITS))
                 fast[k] = jpeg_codes.entry_of(codes, table, bits, i32(1), _HUFFMAN_BITS)
         for t in range(words[group + upload.GROUP_COUNT]):
             segment = i32(words[group + upload.GROUP_FIRST] + t * upload.SEGMENT_WORDS)

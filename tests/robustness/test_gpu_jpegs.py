@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuimg._runtimes.jpeg_upload import SPAN
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.jpeg import upload
 
@@ -41,7 +42,7 @@ def test_the_loops_are_the_kernels() -> None:
 def test_made_files(color: str) -> None:
     numbers = [number for number in range(60) if number != 1 and (color == "rgb" or number % 6 != 5)]
     files = [gpu_jpegs.made(number) for number in numbers]
-    for span in (upload.LEAST_SPAN, 256, gpu_jpegs.SPAN):
+    for span in (upload.LEAST_SPAN, 256, SPAN):
         counts = gpu_jpegs.compared(files, span, color)
         assert not counts["WRONG"]
         assert counts["the CPU's pixels"] > (40 if span > upload.LEAST_SPAN else 15)
