@@ -207,9 +207,9 @@ class Upload:
         yield "huffman", (int(part["groups"]), 1), (words, groups, coefficients, status)
         blocks = -(-int(part["most_blocks"]) // upload.BLOCKS_AT_ONCE)
         yield "inverse_dct", (blocks, count), (words, images, coefficients, planes)
-        pixels = -(-int(part["most_pixels"]) // upload.PIXELS_AT_ONCE)
+        quads = -(-int(part["most_quads"]) // upload.QUADS_AT_ONCE)
         channels = np.int32(self._wanted[1])
-        yield "colors", (pixels, count), (words, images, plane_bytes, channels, out)
+        yield "colors", (quads, count), (words, images, plane_bytes, channels, out)
 
 
 def _kept_words(bits: Ints) -> Ints:

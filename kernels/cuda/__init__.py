@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, PIXELS_AT_ONCE, THREADS
+from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS
 from ..layout import BFLOAT16, EXTREMES, FLOAT16, FLOAT32, MARK_BYTES, UINT8
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
@@ -78,7 +78,7 @@ JPEG = _by_name(
     ),
     Kernel(
         "colors", device_code("jpeg_pixels", "colors"), ("int32[]", "int32", "uint8[]", "int32", "uint8[]"),
-        PIXELS_AT_ONCE,
+        QUADS_AT_ONCE,
     ),
 )  # fmt: skip
 

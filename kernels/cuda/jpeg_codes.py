@@ -6,8 +6,10 @@ block has two places, for its DC and its AC coefficients: an index in ``SET.stat
 
 from __future__ import annotations
 
+from numba import cuda
+
 from ..jpeg.tables import CATEGORY, END_OF_BLOCK
-from ..jpeg.upload import CODE_WORDS, CODES, LIMITS, SLOTS, STARTS, STATE, SYMBOLS
+from ..jpeg.upload import CODE_WORDS, CODES, LIMITS, SET_WORDS, SLOTS, STARTS, STATE, SYMBOLS, USED
 from ..scalar import i32, scalar, up, word
 from .sample import u32, u64
 
@@ -74,6 +76,28 @@ def entry_of(codes, table, bits, length, longest):
         run = i32(symbol >> 4)
         advance = i32(END_OF_BLOCK if size == 0 and run < 15 else run + 1)
     return i32(i32(length + size) | i32(advance << 8) | i32(length << 16) | i32(size << 24))
+
+
+def tables_loader(bits, threads, made):
+    """Return a function that fills a block's tables, for ``bits`` looked up at once, with ``made(entry, table)``."""
+
+    @scalar
+    def load(words, first, codes, fast):
+        """Copy a SET from the word ``first`` to ``codes``, and fill the table ``fast``; wait for the other threads."""
+        k = i32(cuda.threadIdx.x)
+        while k < SET_WORDS:
+            codes[up(k)] = word(words, first, k)
+            k = i32(k + threads)
+        cuda.syncthreads()
+        k = i32(cuda.threadIdx.x)
+        while k < SLOTS << bits:
+            table = i32(k >> bits)
+            if (codes[USED] >> table) & 1:
+                fast[up(k)] = made(entry_of(codes, table, u32(u32(k) << u32(32 - bits)), i32(1), bits), table)
+            k = i32(k + threads)
+        cuda.syncthreads()
+
+    return load
 
 
 @scalar

@@ -48,16 +48,15 @@ from ..jpeg.upload import (
     STATE,
     STATES,
     UNSYNCHRONIZED,
-    USED,
 )
 from ..scalar import i32, scalar, up, word
-from .jpeg_codes import AC, entry_of, following, opened, refilled, value_of
+from .jpeg_codes import AC, entry_of, following, opened, refilled, tables_loader, value_of
 from .sample import u32, u64
 
-_BITS = 9  # that are looked up at once: half as much shared memory as the other kernel's tables, and a short entry
-_FAST = SLOTS << _BITS
+LOOKED_UP = 9  # bits that are looked up at once, in a quarter of the memory of the other kernel's tables
+_FAST = SLOTS << LOOKED_UP
 _BAD = 16 | 1 << 8  # entry of bits that are not a code: any rule works, since the other kernel reports them
-_NONE = i32(-1)
+NONE = i32(-1)
 _OWN = PARTS - 1  # parts at a time that become segments; the last thread's part shows where the one before it ends
 _WARPS = PARTS // 32
 _SUMS = 4 * _WARPS  # of each warp: of blocks, and of the predictors of three components
@@ -66,11 +65,58 @@ _ALL = 0xFFFFFFFF
 
 
 @scalar
-def _short_entry(entry, table):
+def short_entry(entry, table):
     """Return the bits of code and value, and above 8 bits the advance (AC) or the bits of the value (DC); 0 for 0."""
     if entry <= 0:
         return i32(0) if entry == 0 else i32(_BAD)
     return i32((entry & i32(255)) | ((entry & i32(0xFF00)) if table >= AC else i32(entry >> 24) << 8))
+
+
+_load_tables = tables_loader(LOOKED_UP, PARTS, short_entry)
+
+
+@scalar
+def decode_part(words, codes, fast, begin, bit, state, stop):
+    """Decode symbols from a bit and a state of the decoder on, until one ends at ``stop`` or after it.
+
+    Return, of the blocks that begin there, their number, the bit of the first one and its state, and the sums of the DC
+    differences of three components; then the bit and the state after the last symbol.
+    """
+    blocks, first_bit, first_state = i32(0), NONE, i32(0)
+    d0, d1, d2 = i32(0), i32(0), i32(0)
+    bits, left, ahead, at = opened(words, i32(begin + (bit >> 5)), bit & i32(31))
+    states = codes[STATES]
+    here = codes[up(STATE + (state >> _K_BITS))]
+    k = state & i32((1 << _K_BITS) - 1)
+    state = i32(state >> _K_BITS) & ~i32(1)
+    while bit < stop:
+        top = u32(bits >> u64(32))
+        table = i32(here & 7)
+        entry = i32(fast[up(u32(u32(table) << u32(LOOKED_UP)) | u32(top >> u32(32 - LOOKED_UP)))])
+        if entry == 0:
+            entry = short_entry(entry_of(codes, table, top, i32(LOOKED_UP + 1), LONGEST), table)
+            if entry == 0:
+                entry = i32(_BAD)
+        used = i32(entry & 255)
+        advance = i32(entry >> 8)
+        if table < AC:
+            if blocks == 0:
+                first_bit, first_state = bit, state
+            blocks = i32(blocks + 1)
+            value = value_of(u32(top << u32(used - advance)), u32(advance))
+            component = i32(here >> 3)
+            d0 = i32(d0 + (value if component == 0 else i32(0)))
+            d1 = i32(d1 + (value if component == 1 else i32(0)))
+            d2 = i32(d2 + (value if component == 2 else i32(0)))
+            advance = i32(0)
+        bits = u64(bits << u64(used))
+        left = i32(left - used)
+        if left < 32:
+            bits, left, ahead, at = refilled(words, bits, left, ahead, at)
+        bit = i32(bit + used)
+        _, state, here, k = following(codes, states, state, i32(k + advance))
+    state = i32(state + (i32(1) if (here & 7) >= AC else i32(0)))
+    return blocks, first_bit, first_state, d0, d1, d2, bit, i32(i32(state << _K_BITS) | k)
 
 
 @scalar
@@ -83,13 +129,13 @@ def _summed(value, lane):
 
 
 @scalar
-def _packed(low, high):
+def packed(low, high):
     """Return the lower 16 bits of two numbers in one."""
     return i32(u32(u32(low) & u32(0xFFFF)) | u32(u32(high) << u32(16)))
 
 
 @scalar
-def _set_segment(words, at, begin, bit, end, slack, state, skip, block, blocks, image, before, between, after):
+def set_segment(words, at, begin, bit, end, slack, state, skip, block, blocks, image, before, between, after):
     """Write a segment from ``bit`` to ``end``, both counted from the word ``begin``."""
     words[up(at + SEGMENT_WORD)] = i32(begin + (bit >> 5))
     words[up(at + SHIFT)] = bit & i32(31)
@@ -105,6 +151,18 @@ def _set_segment(words, at, begin, bit, end, slack, state, skip, block, blocks, 
     words[up(at + AFTER)] = after
 
 
+@scalar
+def _clear_segments(words, scan, thread):
+    """Write segments without blocks, which remain where nothing is found."""
+    begin, found, count = word(words, scan, SCAN_WORD), word(words, scan, FOUND), word(words, scan, SCAN_COUNT)
+    block, image = word(words, scan, SCAN_BLOCK), word(words, scan, SCAN_IMAGE)
+    none = i32(0)
+    while thread < count:
+        at = i32(found + thread * SEGMENT_WORDS)
+        set_segment(words, at, begin, none, none, none, none, none, block, none, image, none, none, none)
+        thread = i32(thread + PARTS)
+
+
 def find(words, scans, status):
     """Find where the blocks of each part of a scan begin, and write the segments (kernel function).
 
@@ -115,40 +173,16 @@ def find(words, scans, status):
     codes = cuda.shared.array(SET_WORDS, types.int32)
     end_bits = cuda.shared.array(PARTS, types.int32)  # of each part: the first bit after its symbols,
     end_states = cuda.shared.array(PARTS, types.int32)  # and the state there
-    firsts = cuda.shared.array(PARTS, types.int32)  # of each part: the bit where its first block begins, or _NONE
+    firsts = cuda.shared.array(PARTS, types.int32)  # of each part: the bit where its first block begins, or NONE
     sums = cuda.shared.array(_SUMS, types.int32)
     thread = i32(cuda.threadIdx.x)
     scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.x))
-    first = word(words, scan, SCAN_SET)
-    k = thread
-    while k < SET_WORDS:
-        codes[up(k)] = word(words, first, k)
-        k = i32(k + PARTS)
-    cuda.syncthreads()
-    k = thread
-    while k < _FAST:
-        table = i32(k >> _BITS)
-        if (codes[USED] >> table) & 1:
-            entry = entry_of(codes, table, u32(u32(k) << u32(32 - _BITS)), i32(1), _BITS)
-            fast[up(k)] = _short_entry(entry, table)
-        k = i32(k + PARTS)
-    cuda.syncthreads()
-    states = codes[STATES]
+    _load_tables(words, word(words, scan, SCAN_SET), codes, fast)
     begin = word(words, scan, SCAN_WORD)
     end = word(words, scan, SCAN_END)
     span = word(words, scan, SPAN)
-    count = word(words, scan, SCAN_COUNT)
-    skip = word(words, scan, SCAN_SKIP)
-    wanted = i32(skip + word(words, scan, SCAN_BLOCKS))  # the blocks up to the end of the window
-    found = word(words, scan, FOUND)
-    block = word(words, scan, SCAN_BLOCK)
-    image = word(words, scan, SCAN_IMAGE)
-    k = thread
-    while k < count:  # nothing to decode, unless something is found
-        none = i32(0)
-        at = i32(found + k * SEGMENT_WORDS)
-        _set_segment(words, at, begin, none, none, none, none, none, block, none, image, none, none, none)
-        k = i32(k + PARTS)
+    wanted = i32(word(words, scan, SCAN_SKIP) + word(words, scan, SCAN_BLOCKS))  # the blocks up to the window's end
+    _clear_segments(words, scan, thread)
     # Of all parts before the current ones.
     last_bit, last_state = i32(0), i32(0)
     begun, q0, q1, q2 = i32(0), i32(0), i32(0), i32(0)
@@ -161,49 +195,17 @@ def find(words, scans, status):
             start_bit, start_state = last_bit, last_state
         stop = min(i32(i32(part * span) + span), end)
         # Of the blocks that begin in the part: their number, where the first one begins, and sums of DC differences.
-        blocks, first_bit, first_state = i32(0), _NONE, i32(0)
+        blocks, first_bit, first_state = i32(0), NONE, i32(0)
         d0, d1, d2 = i32(0), i32(0), i32(0)
         end_bits[up(thread)], end_states[up(thread)] = start_bit, start_state
         decodes = start_bit < stop
         rounds = i32(0)
         while True:
             if decodes:
-                blocks, first_bit, first_state = i32(0), _NONE, i32(0)
-                d0, d1, d2 = i32(0), i32(0), i32(0)
-                bit = start_bit
-                bits, left, ahead, at = opened(words, i32(begin + (bit >> 5)), bit & i32(31))
-                here = codes[up(STATE + (start_state >> _K_BITS))]
-                state = i32(start_state >> _K_BITS) & ~i32(1)
-                k = start_state & i32((1 << _K_BITS) - 1)
-                is_dc = i32(0)
-                while bit < stop:
-                    top = u32(bits >> u64(32))
-                    table = i32(here & 7)
-                    entry = i32(fast[up(u32(u32(table) << u32(_BITS)) | u32(top >> u32(32 - _BITS)))])
-                    if entry == 0:
-                        entry = _short_entry(entry_of(codes, table, top, i32(_BITS + 1), LONGEST), table)
-                        if entry == 0:
-                            entry = i32(_BAD)
-                    used = i32(entry & 255)
-                    advance = i32(entry >> 8)
-                    if table < AC:
-                        if blocks == 0:
-                            first_bit, first_state = bit, state
-                        blocks = i32(blocks + 1)
-                        value = value_of(u32(top << u32(used - advance)), u32(advance))
-                        component = i32(here >> 3)
-                        d0 = i32(d0 + (value if component == 0 else i32(0)))
-                        d1 = i32(d1 + (value if component == 1 else i32(0)))
-                        d2 = i32(d2 + (value if component == 2 else i32(0)))
-                        advance = i32(0)
-                    bits = u64(bits << u64(used))
-                    left = i32(left - used)
-                    if left < 32:
-                        bits, left, ahead, at = refilled(words, bits, left, ahead, at)
-                    bit = i32(bit + used)
-                    is_dc, state, here, k = following(codes, states, state, i32(k + advance))
-                end_bits[up(thread)] = bit
-                end_states[up(thread)] = i32(i32(i32(state + 1 - is_dc) << _K_BITS) | k)
+                blocks, first_bit, first_state, d0, d1, d2, bit, state = decode_part(
+                    words, codes, fast, begin, start_bit, start_state, stop
+                )
+                end_bits[up(thread)], end_states[up(thread)] = bit, state
             cuda.syncthreads()
             decodes = False
             if thread > 0 and i32(part * span) < end:
@@ -240,22 +242,25 @@ def find(words, scans, status):
                 n, s0, s1, s2 = i32(n + t), i32(s0 + t0), i32(s1 + t1), i32(s2 + t2)
             begun, q0, q1, q2 = i32(begun + t), i32(q0 + t0), i32(q1 + t1), i32(q2 + t2)
             other = i32(other + 1)
+        # Read here, and not before: the threads have no registers for these during the search.
+        skip, count = word(words, scan, SCAN_SKIP), word(words, scan, SCAN_COUNT)
+        found, block, image = word(words, scan, FOUND), word(words, scan, SCAN_BLOCK), word(words, scan, SCAN_IMAGE)
         low, high = max(i32(n - blocks), skip), min(n, wanted)
         if low < high and part < count:
             other = i32(thread + 1)
-            while other < PARTS and firsts[up(other)] == _NONE:
+            while other < PARTS and firsts[up(other)] == NONE:
                 other = i32(other + 1)
             # Without a next block, or where the window ends before it, the segment may end anywhere in the data.
             follows = other < PARTS
             stop = firsts[up(other)] if follows else end
             slack = i32(0) if follows and high == n else end
             p0, p1, p2 = i32(s0 - d0), i32(s1 - d1), i32(s2 - d2)
-            _set_segment(
+            set_segment(
                 words, i32(found + part * SEGMENT_WORDS), begin, first_bit, stop, slack, first_state,
-                i32(low - i32(n - blocks)), i32(block + i32(low - skip)), i32(high - low), image, _packed(p0, p1),
-                _packed(p2, s0), _packed(s1, s2),
+                i32(low - i32(n - blocks)), i32(block + i32(low - skip)), i32(high - low), image, packed(p0, p1),
+                packed(p2, s0), packed(s1, s2),
             )  # fmt: skip
         base = i32(base + _OWN)
         part = i32(part + _OWN)
     if thread == 0 and (unsynchronized or begun < wanted):
-        cuda.atomic.max(status, up(image), i32(UNSYNCHRONIZED))
+        cuda.atomic.max(status, up(word(words, scan, SCAN_IMAGE)), i32(UNSYNCHRONIZED))

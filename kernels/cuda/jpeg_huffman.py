@@ -35,13 +35,21 @@ from ..jpeg.upload import (
     STATE,
     STATES,
     THREADS,
-    USED,
 )
-from ..scalar import i32, up, word
-from .jpeg_codes import AC, LAST, entry_of, following, opened, refilled, value_of
+from ..scalar import i32, scalar, up, word
+from .jpeg_codes import AC, LAST, entry_of, following, opened, refilled, tables_loader, value_of
 from .sample import u32, u64
 
 _FAST = SLOTS << BITS  # entries of all look-up tables
+
+
+@scalar
+def full_entry(entry, table):
+    """Return an entry of the look-up tables."""
+    return entry
+
+
+_load_tables = tables_loader(BITS, THREADS, full_entry)
 
 
 def huffman(words, groups, coefficients, status):
@@ -54,22 +62,17 @@ def huffman(words, groups, coefficients, status):
     codes = cuda.shared.array(SET_WORDS, types.int32)
     thread = i32(cuda.threadIdx.x)
     group = i32(groups + GROUP_WORDS * i32(cuda.blockIdx.x))
-    first = word(words, group, GROUP_SET)
-    k = thread
-    while k < SET_WORDS:
-        codes[up(k)] = word(words, first, k)
-        k = i32(k + THREADS)
-    cuda.syncthreads()
-    k = thread
-    while k < _FAST:
-        table = i32(k >> BITS)
-        if (codes[USED] >> table) & 1:
-            fast[up(k)] = entry_of(codes, table, u32(u32(k) << u32(32 - BITS)), i32(1), BITS)
-        k = i32(k + THREADS)
-    cuda.syncthreads()
+    _load_tables(words, word(words, group, GROUP_SET), codes, fast)
     if thread >= word(words, group, GROUP_COUNT):
         return
     segment = i32(word(words, group, GROUP_FIRST) + thread * SEGMENT_WORDS)
+    if not decode_segment(words, segment, codes, fast, coefficients):  # atomic: several segments of an image may report
+        cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
+
+
+@scalar
+def decode_segment(words, segment, codes, fast, coefficients):
+    """Decode the coefficients of a segment; return whether it is as described."""
     begin = word(words, segment, SEGMENT_WORD)
     shift = word(words, segment, SHIFT)
     end = word(words, segment, END)
@@ -125,5 +128,4 @@ def huffman(words, groups, coefficients, status):
     both = word(words, segment, AFTER)
     if slack == 0 and (p0 != i32(word(words, segment, BETWEEN) >> 16) or p1 != short(both) or p2 != i32(both >> 16)):
         bad = i32(1)
-    if bad:  # atomic: several segments of an image may report
-        cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
+    return bad == 0

@@ -1,4 +1,4 @@
-"""JPEG blocks to pixels on a GPU: the inverse DCT, eight threads per block, and colors, one thread per pixel.
+"""JPEG blocks to pixels on a GPU: the inverse DCT, eight threads per block, and colors, a thread for two by two pixels.
 
 :mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Pixels equal those of the CPU's decoder, bit for bit.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
-from ..jpeg.formulas import inverse, limited, mixed, rgb_of, second_nearest, short
+from ..jpeg.formulas import inverse, limited, mixed, rgb_of, short
 from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
 from ..jpeg.upload import (
@@ -20,24 +20,39 @@ from ..jpeg.upload import (
     COLUMNS,
     DOWN,
     FIRST_BLOCK,
-    HEIGHT,
     IMAGE_WORDS,
+    LANE_BITS,
     LANES,
+    LAST_COLUMN,
+    LAST_ROW,
     LEFT,
     OUT,
     PER,
     PLACE_SHIFT,
     PLANE_WORDS,
+    QUADS_AT_ONCE,
     REGION,
     ROWS,
     STEP_X,
     STEP_Y,
     STEPS,
     TOP,
-    WIDTH,
 )
 from ..scalar import i32, scalar, up, word
 from .sample import u32, wide
+
+
+@scalar
+def quotient(x, y):
+    """Return the quotient of numbers of which none is negative, and ``y`` not zero: a division of 32 bits."""
+    return i32(u32(x) // u32(max(y, i32(1))))  # which Numba need not check for zero
+
+
+_ALL = 0xFFFFFFFF  # threads of a warp
+_ROW = 9  # elements from a row of a block to the next: threads that read columns, or rows, meet no bank twice
+_BLOCK = LANES * _ROW
+_BLOCKS = BLOCKS_AT_ONCE * _BLOCK
+
 
 # -- inverse DCT -------------------------------------------------------------------------------------------------------
 
@@ -52,13 +67,13 @@ def _bytes(a, b, c, d):
 
 
 @scalar
-def _place_in_plane(words, record, block):
+def place_in_plane(words, record, block):
     """Return a block's component, its first word in the planes, and the words per row of its plane."""
     per = word(words, record, PER)
-    mcu = i32(block // per)
+    mcu = quotient(block, per)
     j = i32(block - mcu * per)
     columns = word(words, record, COLUMNS)
-    row = i32(mcu // columns)
+    row = quotient(mcu, columns)
     column = i32(mcu - row * columns)
     across, down = word(words, record, ACROSS), word(words, record, DOWN)
     luma = i32(across * down)
@@ -66,7 +81,7 @@ def _place_in_plane(words, record, block):
     component = i32(0)
     width = i32(columns * across)  # blocks of the plane's row
     if j < luma:
-        line = i32(j // across)
+        line = i32(j >> 1) if across == 2 else j
         column = i32(column * across + (j - line * across))
         row = i32(row * down + line)
     else:
@@ -78,64 +93,100 @@ def _place_in_plane(words, record, block):
     return component, i32(begin + i32(8 * row * stride) + 2 * column), stride
 
 
+@scalar
+def _eighth(coefficients, start, wanted):
+    """Return every eighth coefficient of a block from an index on; zeros where it is not wanted."""
+    at = up(start)
+    if wanted:
+        return (
+            i32(coefficients[at]), i32(coefficients[at + up(8)]), i32(coefficients[at + up(16)]),
+            i32(coefficients[at + up(24)]), i32(coefficients[at + up(32)]), i32(coefficients[at + up(40)]),
+            i32(coefficients[at + up(48)]), i32(coefficients[at + up(56)]),
+        )  # fmt: skip
+    none = i32(0)
+    return none, none, none, none, none, none, none, none
+
+
+@scalar
+def _dequantized(words, steps, k, value):
+    """Return the place in the block of the coefficient with zigzag index ``k``, and its value times its step."""
+    step = word(words, steps, k)
+    return i32(step >> PLACE_SHIFT), short(i32(value * i32(step & 0xFFFF)))
+
+
+@scalar
+def _inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
+    """Return the inverse transform; half of it if for the warp the upper half of its frequencies is zero."""
+    if cuda.any_sync(_ALL, i32(v4 | v5 | v6 | v7) != 0):
+        return inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits)
+    none = i32(0)
+    return inverse(v0, v1, v2, v3, none, none, none, none, bits)
+
+
 def inverse_dct(words, images, coefficients, planes):
     """Transform blocks of coefficients to planes of bytes in words (kernel function); ``blockIdx.y`` is the image.
 
     ``images`` is the word offset of the launch's images. Eight threads per block: first its columns, then its rows.
+    They are of one warp, which waits for no other one.
     """
-    work = cuda.shared.array((BLOCKS_AT_ONCE, LANES, 9), types.int32)
-    held = cuda.shared.array((BLOCKS_AT_ONCE, LANES), types.int32)
+    work = cuda.shared.array(_BLOCKS, types.int32)
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
     thread = i32(cuda.threadIdx.x)
-    slot, x = i32(thread // LANES), i32(thread % LANES)
+    slot, x = i32(thread >> LANE_BITS), thread & i32(LANES - 1)
     first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
     blocks = word(words, record, BLOCKS)
     if first >= blocks:
         return
     block = i32(first + slot)
-    component, place, stride = _place_in_plane(words, record, min(block, i32(blocks - 1)))
+    component, place, stride = place_in_plane(words, record, min(block, i32(blocks - 1)))
+    # The threads of others take part with zeros.
     wanted = block < blocks and (component == 0 or word(words, record, COLOR) != GRAY)
+    begin = up(u32(slot * _BLOCK))
+    column, row = begin + up(u32(x)), begin + up(u32(x * _ROW))
+    for y in range(8):
+        work[column + up(_ROW * y)] = i32(0)
+    # The eight threads read consecutive elements, and write to each other's columns.
+    start = i32(i32(i32(word(words, record, FIRST_BLOCK) + block) << 6) + x)
+    c = _eighth(coefficients, start, wanted)
+    steps = i32(record + STEPS + 64 * component)
     others = i32(0)
-    if wanted:
-        start = i32(i32(word(words, record, FIRST_BLOCK) + block) << 6)
-        steps = i32(record + STEPS + 64 * component)
-        for y in range(8):  # the eight threads read consecutive elements
-            k = i32(8 * y + x)
-            step = word(words, steps, k)
-            value = i32(coefficients[up(start + k)])
-            at = i32(step >> PLACE_SHIFT)
-            if at >= 8:
-                others = i32(others | value)
-            work[slot, at >> 3, at & 7] = short(i32(value * i32(step & 0xFFFF)))
-    else:  # these threads must reach the barriers too, and must not read undefined values
-        for y in range(8):
-            work[slot, y, x] = i32(0)
-    held[slot, x] = others
-    cuda.syncthreads()
-    v0 = work[slot, 0, x]
+    cuda.syncwarp()
+    for y in range(4):
+        at, value = _dequantized(words, steps, i32(8 * y + x), c[y])
+        if at >= 8:
+            others = i32(others | c[y])
+        work[begin + up(u32(at + (at >> 3)))] = value
+    far = i32(c[4] | c[5] | c[6] | c[7])
+    if cuda.any_sync(_ALL, far != 0):  # in most photos seldom
+        others = i32(others | far)  # the first row has indices up to 28
+        for y in range(4, 8):
+            at, value = _dequantized(words, steps, i32(8 * y + x), c[y])
+            work[begin + up(u32(at + (at >> 3)))] = value
+    # Which of the block's threads have a coefficient that is not of the first row.
+    others = i32(u32(u32(cuda.ballot_sync(_ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
+    cuda.syncwarp()
+    v0 = work[column]
     # If all other rows are zero, libjpeg-turbo multiplies the first one by four in 16 bits.
-    wrapped = i32(short(i32(v0 << 2)) >> 2)
-    if wrapped != v0:
-        for lane in range(LANES):
-            others = i32(others | held[slot, lane])
-        v0 = wrapped if others == 0 else v0
-    o0, o1, o2, o3, o4, o5, o6, o7 = inverse(
-        v0, work[slot, 1, x], work[slot, 2, x], work[slot, 3, x], work[slot, 4, x], work[slot, 5, x],
-        work[slot, 6, x], work[slot, 7, x], FIRST,
+    if others == 0:
+        v0 = i32(short(i32(v0 << 2)) >> 2)
+    o0, o1, o2, o3, o4, o5, o6, o7 = _inverse(
+        v0, work[column + up(_ROW)], work[column + up(2 * _ROW)], work[column + up(3 * _ROW)],
+        work[column + up(4 * _ROW)], work[column + up(5 * _ROW)], work[column + up(6 * _ROW)],
+        work[column + up(7 * _ROW)], FIRST,
     )  # fmt: skip
-    # No barrier needed: each thread writes only where it alone has read.
-    work[slot, 0, x] = limited(o0, -32768, 32767)
-    work[slot, 1, x] = limited(o1, -32768, 32767)
-    work[slot, 2, x] = limited(o2, -32768, 32767)
-    work[slot, 3, x] = limited(o3, -32768, 32767)
-    work[slot, 4, x] = limited(o4, -32768, 32767)
-    work[slot, 5, x] = limited(o5, -32768, 32767)
-    work[slot, 6, x] = limited(o6, -32768, 32767)
-    work[slot, 7, x] = limited(o7, -32768, 32767)
-    cuda.syncthreads()
-    o0, o1, o2, o3, o4, o5, o6, o7 = inverse(
-        work[slot, x, 0], work[slot, x, 1], work[slot, x, 2], work[slot, x, 3], work[slot, x, 4], work[slot, x, 5],
-        work[slot, x, 6], work[slot, x, 7], SECOND,
+    # No thread has read or writes this column but this one.
+    work[column] = limited(o0, -32768, 32767)
+    work[column + up(_ROW)] = limited(o1, -32768, 32767)
+    work[column + up(2 * _ROW)] = limited(o2, -32768, 32767)
+    work[column + up(3 * _ROW)] = limited(o3, -32768, 32767)
+    work[column + up(4 * _ROW)] = limited(o4, -32768, 32767)
+    work[column + up(5 * _ROW)] = limited(o5, -32768, 32767)
+    work[column + up(6 * _ROW)] = limited(o6, -32768, 32767)
+    work[column + up(7 * _ROW)] = limited(o7, -32768, 32767)
+    cuda.syncwarp()
+    o0, o1, o2, o3, o4, o5, o6, o7 = _inverse(
+        work[row], work[row + up(1)], work[row + up(2)], work[row + up(3)], work[row + up(4)], work[row + up(5)],
+        work[row + up(6)], work[row + up(7)], SECOND,
     )  # fmt: skip
     if wanted:
         at = i32(place + x * stride)
@@ -147,12 +198,43 @@ def inverse_dct(words, images, coefficients, planes):
 
 
 @scalar
-def _chroma(planes, near, far, column, neighbor, bias):
-    """Return the chroma of a pixel, interpolated from two rows and columns."""
-    return mixed(
-        i32(planes[up(near + column)]), i32(planes[up(far + column)]), i32(planes[up(near + neighbor)]),
-        i32(planes[up(far + neighbor)]), bias
-    )  # fmt: skip
+def _pair(planes, at, size):
+    """Return Cb, and Cr in the upper half: sums stay below 16 bits, so that one operation is done on both."""
+    return i32(i32(planes[at]) | i32(i32(planes[at + size]) << 16))
+
+
+@scalar
+def _three(planes, at, size, is_first, is_last):
+    """Return the samples before, at and after a column of chroma, where it is not the first or the last one.
+
+    ``at`` is the column after it, or that column if it is the last one.
+    """
+    at, size = up(u32(at)), up(u32(size))
+    before, here, after = _pair(planes, at - up(2), size), _pair(planes, at - up(1), size), _pair(planes, at, size)
+    if is_last:
+        before, here = here, after
+    return here if is_first else before, here, after
+
+
+@scalar
+def _colored(luma, chroma):
+    """Return the color of a pixel."""
+    return rgb_of(luma, chroma & i32(255), i32(chroma >> 16))
+
+
+@scalar
+def _split(luma, chroma):
+    """Return the values of a pixel that needs no conversion."""
+    return luma, chroma & i32(255), i32(chroma >> 16)
+
+
+@scalar
+def _store(out, at, channels, pixel):
+    """Write a pixel."""
+    out[up(at)] = np.uint8(pixel[0])
+    if channels == 3:
+        out[up(at + np.int64(1))] = np.uint8(pixel[1])
+        out[up(at + np.int64(2))] = np.uint8(pixel[2])
 
 
 def colors(words, images, planes, channels, out):
@@ -161,45 +243,72 @@ def colors(words, images, planes, channels, out):
     References: libjpeg's jdsample.c and jdcolor.c.
     """
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
+    write_quad(words, record, planes, channels, out, i32(i32(cuda.blockIdx.x) * QUADS_AT_ONCE + i32(cuda.threadIdx.x)))
+
+
+@scalar
+def write_quad(words, record, planes, channels, out, number):
+    """Write those of two by two pixels that belong to the region, which is covered by such quads, line by line."""
     x0, y0 = word(words, record, REGION), word(words, record, REGION + 1)
-    width = i32(word(words, record, REGION + 2) - x0)
-    number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
-    if number >= width * i32(word(words, record, REGION + 3) - y0):
+    x1, y1 = word(words, record, REGION + 2), word(words, record, REGION + 3)
+    x, y = x0 & ~i32(1), y0 & ~i32(1)
+    quads = i32(i32(x1 - x + 1) >> 1)  # of a line
+    line = quotient(number, quads)
+    y = i32(y + 2 * line)
+    if y >= y1:
         return
-    row = i32(number // width)
-    x, y = i32(x0 + i32(number - row * width)), i32(y0 + row)
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
-    left, top = word(words, record, LEFT), word(words, record, TOP)
+    x = i32(x + 2 * i32(number - line * quads))
+    column, row = i32(x - word(words, record, LEFT)), i32(y - word(words, record, TOP))
     stride = i32(8 * word(words, record, COLUMNS))
     begin = i32(word(words, record, FIRST_BLOCK) * (4 * PLANE_WORDS))
-    luma = i32(planes[up(begin + i32(y - top) * (stride * across) + i32(x - left))])
-    at = (
-        wide(words, record + OUT)
-        + np.int64(i32(x)) * np.int64(word(words, record, STEP_X))
-        + np.int64(i32(y)) * np.int64(word(words, record, STEP_Y))
-    )
+    across, down = word(words, record, ACROSS), word(words, record, DOWN)
+    # Planes have rows and columns for whole quads.
+    width = i32(stride * across)
+    at = i32(begin + row * width + column)
+    upper, lower = up(u32(at)), up(u32(at + width))
+    l00, l01 = i32(planes[upper]), i32(planes[upper + up(1)])
+    l10, l11 = i32(planes[lower]), i32(planes[lower + up(1)])
     color = word(words, record, COLOR)
     if color == GRAY:
-        out[up(at)] = np.uint8(luma)
-        if channels == 3:
-            out[up(at + np.int64(1))] = np.uint8(luma)
-            out[up(at + np.int64(2))] = np.uint8(luma)
-        return
-    near, far, column, neighbor = y, y, x, x
-    if down == 2:
-        near = i32(y >> 1)
-        far = second_nearest(y, i32((word(words, record, HEIGHT) - 1) >> 1))
-    if across == 2:
-        column = i32(x >> 1)
-        neighbor = second_nearest(x, i32((word(words, record, WIDTH) - 1) >> 1))
-    left, top = i32(left // across), i32(top // down)
-    bias = i32(word(words, record, BIASES) >> i32(8 * (y & 1) + 4 * (x & 1))) & i32(15)
-    size = i32(i32(8 * stride) * word(words, record, ROWS))  # bytes of a chroma plane
-    begin = i32(begin + size * i32(across * down) - left)
-    near, far = i32(begin + i32(near - top) * stride), i32(begin + i32(far - top) * stride)
-    cb = _chroma(planes, near, far, column, neighbor, bias)
-    cr = _chroma(planes, i32(near + size), i32(far + size), column, neighbor, bias)
-    red, green, blue = rgb_of(luma, cb, cr) if color == YCBCR else (luma, cb, cr)
-    out[up(at)] = np.uint8(red)
-    out[up(at + np.int64(1))] = np.uint8(green)
-    out[up(at + np.int64(2))] = np.uint8(blue)
+        p00, p01, p10, p11 = (l00, l00, l00), (l01, l01, l01), (l10, l10, l10), (l11, l11, l11)
+    else:
+        size = i32(i32(8 * stride) * word(words, record, ROWS))  # bytes of a chroma plane
+        begin = i32(begin + size * i32(across * down))
+        # Of a halved axis the sample that the quad is in, with its neighbors up to the ends of the window or the image;
+        # of others the first one twice, and the second one. Pixels of the region need nothing beyond the window.
+        above, first = row, True
+        if across == 2:
+            column = i32(column >> 1)
+            first = column == 0
+        if down == 2:
+            row = i32(row >> 1)
+            above = max(i32(row - 1), i32(0))
+        after = min(i32(column + 1), word(words, record, LAST_COLUMN))
+        below = min(i32(row + 1), word(words, record, LAST_ROW))
+        last = after == column
+        begin = i32(begin + after)
+        s00, s01, s02 = _three(planes, i32(begin + above * stride), size, first, last)
+        s10, s11, s12 = _three(planes, i32(begin + row * stride), size, first, last)
+        s20, s21, s22 = _three(planes, i32(begin + below * stride), size, first, last)
+        # The samples that odd rows and columns are in.
+        b0, b1, b2 = (s10, s11, s12) if down == 2 else (s20, s21, s22)
+        t, a, u, b = (s11, s01, b1, s21) if across == 2 else (s12, s02, b2, s22)
+        v00 = mixed(s11, s01, s10, s00, word(words, record, BIASES))
+        v01 = mixed(t, a, s12, s02, word(words, record, BIASES + 1))
+        v10 = mixed(b1, s21, b0, s20, word(words, record, BIASES + 2))
+        v11 = mixed(u, b, b2, s22, word(words, record, BIASES + 3))
+        if color == YCBCR:
+            p00, p01, p10, p11 = _colored(l00, v00), _colored(l01, v01), _colored(l10, v10), _colored(l11, v11)
+        else:
+            p00, p01, p10, p11 = _split(l00, v00), _split(l01, v01), _split(l10, v10), _split(l11, v11)
+    step_x, step_y = np.int64(word(words, record, STEP_X)), np.int64(word(words, record, STEP_Y))
+    place = wide(words, record + OUT) + np.int64(x) * step_x + np.int64(y) * step_y
+    if y >= y0 and x >= x0:
+        _store(out, place, channels, p00)
+    if y >= y0 and x + 1 < x1:
+        _store(out, place + step_x, channels, p01)
+    place += step_y
+    if y + 1 < y1 and x >= x0:
+        _store(out, place, channels, p10)
+    if y + 1 < y1 and x + 1 < x1:
+        _store(out, place + step_x, channels, p11)

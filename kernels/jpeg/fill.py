@@ -239,13 +239,13 @@ def _write_set(data, header, scratch, set_):
 
 
 @loop
-def _biases(across, down):
-    """Return ``IMAGE.biases`` for a subsampling."""
+def _bias(across, down, x, y):
+    """Return the sixteenths that are added to chroma in a column and row before it is rounded down."""
     # As libjpeg: sums of four parts alternate 8 and 7 of 16 from column to column (h2v2); sums of two alternate 1 and 2
     # of 4, here 4 and 8 of 16, from column to column (h2v1) or from row to row (h1v2).
     if across == 2:
-        return 0x7878 if down == 2 else 0x8484
-    return 0x8844 if down == 2 else 0
+        return 8 - x if down == 2 else 4 + 4 * x
+    return 4 + 4 * y if down == 2 else 0
 
 
 @loop
@@ -261,13 +261,17 @@ def _write_image(data, header, region, image, channels, place, out):
     out.across, out.down = across, down
     out.columns, out.rows = image.right - image.left, image.bottom - image.top
     out.left, out.top = 8 * across * image.left, 8 * down * image.top
-    out.width, out.height = header.width, header.height
+    # Samples of chroma that are padding do not count.
+    out.last_column = min((header.width - 1) // across - 8 * image.left, 8 * out.columns - 1)
+    out.last_row = min((header.height - 1) // down - 8 * image.top, 8 * out.rows - 1)
     for k in range(4):
         out.region[k] = region[k]
     element, out.step_x, out.step_y = place[0], place[1], place[2]
     out.out[0], out.out[1] = i32(element & 0xFFFFFFFF), i32(element >> 32)
     out.color = GRAY if channels == 1 else header.color
-    out.biases = _biases(across, down)
+    for k in range(4):
+        bias = _bias(across, down, k & 1, k >> 1)
+        out.biases[k] = _pack_shorts(bias, bias)
     for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]
         wide = data[at] >> 4  # 1 for steps of 16 bits, big-endian

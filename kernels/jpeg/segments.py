@@ -68,7 +68,7 @@ PART: Final = np.dtype(
         ("scans", "<i8"),
         ("blocks", "<i8"),  # blocks of coefficients of all its images
         ("most_blocks", "<i8"),  # of one image: the size of the launch of the inverse DCT
-        ("most_pixels", "<i8"),  # requested of one image: the size of the launch that converts colors
+        ("most_quads", "<i8"),  # of two by two pixels, requested of one image: the size of the launch of colors
     ],
     align=True,
 )
@@ -321,10 +321,27 @@ def _find_pair(part, set_, pairs, totals):
 
 
 @loop
-def _join_part(image, region, most_blocks, most_images, parts, totals):
-    """Add an image to the last part of the batch, or to a new one if that is full; return the part's index."""
+def _blocks_of_part(most_blocks, images):
+    """Return the blocks of a part if those of a batch are equal, and at most ``most_blocks``."""
+    total, largest = i64(0), i64(0)
+    for i in range(images.size):
+        if images[i].status == TAKEN:
+            total += images[i].blocks
+            largest = max(largest, images[i].blocks)
+    # Parts end with an image, so they may be larger by half of one at either end; of huge images they may be unequal.
+    parts = max(-(-total // max(most_blocks - largest, most_blocks // 2)), 1) if total > most_blocks else 1
+    return -(-total // parts)
+
+
+@loop
+def _join_part(image, region, before, part_blocks, most_blocks, most_images, parts, totals):
+    """Add an image to the last part of the batch, or to a new one if that is full; return the part's index.
+
+    ``before`` is the number of blocks of the images before it, ``part_blocks`` that of a part, of all of equal size.
+    """
     k = totals.parts - 1
-    if k < 0 or parts[k].blocks + image.blocks > most_blocks or parts[k].images == most_images:
+    is_full = k < 0 or before + image.blocks // 2 >= (k + 1) * part_blocks
+    if is_full or parts[k].blocks + image.blocks > most_blocks or parts[k].images == most_images:
         k += 1
         totals.parts += 1
         parts[k].first_image = totals.images
@@ -339,8 +356,8 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
     part.images += 1
     part.blocks += image.blocks
     part.most_blocks = max(part.most_blocks, image.blocks)
-    pixels = (region[2] - region[0]) * (region[3] - region[1])
-    part.most_pixels = max(part.most_pixels, pixels)
+    quads = (((region[2] + 1) >> 1) - (region[0] >> 1)) * (((region[3] + 1) >> 1) - (region[1] >> 1))
+    part.most_quads = max(part.most_quads, quads)
     return k
 
 
@@ -449,7 +466,8 @@ def plan_upload(
         Zeros; filled.
     """
     totals = totals_[0]
-    size, left = i64(0), i64(MOST_WORDS - upload.BEYOND)
+    size, left, blocks = i64(0), i64(MOST_WORDS - upload.BEYOND), i64(0)
+    part_blocks = _blocks_of_part(most_blocks, images)
     # In bytes of segments, and in words that are left: exact sizes are known only at the end, when sets and groups are,
     # so each image is charged the most that it can take.
     for i in range(sizes.size):
@@ -459,7 +477,8 @@ def plan_upload(
         if image.status == TAKEN:
             left -= _most_words(image)
             image.set = _find_set(i, headers, addresses, sizes, owners, totals)
-            part = _join_part(image, regions[i], most_blocks, most_images, parts, totals)
+            part = _join_part(image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals)
+            blocks += image.blocks
             image.pair = _find_pair(part, image.set, pairs, totals)
             pairs[image.pair].segments += image.segments
             image.first_segment, image.word = totals.segments, size // 4

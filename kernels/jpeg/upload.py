@@ -104,14 +104,18 @@ IMAGE: Final = np.dtype(
         ("rows", "<i4"),
         ("left", "<i4"),  # column and row of the window's first pixel
         ("top", "<i4"),
-        ("width", "<i4"),  # of the whole image as stored, pixels
-        ("height", "<i4"),
+        ("last_column", "<i4"),  # and row of the window's samples of chroma that are the image's
+        ("last_row", "<i4"),
         ("region", "<i4", 4),  # x0, y0, x1, y1 of the requested pixels, as stored
         ("out", "<i4", 2),  # element of the result for pixel (0, 0), requested or not; 64 bits, low half first
         ("step_x", "<i4"),  # elements from a pixel to the next
         ("step_y", "<i4"),  # and to the one below
         ("color", "<i4"),  # of the result, as in layout.py
-        ("biases", "<i4"),  # rounding of chroma, 4 bits each: even row and column, odd column, odd row, both odd
+        (
+            "biases",
+            "<i4",
+            4,
+        ),  # rounding of Cb, and of Cr above 16 bits: even row and column, odd column, odd row, both odd
         ("steps", "<i4", (3, 64)),  # by component and zigzag index: quantization step, and the coefficient's place
     ],
     align=True,
@@ -120,9 +124,10 @@ IMAGE: Final = np.dtype(
 PLACE_SHIFT: Final = 16  # bits of a quantization step; the coefficient's place in the block is in the bits above
 BEYOND: Final = 16  # words after the last one of a batch, since decoders read ahead
 
-LANES: Final = 8  # threads that transform a block of coefficients together
+LANE_BITS: Final = 3
+LANES: Final = 1 << LANE_BITS  # threads that transform a block of coefficients together
 BLOCKS_AT_ONCE: Final = 32  # blocks of coefficients that a block of threads transforms
-PIXELS_AT_ONCE: Final = 256  # pixels that a block of threads converts
+QUADS_AT_ONCE: Final = 256  # of two by two pixels that a block of threads converts
 COEFFICIENTS: Final = 64  # of a block, int16
 PLANE_WORDS: Final = 16  # of a block's 64 samples, one byte each
 
@@ -180,8 +185,8 @@ COLUMNS: Final = word_of(IMAGE, "columns")
 ROWS: Final = word_of(IMAGE, "rows")
 LEFT: Final = word_of(IMAGE, "left")
 TOP: Final = word_of(IMAGE, "top")
-WIDTH: Final = word_of(IMAGE, "width")
-HEIGHT: Final = word_of(IMAGE, "height")
+LAST_COLUMN: Final = word_of(IMAGE, "last_column")
+LAST_ROW: Final = word_of(IMAGE, "last_row")
 REGION: Final = word_of(IMAGE, "region")
 OUT: Final = word_of(IMAGE, "out")
 STEP_X: Final = word_of(IMAGE, "step_x")

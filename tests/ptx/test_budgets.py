@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gpuimg.kernels import ops
@@ -38,9 +39,11 @@ def test_machine_code(variant: variants.Variant, capability: tuple[int, int]) ->
     assert code.instructions["registers"] <= most
     if variant.kernel == "jpeg":
         assert ".f32" not in code.ptx
+        assert not re.search(r"(div|rem)\.[su]64", code.ptx)  # take a hundred instructions
         assert capability < (8, 0) or code.instructions["registers"] <= 48
     assert code.instructions["spins"] == (variant.kernel == "statistics")
     assert code.instructions.get("tap", 0) <= 35
+    assert code.instructions.get("a pixel", 0) <= 80
     outgrown = variants.outgrown(variants.key(variant, capability), code.instructions, BUDGETS)
     assert outgrown is None, outgrown
 
@@ -67,7 +70,7 @@ def test_figures_of_machine_code_are_the_assemblers(capability: tuple[int, int])
     """Also of code that needs local memory."""
     from gpuimg.kernels.cuda.compiler import assembled
 
-    text = variants.ptx_of(variants.kernel_of(variants.Variant("jpeg", "inverse_dct")), capability)
+    text = variants.ptx_of(variants.kernel_of(variants.Variant("jpeg", "colors")), capability)
     for changed in (text, text.replace(".maxntid", ".maxnreg 24\n.maxntid", 1)):
         image, said = assembled(changed, capability)
         assert variants.registers(image.code) == int(re.findall(r"[Uu]sed (\d+) registers", said)[0])
@@ -86,3 +89,21 @@ def test_instructions_a_symbol_are_those_of_its_loop() -> None:
     """Without those of the branch that most symbols pass over."""
     text = "bar.sync 0;\n$A:\n a;\n @%p bra $C;\n$B:\n x;\n y;\n @%p bra $B;\n$C:\n b;\n c;\n @%p bra $A;\n d;\n"
     assert variants.instructions_a_symbol(text) == 5
+
+
+def test_the_longest_path() -> None:
+    """0, 1, 4, 2, 3; without the branch back 0, 1, 4, 5."""
+
+    def branch(at: int, to: int, condition: int = 7) -> int:
+        distance = 4 * (to - at - 1)
+        return (distance >> 8 & (1 << 48) - 1) << 34 | (distance & 0xFF) << 16 | condition << 12 | 0x947
+
+    exit_, other = 7 << 12 | 0x94D, 7 << 12 | 0x210
+    code = [other, branch(1, 4, condition=0), other, exit_, branch(4, 2), exit_]
+    words = np.array([[word & (1 << 64) - 1, word >> 64] for word in code], np.uint64)
+    assert variants.longest_path(words) == 5
+    words[4] = other, 0
+    assert variants.longest_path(words) == 4
+    words[4] = branch(4, 0) & (1 << 64) - 1, branch(4, 0) >> 64
+    with pytest.raises(AssertionError, match="a loop"):
+        variants.longest_path(words)

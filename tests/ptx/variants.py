@@ -197,6 +197,8 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
         counts["tap"] = tap_instructions(cubin)
     if variant == Variant("jpeg", "huffman"):
         counts["a symbol"] = instructions_a_symbol(ptx)
+    if variant == Variant("jpeg", "colors") and capability == (9, 0):
+        counts["a pixel"] = -(-longest_path(_largest(cubin)) // 4)
     return Code(ptx, counts, stack(cubin))
 
 
@@ -222,6 +224,8 @@ def instructions_a_symbol(ptx: str) -> int:
 # The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
 # an integer, and 64 bits in shared memory compared and swapped until that succeeds (ATOMS.CAST.SPIN).
 _NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
+_EXIT = 0x94D
+_ALWAYS = 7  # the predicate that is true
 
 
 class _Section(NamedTuple):
@@ -280,6 +284,14 @@ def machine_instructions(cubin: bytes) -> int:
     return sum(int(np.flatnonzero(_opcodes(code) != _NOP)[-1]) + 1 for code in _functions(cubin))
 
 
+def _target(code: Any, at: int) -> int:
+    """The index of the instruction that a branch goes to, for compute capability 9.0."""
+    low, high = (int(word) for word in code[at])
+    distance = ((high << 64 | low) >> 34 & 0xFFFFFFFFFFFF) << 8 | low >> 16 & 0xFF  # in steps of 4 bytes
+    distance -= (distance >> 55) << 56
+    return at + 1 + distance // 4
+
+
 def tap_instructions(cubin: bytes) -> int:
     """Instructions of a tap of "bilinear" in a color image, of a transform for compute capability 9.0.
 
@@ -289,13 +301,31 @@ def tap_instructions(cubin: bytes) -> int:
     opcodes = _opcodes(code)
     found = []
     for end in np.flatnonzero(opcodes == _BRANCH).tolist():
-        low, high = (int(word) for word in code[end])
-        distance = ((high << 64 | low) >> 34 & 0xFFFFFFFFFFFF) << 8 | low >> 16 & 0xFF  # in steps of 4 bytes
-        distance -= (distance >> 55) << 56
-        body = opcodes[end + 1 + distance // 4 : end + 1]
+        body = opcodes[_target(code, end) : end + 1]
         if len(body) and np.sum(body == _LOAD) == 3 and _TO_INTEGER not in body:
             found.append(len(body))
     return min(found)
+
+
+def longest_path(code: Any) -> int:
+    """Instructions of the longest way through a function without loops, for compute capability 9.0."""
+    opcodes = _opcodes(code).tolist()
+    always = ((code[:, 0] >> np.uint64(12) & np.uint64(15)) == _ALWAYS).tolist()
+    known: dict[int, int] = {}
+    path: set[int] = set()
+
+    def longest(at: int) -> int:
+        if at not in known:
+            assert at not in path, "a loop"
+            path.add(at)
+            ways = [] if always[at] and opcodes[at] in (_BRANCH, _EXIT) else [at + 1]
+            if opcodes[at] == _BRANCH:
+                ways.append(_target(code, at))
+            known[at] = 1 + max(map(longest, ways), default=0)
+            path.remove(at)
+        return known[at]
+
+    return longest(0)
 
 
 def toolchain() -> dict[str, str]:

@@ -84,7 +84,7 @@ class Driver:
         else:
             touched = (_mixed if name == "mix" else _sampled)(images, *arguments)
         if blocks * block < touched.threads:
-            self._order.found(f"{name} has {blocks * block} threads for {touched.threads} pixels")
+            self._order.found(f"{name} has {blocks * block} threads for {touched.threads} things")
         self._order.enqueue(
             stream, "marks" if name in _MARKS else "launch", reads=touched.reads, perhaps=touched.perhaps,
             seen=touched.seen, writes=touched.writes, name=name,
@@ -325,7 +325,7 @@ def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out
         writes += [_part(out, int(row.min()), int(row.max()) + int(channels)) for row in rows]
         for channel in range(int(channels)):
             out.values[places + channel] = 77
-        threads = max(threads, places.size)
+        threads = max(threads, (-(-x1 // 2) - x0 // 2) * (-(-y1 // 2) - y0 // 2))  # one for two by two pixels
     return Touched(reads, [], writes, threads)
 
 
