@@ -25,7 +25,7 @@ import numpy as np
 
 from . import sizes
 from ._batch import tokens as several
-from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of
+from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of, run_into
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
@@ -776,7 +776,7 @@ def _idefics3(
             except DecodeError as one:  # that of the last group names all
                 error = one
             else:
-                views(kept, rows[here] - some[0], new[here])._run(flat, offsets[here], layout)
+                run_into(views(kept, rows[here] - some[0], new[here]), flat, offsets[here], layout)
         if error is not None:
             raise error
 
