@@ -36,12 +36,7 @@ def crops(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
-def simclr(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """Apply SimCLR's preprocessing to two views of each image."""
-    return gi.presets.simclr()(x, rng)
-
-
-_CHAINS: dict[str, tuple[Chain, int]] = {"crops": (crops, 10), "simclr": (simclr, 2)}
+_CHAINS: dict[str, tuple[Chain, int]] = {"crops": (crops, 10), "simclr": (gi.presets.simclr(), 2)}
 
 
 def _run(files: list[bytes], chain: Chain, views: int, shared: bool) -> None:
