@@ -159,10 +159,7 @@ def main() -> None:
     files = photos.load()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for i, data in enumerate(files):
-            path = folder / f"class {i % 4}" / f"{i:04d}.jpg"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
+        photos.write_classes(files, folder)
         write(
             {
                 **environment(photos.summary(files), options.rounds),

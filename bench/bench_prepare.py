@@ -117,9 +117,7 @@ def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:
     parts = Parts(files, side)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        (root / "in" / "class").mkdir(parents=True)
-        for k, data in enumerate(files):
-            (root / "in" / "class" / f"{k:04}.jpg").write_bytes(data)
+        photos.write_classes(files, root / "in")
         source = gi.folder(root / "in")
 
         numbers = itertools.count()
