@@ -176,7 +176,8 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gi.resize(gi.open_batch([encode(photo(20, 30))], device="cpu"), 8)
     assert x.sizes.tolist() == [[8, 12]]
     assert x.channels == 3
-    assert "encoded" in repr(x)
+    assert repr(x).endswith("channels, encoded, on cpu>")
+    assert repr(gi.resize(x, (3, 3))).endswith(", encoded, operations recorded, on cpu>")
 
 
 def test_image_info() -> None:

@@ -508,6 +508,17 @@ class Labelled(Source):
         return super().__getitem__(i)[0], self.label
 
 
+def test_labels_that_are_tensors_are_stacked() -> None:
+    """Unless their shapes differ."""
+    torch = pytest.importorskip("torch")
+    for label in (torch.tensor(5), torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])):
+        (batch,) = cpu([(FILES[0], label), (FILES[1], 0 * label)], batch_size=2)
+        assert isinstance(batch.labels, np.ndarray)
+        np.testing.assert_array_equal(batch.labels, torch.stack([label, 0 * label]).numpy(), strict=True)
+    (batch,) = cpu([(FILES[0], torch.zeros(2)), (FILES[1], torch.zeros(3))], batch_size=2)
+    assert [type(label) for label in batch.labels] == [torch.Tensor] * 2
+
+
 filled = pytest.mark.filterwarnings("ignore:[0-9]+ samples could not be decoded:RuntimeWarning")
 
 

@@ -61,7 +61,7 @@ class Batch(Sequence[Array]):
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
         state = "decoded" if isinstance(self._recording.source, Pixels) else "encoded"
-        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._recording.segments)} ops recorded"
+        todo = "" if self.changes_nothing else ", operations recorded"
         shown = self._recording.shown
         return f"<gpuimg.Batch of {shown}, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
 

@@ -113,7 +113,9 @@ class _Commands:
     """Adds commands, and lists them in groups, which argparse cannot."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+        self._parsers = parser.add_subparsers(
+            prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
+        )
         self._help: dict[str, str] = {}
 
     def add_parser(self, name: str, help: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -133,6 +135,7 @@ class _Commands:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuimg",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Image preprocessing for training.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

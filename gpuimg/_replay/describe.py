@@ -8,6 +8,7 @@ from typing import Any
 
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
+from .._checks.text import counted
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
 from .._runtimes.draft import first_segments, planar_images, scales_of
@@ -59,7 +60,10 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     result: 15 x 20, 3 channels
     """
     saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
-    k = range(len(saved))[operator.index(i)]
+    k = operator.index(i)
+    if not -len(saved) <= k < len(saved):
+        raise IndexError(f"there is no image {k} among {counted(len(saved), 'image')}")
+    k %= len(saved)
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
     lines += describe_segments(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)

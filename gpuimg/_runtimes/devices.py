@@ -80,12 +80,17 @@ def check_decoder(decoder: str, *runtimes: Runtime) -> None:
         nvimgcodec.library()
 
 
+def is_on_host(array: Any) -> bool:
+    """Return True for an array, of any library with DLPack, in the memory of the host."""
+    return hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU
+
+
 def native(array: Any) -> Any:
     """Return an array that shares memory: NumPy's and CuPy's unchanged, others by DLPack."""
     if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
         ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
         return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
-    if hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU:
+    if is_on_host(array):
         return _cpu().from_dlpack(array)
     return array
 

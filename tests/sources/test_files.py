@@ -143,6 +143,13 @@ def test_list_of_paths(tmp_path: Path) -> None:
     assert repr(file_list(paths * 400)) == "<gpuimg.file_list: 1,200 images>"
 
 
+def test_columns_of_a_table_are_taken_by_position() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"path": ["a", "b", "c"], "label": [5, 3, 4]}, index=[2, 0, 1])
+    assert file_list(frame["path"], frame["label"]).labels == [5, 3, 4]
+    tensor = pytest.importorskip("torch").tensor([5, 3, 4])
+    assert [type(label) for label in file_list(frame["path"], tensor).labels] == [int] * 3
+
+
 def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "a.jpg", "b c.jpg", "d 5.jpg", "e")
     text = tmp_path / "list.txt"
