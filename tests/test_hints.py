@@ -269,6 +269,15 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute"])
+def test_attributes_of_arrays_say_what_a_batch_has(name: str) -> None:
+    assert not hasattr(X, name)
+    with pytest.raises(AttributeError, match=rf"^'Batch' object has no attribute '{name}'; a batch \w"):
+        getattr(X, name)
+    with pytest.raises(AttributeError, match=r"^'Batch' object has no attribute 'sise'(\. Did you mean.*)?$"):
+        X.sise  # type: ignore[attr-defined]  # noqa: B018
+
+
 class Keyed:
     """A source whose samples have keys, as those of a pandas DataFrame."""
 

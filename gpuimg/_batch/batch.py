@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,19 @@ from .arrays import checked_arrays
 from .layouts import Allocate, array_of_clips
 from .recording import Recording, recorded
 from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
+
+#: Attributes of arrays and tensors that a batch does not have.
+_OF_ARRAYS = {
+    "shape": "has len, sizes and channels, and array() returns an array",
+    "ndim": "has len, sizes and channels, and array() returns an array",
+    "numpy": "has array()",
+    "cpu": "has array()",
+    "cuda": "is computed on its device: pass device= to gpuimg.open_batch, or use gpuimg.to_torch",
+    "to": "is computed on its device: pass device= to gpuimg.open_batch, or use gpuimg.to_torch",
+    "astype": "has array(dtype)",
+    "permute": 'has array(layout="NCHW")',
+    "transpose": 'has array(layout="NCHW")',
+}
 
 
 class Batch(Sequence[Array]):
@@ -51,6 +64,13 @@ class Batch(Sequence[Array]):
         self._recording = recording
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = launches
+
+    if not TYPE_CHECKING:  # type checkers report other names themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse other names; say what stands for those of arrays."""
+            hint = f"; a batch {_OF_ARRAYS[name]}" if name in _OF_ARRAYS else ""
+            raise AttributeError(f"'Batch' object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # -- properties --------------------------------------------------------------------------------------------
 

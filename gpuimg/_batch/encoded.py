@@ -43,8 +43,9 @@ def open_images(
         except TypeError as error:
             raise TypeError(f"sources[{i}]: {error}") from error
         except (ValueError, OSError) as error:
-            of_system = isinstance(error, OSError)
-            found[i] = f"cannot be read: {error.strerror}{url_hint(source)}" if of_system else str(error)
+            found[i] = str(error)
+            if isinstance(error, OSError):
+                found[i] = f"cannot be read: {error.strerror}{url_hint(source)}"
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, options)
     names = SourceNames(sources) if names is None else names

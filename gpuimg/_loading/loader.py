@@ -238,7 +238,7 @@ class Loader:
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume at the position of a state, exact to the sample; the next loop begins there.
+        """Resume at the position of a state, exact to the sample; the next loop begins there, with the state's seed.
 
         Parameters
         ----------

@@ -125,6 +125,11 @@ class Folder(ImageFiles):
 
     classes: list[str]
 
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class, by its name, as in torchvision's ``ImageFolder``."""
+        return {name: k for k, name in enumerate(self.classes)}
+
     def _origin(self) -> str | bytes | None:
         return only([self._root])
 

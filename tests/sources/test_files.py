@@ -57,6 +57,7 @@ def test_folder_is_image_folder(tmp_path: Path) -> None:
     classes, expected = image_folder(str(tmp_path))
     found = folder(str(tmp_path) + "/")
     assert found.classes == classes
+    assert found.class_to_idx == {name: classes.index(name) for name in classes}
     assert [(found.describe(i), found[i][1]) for i in range(len(found))] == expected
     assert len(expected) == 22
 
