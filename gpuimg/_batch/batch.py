@@ -229,7 +229,8 @@ class Batch(Sequence[Array]):
         Returns
         -------
         numpy.ndarray or cupy.ndarray
-            (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T.
+            (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T. The
+            batch returns the same memory again for the same dtype and layout: copy it before you write into it.
 
         Raises
         ------
@@ -475,7 +476,10 @@ class Batch(Sequence[Array]):
                     f"a slice of {self._recording.shown} could mean frames or clips; use take(), which selects clips"
                 )
             return self.take(np.arange(len(self))[index])
-        i = operator.index(index)
+        try:
+            i = operator.index(index)
+        except TypeError:
+            raise TypeError(f"an index is a number or a slice, not {type(index).__name__}; use take()") from None
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
         return self._items().view(i % len(self))

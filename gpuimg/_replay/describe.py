@@ -8,7 +8,6 @@ from typing import Any
 
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
-from .._checks.text import counted
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
 from .._runtimes.draft import first_segments, planar_images, scales_of
@@ -62,7 +61,7 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
     k = operator.index(i)
     if not -len(saved) <= k < len(saved):
-        raise IndexError(f"there is no image {k} among {counted(len(saved), 'image')}")
+        raise IndexError(f"image {k} of a batch of {len(saved)}")
     k %= len(saved)
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
