@@ -258,7 +258,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
     "sizes in a list": (
         "pass a NumPy array of shape (3, 2)", lambda: untyped.resize(np.zeros((3, 8, 9, 3), np.uint8), [[4, 4]] * 3),
     ),
-    "a list as an index": ("an index is a number or a slice, not list; use take()", lambda: untyped.invert(IMAGES)[[0, 1]]),
+    "a list as an index": ("a number or a slice, not list; use take()", lambda: untyped.invert(IMAGES)[[0, 1]]),
     "a mask as an index": ("not ndarray; use take()", lambda: untyped.invert(IMAGES)[np.array([True, False])]),
     "a word for a color": ("value must be one of 'random'", lambda: untyped.random_erasing(X, value="x", rng=0)),
     "no such image": ("image 2 of a batch of 2", lambda: untyped.describe(X, 2)),
