@@ -173,11 +173,12 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("decode", "run"):
         monkeypatch.setattr(f"gpuimg._runtimes.cpu.CpuRuntime.{name}", fail)
-    x = gi.resize(gi.open_batch([encode(photo(20, 30))], device="cpu"), 8)
+    opened = gi.open_batch([encode(photo(20, 30))], device="cpu")
+    x = gi.resize(opened, 8)
     assert x.sizes.tolist() == [[8, 12]]
     assert x.channels == 3
-    assert repr(x).endswith("channels, encoded, on cpu>")
-    assert repr(gi.resize(x, (3, 3))).endswith(", encoded, operations recorded, on cpu>")
+    assert repr(opened) == "<gpuimg.Batch of 1 image, 20x30, 3 channels, encoded, on cpu>"
+    assert repr(x) == "<gpuimg.Batch of 1 image, 8x12, 3 channels, encoded, operations recorded, on cpu>"
 
 
 def test_image_info() -> None:
