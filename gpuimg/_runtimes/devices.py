@@ -65,7 +65,8 @@ def runtime_for(device: str | None) -> Runtime:
         return _cpu()
     match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
     if not match:
-        raise ValueError(f'device must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
+        given = "GPUIMG_DEVICE" if device is None else "device"
+        raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
     from .probe import gpu_problem
 
     problem = gpu_problem()
