@@ -765,11 +765,21 @@ def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
 
 
 def test_a_new_loop_ends_the_old_one() -> None:
+    """With an error where that is continued, which must not look like the end of its samples."""
     loader = cpu(Source(64))
     old = iter(loader)
     next(old)
     assert len(valid_indices(loader)) == 64
-    assert next(old, None) is None
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="two loops at a time need two loaders"):
+            next(old)
+    with pytest.raises(RuntimeError, match="ended by another one over the same loader"):
+        list(zip(loader, loader, strict=True))
+    assert len(valid_indices(loader)) == 64
+    ended = iter(loader)
+    list(ended)
+    assert len(valid_indices(loader)) == 64
+    assert next(ended, None) is None
 
 
 class Slow(Source):
