@@ -396,6 +396,15 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
 # -- info --------------------------------------------------------------------------------------------------------------
 
 
+def test_a_reader_that_has_enough() -> None:
+    """As in ``gpuimg info | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "info"], stdout=writer, stderr=subprocess.PIPE, timeout=300)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info"]) == 0
     text = capfd.readouterr().out
