@@ -389,10 +389,20 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
     assert stop.value.code == 2
-    assert "usage: gpuimg" in capfd.readouterr().err
+    usage = "usage: gpuimg demo [-h]" if arguments[:1] == ["demo"] else "usage: gpuimg [-h] [--version] COMMAND ...\n"
+    assert capfd.readouterr().err.startswith(usage)
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_has_enough() -> None:
+    """As in ``gpuimg info | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "info"], stdout=writer, stderr=subprocess.PIPE, timeout=300)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,10 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     result: 15 x 20, 3 channels
     """
     saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
-    k = range(len(saved))[operator.index(i)]
+    k = operator.index(i)
+    if not -len(saved) <= k < len(saved):
+        raise IndexError(f"image {k} of a batch of {len(saved)}")
+    k %= len(saved)
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
     lines += describe_segments(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
