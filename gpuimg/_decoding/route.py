@@ -54,7 +54,8 @@ def nvimgcodec_takes(records: Records) -> Mask:
 def nvimgcodec_first(records: Records, options: DecodeOptions) -> Mask:
     """Return a mask of files that nvImageCodec is the first to be given on a GPU."""
     ours = (records["kind"] == BASELINE) & (options.decoder != NVIMAGECODEC)
-    return nvimgcodec_takes(records) & ~ours
+    first: Mask = nvimgcodec_takes(records) & ~ours
+    return first
 
 
 def ours_takes(records: Records) -> Mask:

@@ -57,9 +57,7 @@ def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    return [
-        at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)
-    ]
+    return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
 
 
 def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
-from ..jpeg.frame import FULL
 from ..jpeg.formulas import inverse, limited, mixed, rgb_of, short
+from ..jpeg.frame import FULL
 from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
 from ..jpeg.upload import (

@@ -2,8 +2,8 @@
 
 The transforms have the terms of :mod:`gpuimg.kernels.jpeg.idct`, and wrap at 16 bits where those do.
 
-References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jidctred.c, jcdctmgr.c, jcparam.c; ITU-T T.81, tables
-K.1, K.2.
+References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jidctred.c, jcdctmgr.c, jcparam.c; ITU-T T.81,
+tables K.1, K.2.
 """
 
 from __future__ import annotations

@@ -505,7 +505,9 @@ def plan_upload(
         if image.status == TAKEN:
             left -= _most_words(image)
             image.set = _find_set(i, headers, addresses, sizes, owners, totals)
-            part = _join_part(headers[i], image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals)
+            part = _join_part(
+                headers[i], image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals
+            )
             blocks += image.blocks
             image.pair = _find_pair(part, image.set, pairs, totals)
             pairs[image.pair].segments += image.segments

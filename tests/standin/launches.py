@@ -316,7 +316,9 @@ def _transformed(whole: bool, n: int, words: Any, at: Any, coefficients: Any, pl
         reads.append(_part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count)))
         own = [(low, high) for side, low, high in _samples(record) if (side == 8) == whole]
         assert bool(own) == (count > 0)
-        writes += [_part(planes, low // planes.values.itemsize, -(-high // planes.values.itemsize)) for low, high in own]
+        writes += [
+            _part(planes, low // planes.values.itemsize, -(-high // planes.values.itemsize)) for low, high in own
+        ]
         threads = max(threads, count * upload.LANES)
     return Touched(reads, [], writes, threads)
 
@@ -501,7 +503,8 @@ def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, st
 _MARKS = "mark", "compare"
 _BY_NAME: dict[str, Callable[..., Touched]] = {
     "find": _find,
-    "huffman": _huffman, "inverse_dct": _inverse_dct, "reduced_dct": _reduced_dct, "colors": _colors, "mark": _mark, "compare": _compare,
+    "huffman": _huffman, "inverse_dct": _inverse_dct, "reduced_dct": _reduced_dct, "colors": _colors,
+    "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
     "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
     "exact_pass": _exact_pass, "copy_words": _copy_words,
