@@ -457,6 +457,18 @@ def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> 
     assert names[1][len(names[0]) :] == ["find", "huffman", "inverse_dct", "reduced_dct", "colors", "transform"]
 
 
+def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: Standin, photo: Image.Image) -> None:
+    """The GPU runs all segments for all images: those that change nothing have no more pixels than are decoded."""
+    x = gi.open_batch([encoded(photo)] * 3, device="cuda:0", draft=1.0)
+    x = gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False, True, False]), np.array([(120, 150)] * 2 + [(30, 37)]))
+    gpu.use(x.compute()[0])
+    assert [scale_of(x, k) for k in range(3)] == [4, 8, 1]
+    first, second = (op.told["writes"] for op in gpu.order.of("launch")[-2:])
+    sides = [(120, 150), (240, 300), (30, 38)]
+    assert [high - low for low, high in first] == [4 * 3 * height * width for height, width in sides]
+    assert len(second) == 3
+
+
 def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     blurred = gi.gaussian_blur(x, 3, 1.0, where=rng.units(1)[:, 0] < 0.3)
     return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)

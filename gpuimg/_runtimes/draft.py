@@ -52,11 +52,11 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     return scales
 
 
-def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints) -> list[Plan]:
+def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints) -> Sequence[Plan]:
     """Return the segments for images that are decoded at ``scales``."""
-    far = np.zeros((len(scales), 2), np.bool_)
-    if isinstance(source, EncodedImages):
-        _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
+    if not isinstance(source, EncodedImages) or np.all(scales == FULL):
+        return segments
+    far = np.stack(exif.turns(source.orientations)[:0:-1], 1)
     return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
 
 

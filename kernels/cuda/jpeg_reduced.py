@@ -150,5 +150,5 @@ def reduced_dct(words, images, coefficients, planes):
         dx, dy = x & i32(1), i32(x >> 1)
         if dx < wide and dy < high:
             to_x, to_y = place_of_sample(words, record, component, block_column, block_row)
-            value = inverse_eighth(i32(coefficients[up(start)]), word(words, steps, 0) & i32(0xFFFF))
+            value = inverse_eighth(i32(coefficients[up(start)]), word(words, steps, 0))
             _store(planes, i32(plane + i32(to_y + dy) * stride + to_x + dx), value)

@@ -138,7 +138,7 @@ def inverse_quarter(v0, v1, v3, v5, v7, bits):
 @scalar
 def inverse_eighth(coefficient, step):
     """Return the one sample of a block of both dimensions: of its mean, libjpeg takes ten bits."""
-    mean = i32(i32(i32(coefficient * short(step)) + 4) >> 3)
+    mean = i32(i32(i32(coefficient * step) + 4) >> 3)
     return i32(i32(i32(mean + 512) & i32(1023)) - 512)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
@@ -125,6 +126,11 @@ def test_absurd_coefficients(launches: Launches, scale: int) -> None:
         files.append(with_table(data, RANDOM.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
     smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
     files += [with_table(smooth, [int(step)] * 64) for step in RANDOM.integers(40, 5000, 4)]
+    # Of the first row and the fifth only, which does not contribute to half size.
+    y = np.arange(24)[:, None] * 2 + 1
+    waves = np.repeat(180 + 50 * np.cos(y * 4 * np.pi / 16), 32, 1).astype(np.uint8)
+    striped = encoded(Image.fromarray(waves), "gray", quality=30)
+    files += [with_table(striped, [step] * 64) for step in (500, 1000, 1500, 2000)]
     assert_pillows(launches, files, scale)
 
 

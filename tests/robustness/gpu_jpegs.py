@@ -234,7 +234,7 @@ def pixels(words: Any, images: int, n: int, coefficients: Any, planes: Any, as_b
             elif side == 2:
                 _quarter(v, at, stride, as_bytes)
             else:
-                step = i32(word(words, record, upload.STEPS + 64 * component) & 0xFFFF)
+                step = word(words, record, upload.STEPS + 64 * component)
                 mean = _byte(formulas.inverse_eighth(i32(coefficients[start]), step))
                 wide, high = jpeg_reduced.copies(words, record, component, column, row)
                 to_x, to_y = jpeg_reduced.place_of_sample(words, record, component, column, row)
