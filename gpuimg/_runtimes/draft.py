@@ -56,7 +56,8 @@ def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     """Return the segments for images that are decoded at ``scales``."""
     if not isinstance(source, EncodedImages) or np.all(scales == FULL):
         return segments
-    far = np.stack(exif.turns(source.orientations)[:0:-1], 1)
+    _, rows, columns = exif.turns(source.orientations)
+    far = np.stack([columns, rows], 1)
     return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
 
 

@@ -76,7 +76,7 @@ def _store(planes, at, value):
 def reduced_dct(words, images, coefficients, planes):
     """Transform blocks of coefficients to planes of bytes (kernel function); ``blockIdx.y`` is the image.
 
-    Arguments and threads as of :func:`.jpeg_pixels.inverse_dct`, but for ``planes``, which are bytes here.
+    Arguments and threads as of :func:`.jpeg_pixels.inverse_dct`, except for ``planes``, which are bytes here.
     """
     work = cuda.shared.array(_WORK, types.int32)
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))

@@ -452,7 +452,7 @@ def select_segments(
         many bits a pixel.
     first, stop : int
     images : (N,) SELECTED
-        Filled, but for the scale, which is given; of images that are not taken only the status.
+        Filled, except for the scale, which is given; of images that are not taken only the status.
     scratch : (1,) SCRATCH
         Records come in arrays: Numba takes 2 us to open a record that Python passes.
     """
