@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from tests import jpegs
 from tests.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
 from tests.samples import file_of
 from tests.test_cuda_jpeg import checked, entry_status, opened, photo, turned, with_table
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
@@ -29,21 +28,9 @@ from .fault import Fault
 from .pixels import RANDOM, assert_few_apart
 from .test_jpeg import without_barrier
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 SCALES = (4, 2, 1)  # eighths of an image's size
-
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
-
-
-@pytest.fixture
-def launches() -> Iterator[Launches]:
-    """The stand-in with its kernels interpreted, and nothing on it out of order."""
-    with executing() as made:
-        yield made
-        assert made.standin.problems == []
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
