@@ -29,7 +29,7 @@ QUOTED = {
 
 #: Results of an earlier version, which `make bench` has not measured again; none in a release.
 OLDER = {
-    *("busy", "core", "random", "transfer", "draft", "seek", "views", "prepare", "pixels", "pipelines", "many"),
+    *("busy", "core", "random", "transfer", "draft", "seek", "views", "prepare", "many"),
     *("remote", "serve", "video", "exact-values", "accuracy"),
 }
 
