@@ -266,7 +266,7 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     batch = recording_of(images)
     channels = batch.channels
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
-    if np.any(stds <= 0.0):
+    if (stds <= 0.0).any():
         raise ValueError(f"std must be above 0, not {std!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
     chosen = arguments.mask(where, batch.image_count)

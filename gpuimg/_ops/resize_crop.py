@@ -15,17 +15,18 @@ from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
-from .._plan.plan import Plan
+from .._plan.plan import Plan, identities
 from ..kernels import layout
 from .exact_resize import resize_exactly, rule_and_filters
 
+_BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
 def shift_matrix(n: int, x: Any, y: Any) -> Floats:
     """Return matrices (N, 3, 3) that add to x and y."""
-    matrix = np.tile(np.eye(3), (n, 1, 1))
+    matrix = identities(n)
     matrix[:, 0, 2] = x
     matrix[:, 1, 2] = y
     return matrix
@@ -179,7 +180,7 @@ def crop(
     n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    return Batch(batch.with_plan(_cut(batch.plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
+    return Batch(batch.with_plan(_cut(batch.plan, corner, new, _BLACK, arguments.mask(where, n))))
 
 
 def _height_width(height: Any, width: Any, n: int) -> Ints:
@@ -200,7 +201,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
     outside = _extends_beyond(corner, new, plan.sizes)
-    if color is not None and np.any(outside):
+    if color is not None and outside.any():
         # Paint only the sides where the rectangle extends beyond the grid: elsewhere a later filter must not see the
         # color. A rectangle entirely outside shows only the color.
         missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
@@ -208,7 +209,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
-    start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
+    start = np.minimum(np.maximum(corner, 0), plan.sizes - 1)
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
     cut = (
         plan
@@ -264,7 +265,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     spare = plan.sizes - new
     # Where the image is too small torchvision pads first, with the smaller half before the image, and then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
-    return Batch(batch.with_plan(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
+    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, arguments.mask(where, n))))
 
 
 def resized_crop(
@@ -333,15 +334,14 @@ def resized_boxes(
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Crop rectangles that will be resized."""
-    black = np.zeros((len(batch), 3))
     beyond = _extends_beyond(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
     if batch.plan.is_fresh and beyond.any():
         # A filter that reads across the border must read black pixels there. This costs those images one more pass.
-        batch = batch.with_plan(_cut(batch.plan, corner, new, black, beyond)).new_segment()
+        batch = batch.with_plan(_cut(batch.plan, corner, new, _BLACK, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    return batch.with_plan(_cut(batch.plan, corner, new, black, chosen))
+    return batch.with_plan(_cut(batch.plan, corner, new, _BLACK, chosen))
 
 
 def pad(

@@ -278,7 +278,7 @@ def _overshoots(plan: Plan, grid: Grid) -> Mask:
 def ops_used(plan: Plan) -> Mask:
     """Return a mask (len(ops.OPS),) of the ops in a plan's programs."""
     used = np.zeros(len(ops.OPS), np.bool_)
-    used[_CLAMP.code] = bool(np.any(_overshoots(plan, plan.grid)))
+    used[_CLAMP.code] = bool(_overshoots(plan, plan.grid).any())
     for entry in plan.entries:
         used[entry.codes] = True
     return used

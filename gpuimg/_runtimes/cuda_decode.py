@@ -185,11 +185,11 @@ class ImageDecoder:
         Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
         """
         uploaded = upload_of(images, pixels, regions)
-        begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
-        places = self._places(images, pixels, begun, own)
+        done, refused = ([], []) if uploaded is None else (uploaded.taken, uploaded.refused)
+        places = self._places(images, pixels, [*done, *refused], own)
         marked = None if places is None else own.marks.write(places.marks)
-        done, statuses = list[int](), None
-        if uploaded is not None and uploaded.taken:
+        statuses = None
+        if uploaded is not None and done:
             statuses = self._segments.begin(images, uploaded, pixels.flat, own.stream)
             done = uploaded.taken  # writing may have refused some
         decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
@@ -213,6 +213,8 @@ class ImageDecoder:
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
+        if len(others) == len(images):
+            return None
         taken = route.nvimgcodec_takes(images.headers.records)
         taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures, *others]] = False

@@ -104,6 +104,7 @@ TOTALS: Final = np.dtype(
         ("segment_word", "<i8"),
         ("bytes_word", "<i8"),
         ("words", "<i8"),  # size of the upload, after which the segments that the GPU finds begin
+        ("claimed", "<i8"),  # images that threads have begun to write; changed atomically
     ],
     align=True,
 )
@@ -396,17 +397,15 @@ def _set_offsets(size, pairs, parts, totals):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, int64, int64, "
-    "SELECTED[::1], SCRATCH[::1])",
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, SELECTED[::1], SCRATCH[::1])",
+    nogil=False,
     HEADER=HEADER,
     ACCESS=ACCESS,
     SELECTED=SELECTED,
     SCRATCH=SCRATCH,
 )
-def select_segments(
-    headers, addresses, sizes, access, regions, most_blocks, span, first, stop, images, scratch_
-):  # fmt: skip
-    """Select, of the images ``first`` to ``stop``, those that can be decoded by segments, and the segments.
+def select_segments(headers, addresses, sizes, access, regions, most_blocks, span, images, scratch_):
+    """Select the images that can be decoded by segments, and the segments.
 
     Parameters
     ----------
@@ -422,14 +421,13 @@ def select_segments(
     span : int
         Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
         many bits a pixel.
-    first, stop : int
     images : (N,) SELECTED
         Filled; of images that are not taken only the status.
     scratch : (1,) SCRATCH
         Records come in arrays: Numba takes 2 us to open a record that Python passes.
     """
     scratch = scratch_[0]
-    for i in range(first, stop):
+    for i in range(images.size):
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
         image.status = _select(headers[i], data, access[i], regions[i], most_blocks, span, scratch, image)
 
@@ -437,6 +435,7 @@ def select_segments(
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], int64[::1], PAIR[::1], "
     "PART[::1], TOTALS[::1])",
+    nogil=False,
     HEADER=HEADER,
     SELECTED=SELECTED,
     PAIR=PAIR,
