@@ -211,11 +211,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
     # The window is the part inside the image; the rest is fill.
     start = np.minimum(np.maximum(corner, 0), plan.sizes - 1)
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
-    cut = (
-        plan
-        if where is not None and not where.any()
-        else plan.with_window(np.concatenate([start[:, ::-1], stop[:, ::-1]], 1))
-    )
+    cut = plan if where is not None and not where.any() else plan.with_window(start, stop)
     return cut.transformed(shift_matrix(n, corner[:, 1], corner[:, 0]), new)
 
 

@@ -301,12 +301,12 @@ class Plan:
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
-    def with_window(self, rectangle: Ints) -> Plan:
-        """Restrict reads to a rectangle (N, 4) of the current grid, for images where it covers whole source pixels."""
+    def with_window(self, start: Ints, stop: Ints) -> Plan:
+        """Restrict reads to rows and columns (N, 2) of the current grid, where these are whole source pixels."""
         matrix = self.grid.frames[0].matrix
         before = self.grid.window
         corners = np.ones((len(self), 3, 2))
-        corners[:, 0], corners[:, 1] = rectangle[:, ::2], rectangle[:, 1::2]
+        corners[:, :2, 0], corners[:, :2, 1] = start[:, ::-1], stop[:, ::-1]
         moved = matrix[:, :2] @ corners
         one, other = moved[:, :, 0], moved[:, :, 1]
         low = np.maximum(np.minimum(one, other), before[:, :2]).astype(np.int64)
