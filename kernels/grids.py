@@ -74,9 +74,9 @@ def _widen(size, matrix, support, filter_, window, region):
     nogil=False,
 )
 def widen(sizes, matrices, supports, filters, windows, used, regions):
-    """Widen ``regions`` (N, 4), x0, y0, x1, y1, by the source pixels that grids read, of images with ``used`` (N,) above 0.
+    """Widen ``regions`` (N, 4), x0, y0, x1, y1, by the source pixels that grids read.
 
-    ``matrices`` are those of :func:`center`.
+    ``matrices`` are those of :func:`center`. Images whose ``used`` (N,) is 0 are left out.
     """
     for i in range(len(sizes)):
         if used[i] > 0:

@@ -265,8 +265,8 @@ class Plan:
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
-        ``filter`` may be (N,); by default that of the current grid remains. ``scale`` (N, 2): current pixels per new pixel in x and y, by which an antialiasing
-        filter is stretched.
+        ``filter`` may be (N,); by default the current one remains. ``scale`` (N, 2): current pixels per new pixel in x
+        and y, by which an antialiasing filter is stretched.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
