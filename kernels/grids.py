@@ -112,7 +112,7 @@ def _fill(size, matrix, support, filter_, window, region, record):
     RECORD=RECORD,
 )
 def fill_records(sizes, matrices, supports, filters, windows, kernels, regions, records):
-    """Fill records but for the fields that runtimes fill, with positions relative to the corners of ``regions``.
+    """Fill records, except for the fields that runtimes fill, with positions relative to the corners of ``regions``.
 
     ``matrices`` are those of :func:`center`; ``kernels`` (N, 2) are the taps of images whose filter is GAUSSIAN, empty
     where there are none.

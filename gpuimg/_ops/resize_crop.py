@@ -449,11 +449,7 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
-    local[:, 0, 0] = -1.0
-    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
+    return _flipped(images, 0, where)
 
 
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
@@ -476,8 +472,15 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
+    return _flipped(images, 1, where)
+
+
+def _flipped(images: Images, axis: int, where: Where | None) -> Batch:
+    """Mirror images along x, axis 0, or along y, axis 1."""
     batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
-    local[:, 1, 1] = -1.0
-    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
+    plan, chosen = batch.plan, arguments.mask(where, batch.image_count)
+    rows = slice(None) if chosen is None else chosen
+    local = identities(len(plan))
+    local[rows, axis, axis] = -1.0
+    local[rows, axis, 2] = plan.sizes[rows, 1 - axis]
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes)))

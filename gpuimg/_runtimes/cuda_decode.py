@@ -29,7 +29,7 @@ from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
-from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
+from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
 from .cuda_video import AT_ONCE, ClipDecoder
 from .protocol import Outcome, Timings
 
@@ -47,6 +47,7 @@ class _ThreadState:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.done = cupy.cuda.Event(disable_timing=True)  # after the last batch
         self.marks = Marks(self.stream)
         self.pinned = Ring(Pinned, _UPLOADS)
         self.decoder: GpuDecoder | None = None
@@ -97,7 +98,8 @@ class ImageDecoder:
             own.stream.synchronize()  # copies from and to host memory may still run
             raise
         finally:
-            follow(stream.ptr, own.stream.ptr)
+            own.done.record(own.stream)
+            wait(stream.ptr, own.done)
 
     def repair(self, images: EncodedImages, statuses: Statuses, pixels: Pixels, stream: Any, outcome: Outcome) -> bool:
         """Decode images on the CPU that kernels report; return True if there are any. Wait for the kernels.
