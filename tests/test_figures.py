@@ -29,7 +29,7 @@ QUOTED = {
 
 #: Results of an earlier version, which `make bench` has not measured again; none in a release.
 OLDER = {
-    *("progressive", "png", "decode", "vlm", "native", "load", "peers-S", "peers-1280x960", "peers-L", "busy", "exact"),
+    *("progressive", "png", "decode", "native", "load", "peers-S", "peers-1280x960", "peers-L", "busy"),
     *("core", "random", "transfer", "draft", "seek", "views", "prepare", "pixels", "pipelines", "many", "remote"),
     *("serve", "video", "exact-values", "accuracy"),
 }
