@@ -272,10 +272,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of the worker's fork
         folder = Path(name)
-        for i, data in enumerate(files):
-            path = folder / f"class {i % 4}" / f"{i:04d}.jpg"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
+        photos.write_classes(files, folder)
         in_memory = [(data, i) for i, data in enumerate(files)]
         loaders = {
             "bytes": (loader(in_memory), BATCH),

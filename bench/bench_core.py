@@ -16,6 +16,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,26 +48,19 @@ def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
     floor = common.Floor(threads())
 
-    def run(name: str, at: int) -> None:
-        batch = files[at : at + BATCH]
-        if name == "floor":
-            floor(batch)
-        else:
-            chains[name](gi.open_batch(batch, device="cpu"), at).array("float32", "NCHW", out=out)
+    def run(name: str) -> None:
+        for at in range(0, len(files), BATCH):
+            batch = files[at : at + BATCH]
+            if name == "floor":
+                floor(batch)
+            else:
+                chains[name](gi.open_batch(batch, device="cpu"), at).array("float32", "NCHW", out=out)
 
-    names = ["floor", *chains]
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for k in range(rounds + 1):
-        for name in names:
-            start = time.perf_counter()
-            for at in range(0, len(files), BATCH):
-                run(name, at)
-            if k:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
+    seconds, _ = common.interleaved({name: partial(run, name) for name in ("floor", *chains)}, rounds)
     result = {}
-    for name in names:
-        ratio, ratio_range = common.ratio(seconds["floor"], seconds[name])
-        rate = common.per_second(len(files), seconds[name])
+    for name, taken in seconds.items():
+        ratio, ratio_range = common.ratio(seconds["floor"], taken)
+        rate = common.per_second(len(files), taken)
         result[name] = {"images_per_second": rate, "ratio_to_floor": ratio, "ratio_range": ratio_range}
     return result
 

@@ -20,6 +20,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,12 @@ def by_pillow(count: int) -> Work:
 
 def compared(works: dict[str, Work], files: list[bytes], rounds: int) -> dict[str, Any]:
     """Measure images/s of each, and the first one's ratio to the others, round by round."""
-    seconds: dict[str, list[float]] = {name: [] for name in works}
-    for k in range(rounds + 1):
-        order = list(works.items())
-        for name, work in order if k % 2 else reversed(order):
-            start = time.perf_counter()
-            for at in range(0, len(files), BATCH):
-                work(files[at : at + BATCH])
-            if k:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
+
+    def decode(work: Work) -> None:
+        for at in range(0, len(files), BATCH):
+            work(files[at : at + BATCH])
+
+    seconds, _ = common.interleaved({name: partial(decode, work) for name, work in works.items()}, rounds)
     ours, *_ = works
     result: dict[str, Any] = {}
     for name, taken in seconds.items():

@@ -17,6 +17,8 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import numpy as np
 
 import gpuimg as gi
 from bench import photos
-from bench.common import arguments, environment, per_second, ratio, write
+from bench.common import arguments, environment, interleaved, per_second, ratio, write
 from gpuimg._loading.sharding import Share, shuffled
 
 BATCH = 64
@@ -41,12 +43,13 @@ def loader(source: Any, **options: Any) -> gi.Loader:
 def throughput(files: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
     """Measure images/s directly and through the loader."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
-    rounds_done = 0
+    epochs = count()
 
     def direct() -> None:
+        epoch = next(epochs)
         for at in range(0, len(files), BATCH):
             x = gi.open_batch(files[at : at + BATCH], device="cpu")
-            rng = gi.Rng(0, epoch=rounds_done, indices=np.arange(at, at + len(x)))
+            rng = gi.Rng(0, epoch=epoch, indices=np.arange(at, at + len(x)))
             train(x, rng).array("float32", "NCHW", out=out[: len(x)])
 
     memory = [(data, i) for i, data in enumerate(files)]
@@ -59,21 +62,12 @@ def throughput(files: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
         "load, two decoders": loader(memory, decoders=2),
     }
     runs: dict[str, Callable[[], None]] = {"direct": direct}
-    runs |= {name: lambda each=each: _drain(each) for name, each in loaders.items()}  # type: ignore[misc]
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for k in range(rounds + 1):
-        rounds_done = k
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if k:  # the first round warms up
-                seconds[name].append(time.perf_counter() - start)
+    runs |= {name: partial(_drain, each) for name, each in loaders.items()}
+    seconds, _ = interleaved(runs, rounds)
     result: dict[str, Any] = {}
-    for name in runs:
-        middle, spread = ratio(seconds["direct"], seconds[name])
-        result[name] = {
-            "images_per_second": per_second(len(files), seconds[name]), "of_direct": middle, "range": spread
-        }  # fmt: skip
+    for name, taken in seconds.items():
+        middle, spread = ratio(seconds["direct"], taken)
+        result[name] = {"images_per_second": per_second(len(files), taken), "of_direct": middle, "range": spread}
     return result
 
 
@@ -165,10 +159,7 @@ def main() -> None:
     files = photos.load()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for i, data in enumerate(files):
-            path = folder / f"class {i % 4}" / f"{i:04d}.jpg"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
+        photos.write_classes(files, folder)
         write(
             {
                 **environment(photos.summary(files), options.rounds),

@@ -162,16 +162,23 @@ def installed(python: str) -> dict[str, float]:
     }
 
 
+def levels(python: str) -> str:
+    """Return the levels of the installed wheel: of one that ``pip install .`` has built, that of this machine."""
+    code = "from gpuimg.kernels import native; print(*sorted(p.name for p in native.FOLDER.iterdir()))"
+    done = subprocess.run([python, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    return ",".join(name.rpartition("-")[2].removesuffix(".so") for name in done.stdout.split() if name.endswith(".so"))
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = common.arguments(__doc__, "native.json", 12)
     parser.add_argument("--python", default=".venv-wheel/bin/python", help="of the environment with the wheel")
-    parser.add_argument("--levels", default="v3,v4")
+    parser.add_argument("--levels", help="v3,v4 for example; by default those of the wheel")
     given = parser.parse_args()
     python = str(Path(given.python).absolute())
     machine = {"processor": common.processor(), "rounds": given.rounds}
     result = machine | {"first": first(python), "megabytes": installed(python)}
-    result["works"] = speeds(python, given.levels.split(","), given.rounds)
+    result["works"] = speeds(python, (given.levels or levels(python)).split(","), given.rounds)
     common.write(result, given.out)
 
 

@@ -40,12 +40,7 @@ from gpuimg._runtimes.cpu import CpuRuntime
 _SETS = {"S": (512, 256), "1280x960": (192, 512)}  # photos, and the shorter side of results
 _AT_A_TIME = 4
 
-
-def _timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Return wall-clock seconds, and CPU seconds of all threads."""
-    start, worked = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - start, time.process_time() - worked
+Seconds = dict[str, list[float]]  # of each round, by work
 
 
 class Waits:
@@ -122,9 +117,7 @@ def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:
     parts = Parts(files, side)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        (root / "in" / "class").mkdir(parents=True)
-        for k, data in enumerate(files):
-            (root / "in" / "class" / f"{k:04}.jpg").write_bytes(data)
+        photos.write_classes(files, root / "in")
         source = gi.folder(root / "in")
 
         numbers = itertools.count()
@@ -139,22 +132,13 @@ def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:
             "decode": parts.decode, "resize": parts.resize, "encode": parts.encode,
             "prepare": lambda: prepare(1), "prepare on 2 threads": lambda: prepare(2),
         }  # fmt: skip
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
-        for k in range(rounds + 1):
-            for name in list(works)[:: 1 if k % 2 else -1]:
-                seconds = _timed(works[name])
-                if k:  # the first round warms up
-                    taken[name].append(seconds)
+        wall, cpu = common.interleaved(works, rounds)
         waits = Waits()
         cores = [waits.cores(lambda: prepare(2)) for _ in range(rounds)]
-        return _result(taken, cores, len(files), prepare(2, measure=True))
+        return _result(wall, cpu, cores, len(files), prepare(2, measure=True))
 
 
-def _result(
-    taken: dict[str, list[tuple[float, float]]], cores: list[float], images: int, report: gi.PrepareReport
-) -> dict[str, Any]:
-    wall = {name: [one for one, _ in several] for name, several in taken.items()}
-    cpu = {name: [one for _, one in several] for name, several in taken.items()}
+def _result(wall: Seconds, cpu: Seconds, cores: list[float], images: int, report: gi.PrepareReport) -> dict[str, Any]:
     added = [sum(several) for several in zip(*(cpu[name] for name in ("decode", "resize", "encode")), strict=True)]
     of_parts, of_parts_range = common.ratio(added, cpu["prepare"])
     threads, threads_range = common.ratio(wall["prepare"], wall["prepare on 2 threads"])

@@ -21,7 +21,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,19 +145,16 @@ def each_every(files: Files, rounds: int) -> dict[str, Any]:
                 "bytes_an_image": round(size / len(files)),
                 "percent_of_files": round(100 * size / total, 2),
             }
-        seconds: dict[str, list[float]] = {name: [] for name in found}
-        for k in range(rounds + 1):
-            order = list(found.items())
-            for name, index in order if k % 2 else reversed(order):
-                start = time.perf_counter()
-                for at in range(0, len(files), common.BATCH):
-                    batch = files[at : at + common.BATCH]
-                    numbers = None if index is None else range(at, at + len(batch))
-                    x = gi.open_batch(batch, device="cpu", index=index, indices=numbers)
-                    x = chains.train(x, np.random.default_rng((k, at)))
-                    x.array("float32", "NCHW", out=out[: len(batch)])
-                if k:
-                    seconds[name].append(time.perf_counter() - start)
+
+        def train(index: gi.SeekIndex | None) -> None:
+            for at in range(0, len(files), common.BATCH):
+                batch = files[at : at + common.BATCH]
+                numbers = None if index is None else range(at, at + len(batch))
+                x = gi.open_batch(batch, device="cpu", index=index, indices=numbers)
+                x = chains.train(x, np.random.default_rng(at))
+                x.array("float32", "NCHW", out=out[: len(batch)])
+
+        seconds, _ = common.interleaved({name: partial(train, index) for name, index in found.items()}, rounds)
     for name, taken in seconds.items():
         result[name]["images_per_second"] = common.per_second(len(files), taken)
         if name != "none":

@@ -12,8 +12,8 @@ has other work. Chains:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,17 +36,10 @@ def crops(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
-def simclr(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """Apply SimCLR's preprocessing to two views of each image."""
-    return gi.presets.simclr()(x, rng)
+_CHAINS: dict[str, tuple[Chain, int]] = {"crops": (crops, 10), "simclr": (gi.presets.simclr(), 2)}
 
 
-_CHAINS: dict[str, tuple[Chain, int]] = {"crops": (crops, 10), "simclr": (simclr, 2)}
-
-
-def _timed(files: list[bytes], chain: Chain, views: int, *, shared: bool) -> tuple[float, float]:
-    """Return wall-clock seconds, and CPU seconds of all threads."""
-    start, worked = time.perf_counter(), time.process_time()
+def _run(files: list[bytes], chain: Chain, views: int, shared: bool) -> None:
     for at in range(0, len(files), _BATCH):
         batch = files[at : at + _BATCH]
         rows = np.tile(np.arange(len(batch)), views)
@@ -55,20 +48,14 @@ def _timed(files: list[bytes], chain: Chain, views: int, *, shared: bool) -> tup
         else:
             x = gi.open_batch([batch[i] for i in rows], device="cpu")
         chain(x, gi.Rng(0, indices=np.arange(at, at + len(batch))).views(views)).arrays("float16", "NCHW")
-    return time.perf_counter() - start, time.process_time() - worked
 
 
 def gain(files: list[bytes], name: str, rounds: int) -> dict[str, Any]:
     """Measure images/s of a chain both ways, in turn."""
     chain, views = _CHAINS[name]
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    worked: dict[bool, list[float]] = {True: [], False: []}
-    for k in range(rounds + 1):
-        for shared in (True, False) if k % 2 else (False, True):
-            taken, cpu = _timed(files, chain, views, shared=shared)
-            if k:  # the first round warms up
-                seconds[shared].append(taken)
-                worked[shared].append(cpu)
+    seconds, worked = common.interleaved(
+        {shared: partial(_run, files, chain, views, shared) for shared in (False, True)}, rounds
+    )
     of_each, of_each_range = common.ratio(seconds[False], seconds[True])
     cpu, cpu_range = common.ratio(worked[False], worked[True])
     return {

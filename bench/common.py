@@ -125,8 +125,7 @@ def processor() -> str:
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
     """Return the environment of a measurement: machine, versions, photos."""
-    # bench_versions imports this module with earlier versions, which have these elsewhere.
-    from gpuimg._decoding import nvimgcodec
+    from gpuimg._decoding import nvimgcodec  # not above: importing gpuimg is no cost of another library
     from gpuimg._threads.threads import threads
 
     return {

@@ -100,7 +100,7 @@ def version(name: str) -> str:
     """Return the version and commit that were measured."""
     if run := result(name).get("run"):
         return f"{run['version']} ({run['commit']})"
-    return "a version before 0.2"
+    return str(result(name).get("version", "a version before 0.2"))
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

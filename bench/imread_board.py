@@ -73,11 +73,6 @@ class _InMemory:
         return self._decode(self._files[index])
 
 
-def _each(files: list[bytes], decode: Callable[[bytes], Any]) -> None:
-    for data in files:
-        decode(data)
-
-
 def _through_loader(files: list[bytes], decode: Callable[[bytes], Any], workers: int) -> Callable[[], object]:
     from torch.utils.data import DataLoader
 

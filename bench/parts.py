@@ -84,4 +84,4 @@ OTHERS = (
 )
 PARTS = (*README, *OTHERS)
 #: Results of other commands: `make soak` and its parts, `make dist`, ``bench_remote`` with faults and with blocks.
-ELSEWHERE = ("robustness", "indexes", "video-robustness", "remote-faults", "remote-blocks")
+ELSEWHERE = ("robustness", "indexes", "video-robustness", "remote-faults", "remote-blocks", "gpu-jpegs")

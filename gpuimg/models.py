@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import sizes
-from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of
-from ._batch.tokens import sample_ends
+from ._batch import tokens as several
+from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of, run_into
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
@@ -33,8 +33,11 @@ from ._ops.pixels import CLIP_STD as CLIP_STD
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, crop, pad, resize
 from ._ops.timm_resize import central_corner, crop_or_pad, input_size, kept_ratio
+from ._threads.threads import threads
+from .errors import DecodeError
 
 _HALF = (0.5, 0.5, 0.5)
+_KEPT = 24 << 20  # bytes of resized images that Idefics3 keeps for each thread
 
 _Color: TypeAlias = Sequence[float]
 #: ``(images, rng=None) -> Batch``; ``rng`` is ignored, as nothing is random.
@@ -734,7 +737,8 @@ def idefics3(
     Notes
     -----
     Images are resized to the longest side, then to multiples of the tile, from there to the overview, each time with
-    the Lanczos filter and a rounding to bytes. The bytes of the second size are kept for all images of a call.
+    the Lanczos filter and a rounding to bytes. The bytes of the second size are kept for a
+    few images at a time.
 
     Examples
     --------
@@ -749,18 +753,36 @@ def _idefics3(
     tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None, counts: Any = None
 ) -> dict[str, Array]:
     x = as_batch(images)
-    samples = sample_ends(counts, len(x))
+    samples = several.sample_ends(counts, len(x))
     first = _even_sides(x.sizes, side)
-    new = _multiples(first, tile)
-    x = resize(resize(x, first, "lanczos", exact=exact), new, "lanczos", exact=exact).compute("uint8")
-    several = np.any(new > tile, 1)
-    rows = np.repeat(np.arange(len(x)), 1 + several)
-    new = new[rows]
+    whole = _multiples(first, tile)
+    split = np.any(whole > tile, 1)
+    rows = np.repeat(np.arange(len(x)), 1 + split)
+    new = whole[rows]
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
-    # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
-    x = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std)
-    views = np.concatenate([[0], np.cumsum(1 + several)])  # the first of each image
-    tokens = x.tokens(tile, pad="longest", counts=np.diff(views[samples]))
+    x = resize(resize(x, first, "lanczos", exact=exact), whole, "lanczos", exact=exact)
+    group = np.cumsum(whole.prod(1) * x.channels) // (_KEPT * threads())
+
+    def views(of: Batch, taken: Ints, sides: Ints) -> Batch:
+        # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
+        return normalize(resize(of.take(taken), sides, "lanczos", exact=exact), mean, std)
+
+    def run(flat: Any, offsets: Ints, layout: Any) -> None:
+        error = None
+        for k in np.unique(group):
+            some, here = np.flatnonzero(group == k), np.flatnonzero(group[rows] == k)
+            try:
+                kept = x.take(some).compute("uint8")
+            except DecodeError as one:  # that of the last group names all
+                error = one
+            else:
+                run_into(views(kept, rows[here] - some[0], new[here]), flat, offsets[here], layout)
+        if error is not None:
+            raise error
+
+    starts = np.concatenate([[0], np.cumsum(1 + split)])  # the first view of each image
+    counts = np.diff(starts[samples])
+    tokens = several.tokens(recording_of(views(x, rows, new)), run, tile, 1, 1, "CTPP", "longest", counts, None)
     assert tokens.mask is not None
     mask = np.zeros((*tokens.mask.shape, tile, tile), np.int64)
     mask[tokens.mask] = 1

@@ -8,11 +8,13 @@ import zlib
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
 #: dtype and channels; with 52 images each a test sees 208.
 KINDS = [("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3)]
+kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 PER_KIND = 52
 
 SIZES = [

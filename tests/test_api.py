@@ -167,6 +167,7 @@ OWNERS = {
             "copies",
             "elastic",
             "exact",
+            "jpeg_codes",
             "jpeg_find",
             "jpeg_huffman",
             "jpeg_pixels",

@@ -442,7 +442,7 @@ def test_wrong_rules(make: Any, message: str) -> None:
     ({"batch_size": gi.TokenBudget(10, 4, lambda sizes: sizes // 4 * 4)}, "image . has .* a batch may have 10"),
     ({"batch_size": gi.TokenBudget(100, 4, lambda sizes: sizes)}, "multiples of patch, 4 pixels"),
     ({"batch_size": gi.TokenBudget(100, 4, halved)}, "targets must return whole numbers"),
-    ({"batch_size": gi.Buckets(9, ALLOWED), "drop_last": True, "epochs": None}, "drop_last leaves nothing"),
+    ({"batch_size": gi.Buckets(9, ALLOWED), "drop_last": True, "epochs": None}, "drop_last leaves no full batch of 9"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -17,9 +17,7 @@ import gpuimg as gi
 from . import references
 from .compare import FORMULA, HUE, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, images
-
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
+from .samples import PER_KIND, images, kinds
 
 
 def pictures_of(rng: np.random.Generator, dtype: str, channels: int) -> list[NDArray[Any]]:

@@ -14,7 +14,7 @@ from tests.test_views import clips_of
 from .compare import assert_close
 from .distributions import assert_share
 from .references import to_unit
-from .samples import KINDS, image
+from .samples import image, kinds
 
 SIZE = (24, 31)
 
@@ -30,7 +30,7 @@ def scene(n: int) -> Any:
     return masks
 
 
-@pytest.mark.parametrize(("dtype", "channels"), KINDS)
+@kinds
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_pixels_masks_and_objects(dtype: str, channels: int, share: float) -> None:
     images = np.stack([image(np.random.default_rng(), *SIZE, channels, dtype) for _ in range(7)])

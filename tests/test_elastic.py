@@ -16,7 +16,7 @@ from gpuimg._batch.batch import recording_of
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, image
+from .samples import image, kinds
 
 SIZES = [(31, 40), (1, 9), (8, 1), (1, 1), (17, 33), (64, 24)]
 
@@ -30,7 +30,7 @@ def seeds_of(n: int) -> list[int]:
     return [int(seed) for seed in np.random.default_rng().integers(0, 2**48, n)]
 
 
-@pytest.mark.parametrize(("dtype", "channels"), KINDS)
+@kinds
 @pytest.mark.parametrize("fill", [None, 0.0, 0.4])
 def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float | None) -> None:
     generator = np.random.default_rng()

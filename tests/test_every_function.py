@@ -16,9 +16,8 @@ from gpuimg._data.images import Pixels
 
 from .calls import CALLS, RESIZING, Call
 from .compare import assert_same
-from .samples import BUILDS, KINDS, SIZES, image, images, rebuilt
+from .samples import BUILDS, SIZES, image, images, kinds, rebuilt
 
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 with_parameters = pytest.mark.parametrize(
     "call", [pytest.param(c, id=name) for name, c in CALLS.items() if c.each(np.random.default_rng(0), 1, 1.0)]

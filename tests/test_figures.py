@@ -29,9 +29,8 @@ QUOTED = {
 
 #: Results of an earlier version, which `make bench` has not measured again; none in a release.
 OLDER = {
-    *("progressive", "png", "decode", "native", "load", "peers-S", "peers-1280x960", "peers-L", "busy"),
-    *("core", "random", "transfer", "draft", "seek", "views", "prepare", "pixels", "pipelines", "many", "remote"),
-    *("serve", "video", "exact-values", "accuracy"),
+    *("busy", "core", "random", "transfer", "draft", "seek", "views", "prepare", "pixels", "pipelines", "many"),
+    *("remote", "serve", "video", "exact-values", "accuracy"),
 }
 
 

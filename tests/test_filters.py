@@ -18,10 +18,9 @@ from gpuimg._batch.batch import recording_of
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, file_of, image
+from .samples import file_of, image, kinds
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 

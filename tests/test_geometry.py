@@ -21,9 +21,8 @@ from gpuimg._data.images import check_reach
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, gray, images, rows
+from .samples import PER_KIND, gray, images, kinds, rows
 
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 filters = pytest.mark.parametrize(
     ("interpolation", "antialias"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False)]
 )

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from .sources.laws import flipped, needs, open_files
 from .sources.test_databases import write as write_lmdb
 from .sources.test_mxnet import pack
 from .sources.test_mxnet import write as write_record
+from .watchdog import on_threads
 
 EVERY = ("rows", 1, 3, 8, 16)
 
@@ -685,25 +686,14 @@ def test_another_that_is_done_meanwhile(tmp_path: Path, watched: None) -> None:
     """Whoever gets the lock of a file that has been renamed must not write to the finished index."""
     data = pairs(files(20))
     gi.build_index(data, tmp_path / "whole")
-    errors: list[BaseException] = []
 
     def build() -> None:
         end = time.monotonic() + 1.0
         while time.monotonic() < end:
-            try:
+            with suppress(BlockingIOError):
                 gi.build_index(data, tmp_path / "index", threads=1)
-            except BlockingIOError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-                raise
 
-    threads = [threading.Thread(target=build) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    on_threads(build)
     assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
 
 

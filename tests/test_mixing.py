@@ -14,9 +14,8 @@ import gpuimg as gi
 from .compare import assert_close, assert_same
 from .distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov, rng
 from .references import to_unit
-from .samples import KINDS, image
+from .samples import image, kinds
 
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 FLOAT = 2e-6  # a few roundings of float32 at 1
 
 

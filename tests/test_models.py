@@ -71,10 +71,11 @@ def test_files_give_what_their_pixels_give(name: str) -> None:
     assert processors.digest(one) == processors.digest(other)
 
 
-def test_samples_of_several_images_are_rows_of_tiles() -> None:
+def test_samples_of_several_images_are_rows_of_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     pictures = images()[:3]
     each = gi.models.idefics3(56, 112)(pictures)
     assert len({int(mask.any((1, 2)).sum()) for mask in each["pixel_attention_mask"]}) > 1
+    monkeypatch.setattr(gi.models, "_KEPT", 1)  # the bytes of one image at a time
     found = gi.models.idefics3(56, 112)(pictures, counts=[1, 0, 2])
     for name, values in each.items():
         used = [values[i][each["pixel_attention_mask"][i].any((1, 2))] for i in range(3)]
@@ -84,6 +85,17 @@ def test_samples_of_several_images_are_rows_of_tiles() -> None:
     for wrong in ([1, 1], [4, -1], [1, 1, 2]):
         with pytest.raises(ValueError, match="add up to 3"):
             gi.models.idefics3(56, 112)(pictures, counts=wrong)
+
+
+def test_all_files_that_idefics3_cannot_decode_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gi.models, "_KEPT", 1)
+    good = (PHOTOS / "cat.jpg").read_bytes()
+    files = [good, good[:9000], good, good[:8000], good]
+    with pytest.raises(gi.DecodeError) as caught:
+        gi.models.idefics3(56, 112)(gi.open_batch(files, device="cpu", on_error="raise"))
+    assert [failure.index for failure in caught.value.failures] == [1, 3]
+    values = gi.models.idefics3(56, 112)(gi.open_batch(files, device="cpu", on_error="fill"))["pixel_values"]
+    assert [len(np.unique(image)) == 1 for image in values] == [False, True, False, True, False]
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -13,7 +13,7 @@ from tests.test_views import clips_of
 
 from .compare import assert_close
 from .distributions import assert_evenly_spread, assert_uniform
-from .samples import KINDS, image
+from .samples import image, kinds
 
 SIZES = [(30, 40), (12, 50), (64, 9), (33, 33), (20, 21)]
 
@@ -36,7 +36,7 @@ def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any
     return canvas
 
 
-@pytest.mark.parametrize(("dtype", "channels"), KINDS)
+@kinds
 @pytest.mark.parametrize("center", [(0.25, 0.75), (0.0, 1.0)])
 def test_mosaics_are_four_images_around_a_point(dtype: str, channels: int, center: tuple[float, float]) -> None:
     images = pictures(dtype, channels)

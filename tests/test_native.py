@@ -10,7 +10,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
@@ -24,6 +23,8 @@ from buildtools import backend, elf
 from buildtools.levels import LEVELS, OTHERS, WHEELS, Chosen, levels_to_build, own_level
 from buildtools.sbom import write_sbom
 from gpuimg.kernels import native
+
+from .watchdog import on_threads
 
 ROOT = Path(__file__).parents[1]
 MACHINE = platform.machine()
@@ -443,11 +444,7 @@ def test_threads_and_forks_call_the_same_library(library: native.Library) -> Non
     def work() -> None:
         found.extend(function(values) for _ in range(200))
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(work, 6)
     assert found == [4950] * 1200
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of forks of a process with threads, by Python and by JAX

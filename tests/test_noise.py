@@ -29,9 +29,7 @@ from .distributions import (
     uniform,
 )
 from .references import to_unit
-from .samples import KINDS, SIZES, image, images
-
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
+from .samples import SIZES, image, images, kinds
 
 
 def of_channels(values: NDArray[Any], channels: int) -> NDArray[Any]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 
+from .jpegs import pillow_pixels
 from .samples import file_of
 
 PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
@@ -43,15 +43,6 @@ def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
     image = Image.fromarray(noise).resize((width, height)).convert(mode)
     return file_of(image, **{"quality": 85, **options})
-
-
-def expected(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
-    """Pillow's pixels, as stored; gray is the luma plane."""
-    image = Image.open(io.BytesIO(data))
-    if channels == 1:
-        image.draft("L", image.size)
-    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
-    return pixels.reshape(*pixels.shape[:2], channels)
 
 
 class Memory:
@@ -95,7 +86,7 @@ def test_photos_are_pillows_pixels(channels: int) -> None:
     memory = memory_for(PHOTOS, channels)
     assert decode(PHOTOS, memory) == [True] * len(PHOTOS)
     for data, out in zip(PHOTOS, memory.outs, strict=True):
-        np.testing.assert_array_equal(out, expected(data, channels))
+        np.testing.assert_array_equal(out, pillow_pixels(data, channels))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -106,7 +97,7 @@ def test_kinds_of_jpeg(options: dict[str, Any], mode: str, channels: int) -> Non
     memory = memory_for(files, channels)
     assert decode(files, memory) == [True] * len(files)
     for data, out in zip(files, memory.outs, strict=True):
-        np.testing.assert_array_equal(out, expected(data, channels))
+        np.testing.assert_array_equal(out, pillow_pixels(data, channels))
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))
@@ -114,17 +105,17 @@ def test_pixels_are_as_stored(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = photo(20, 30, exif=exif)
-    assert not np.array_equal(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), expected(data))
+    assert not np.array_equal(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), pillow_pixels(data))
     memory = memory_for([data])
     assert decode([data], memory) == [True]
-    np.testing.assert_array_equal(memory.outs[0], expected(data))
+    np.testing.assert_array_equal(memory.outs[0], pillow_pixels(data))
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
 def test_file_bytes_of_any_kind(kind: Any) -> None:
     memory = memory_for(PHOTOS[:2])
     assert decode([kind(data) for data in PHOTOS[:2]], memory) == [True, True]
-    np.testing.assert_array_equal(memory.outs[1], expected(PHOTOS[1]))
+    np.testing.assert_array_equal(memory.outs[1], pillow_pixels(PHOTOS[1]))
 
 
 def test_no_files() -> None:
@@ -138,7 +129,7 @@ def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Me
     """All but some decoded, to Pillow's pixels."""
     assert [k for k, done in enumerate(found) if not done] == sorted(bad)
     for k in set(range(len(files))) - bad:
-        np.testing.assert_array_equal(memory.outs[k], expected(files[k]))
+        np.testing.assert_array_equal(memory.outs[k], pillow_pixels(files[k]))
 
 
 def test_a_file_that_is_cut_off_is_a_separate_failure(capfd: pytest.CaptureFixture[str]) -> None:

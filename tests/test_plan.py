@@ -17,10 +17,7 @@ from gpuimg._plan.compile import compile_plan
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, SIZES, file_of, gray, image, images, rows
-
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
-
+from .samples import PER_KIND, SIZES, file_of, gray, image, images, kinds, rows
 
 # -- fill at its place -------------------------------------------------------------------------------------------------
 

@@ -31,9 +31,7 @@ from .distributions import (
     rng,
 )
 from .references import to_unit
-from .samples import KINDS, image
-
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
+from .samples import image, kinds
 
 IDENTITY, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE = range(6)
 BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)

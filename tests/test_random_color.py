@@ -29,9 +29,8 @@ from .distributions import (
     uniform,
 )
 from .references import to_unit
-from .samples import KINDS, image
+from .samples import image, kinds
 
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 JITTER = [ops.BRIGHTNESS.code, ops.CONTRAST.code, ops.SATURATION.code, ops.HUE.code]
 

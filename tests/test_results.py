@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .compare import assert_same
-from .samples import KINDS, image, images
+from .samples import image, images, kinds
 
-kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 layouts = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 RESULTS = ["uint8", "float16", "bfloat16", "float32"]
 NUMPY = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from gpuimg.kernels.jpeg import seek as seek_loops
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
 from .seek_oracle import checksum, checksum_of_entry
+from .watchdog import on_threads
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
@@ -385,11 +385,7 @@ def test_threads_may_learn_of_one_file(photo: Image.Image) -> None:
                 if not np.array_equal(found.pixels, whole[y0:y1, x0:x1]):
                     wrong.append(region)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_threads(work)
         assert not wrong
 
 

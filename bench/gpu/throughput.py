@@ -18,6 +18,7 @@ from bench.gpu.measure import attempted, wait_for_stream
 from bench.gpu.paths import best_decode
 from bench.gpu.rows import HEAD, cells, own_rate
 from bench.gpu.targets import BY_NVIMAGECODEC, DECODE_BATCH
+from bench.photos import write_classes
 from gpuimg.typing import Decoder
 
 BATCH = 64
@@ -73,7 +74,7 @@ def run(context: Context) -> None:
     context.record("batch", batch)
     context.record("best decoding of set S", best_decode(context.out))
     with tempfile.TemporaryDirectory() as name, with_index(files) as index:
-        paths = _written(files, Path(name))
+        paths = write_classes(files, Path(name))
         best = Loading()
         for work in WORKS:
             rows = Rows(context, f"S, {work}", files, batch)
@@ -87,17 +88,6 @@ def run(context: Context) -> None:
                 _direct(rows, "train", None)
                 _memory(rows, "train", best)
             _indexed(large, "train", best, index)
-
-
-def _written(files: list[bytes], folder: Path) -> list[str]:
-    """Write the files to folders of two classes, which leaves them in the page cache."""
-    paths = []
-    for i, data in enumerate(files):
-        path = folder / f"class {i % 2}" / f"{i:04d}.jpg"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
-        paths.append(str(path))
-    return paths
 
 
 def _memory_of(device: str, batch: int) -> Any:

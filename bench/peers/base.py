@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,6 +74,20 @@ def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:
     """Split the files into batches."""
     for at in range(0, len(files), size):
         yield files[at : at + size]
+
+
+def in_threads(peer: Peer, work: str, files: list[bytes], one: Callable[[bytes, tuple[int, int]], Any]) -> Epoch:
+    """Return epochs in a pool of threads; ``one`` takes a file, and a seed of the epoch and the image."""
+    number = itertools.count()
+
+    def epoch() -> Iterator[Any]:
+        seeds = ((here, i) for here in [next(number)] for i in itertools.count())
+        with ThreadPoolExecutor(peer.threads) as pool:
+            for batch in batches(files, peer.batch):
+                results = list(pool.map(one, batch, seeds))
+                yield results if work == "decode" else np.stack(results)
+
+    return epoch
 
 
 _FACTOR = np.array([1 / (255 * s) for s in STD], np.float32)

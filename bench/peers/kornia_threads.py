@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import kornia_rs
@@ -50,18 +47,10 @@ class Kornia(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create a pool; its tasks are images."""
-        number = itertools.count()
 
         def one(data: bytes, seed: tuple[int, int]) -> Any:
             if work == "train":
                 return _trained(data, np.random.default_rng(seed))
             return _decoded(data) if work == "decode" else _evaluated(data)
 
-        def epoch() -> Iterator[Any]:
-            seeds = ((here, i) for here in [next(number)] for i in itertools.count())
-            with ThreadPoolExecutor(self.threads) as pool:
-                for batch in base.batches(files, self.batch):
-                    results = list(pool.map(one, batch, seeds))
-                    yield results if work == "decode" else np.stack(results)
-
-        return epoch
+        return base.in_threads(self, work, files, one)

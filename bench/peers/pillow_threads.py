@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,16 +63,8 @@ class Pillow(Peer):
         """Create a pool; its tasks are images."""
         random = {"train": trained, "train+rotate+color": colored}
         plain = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
-        number = itertools.count()
 
         def one(data: bytes, seed: tuple[int, int]) -> Any:
             return random[work](data, np.random.default_rng(seed)) if work in random else plain[work](data)
 
-        def epoch() -> Iterator[Any]:
-            seeds = ((here, i) for here in [next(number)] for i in itertools.count())
-            with ThreadPoolExecutor(self.threads) as pool:
-                for batch in base.batches(files, self.batch):
-                    results = list(pool.map(one, batch, seeds))
-                    yield results if work == "decode" else np.stack(results)
-
-        return epoch
+        return base.in_threads(self, work, files, one)

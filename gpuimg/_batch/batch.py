@@ -549,6 +549,11 @@ def as_batch(images: Images) -> Batch:
     return Batch(Recording(runtime, runtime.from_arrays(arrays)))
 
 
+def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
+    """Run a batch into a flat array, at an element offset for each image."""
+    batch._run(flat, offsets, layout)
+
+
 def as_clips(clips: Any) -> Batch:
     """Return a batch of the clips that a caller passed: one of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array.
 

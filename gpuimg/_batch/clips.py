@@ -15,7 +15,7 @@ from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
 from .._io.file_bytes import Source, SourceNames, describe
 from .._runtimes.devices import runtime_for
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from .._video.files import library, video_data
 from .._video.frame_numbers import SHORT, numbers_at, numbers_from
@@ -245,17 +245,15 @@ def _indexes(data: list[Any], max_pixels: int, read: ReadIndex) -> tuple[list[Vi
         places.setdefault(one if isinstance(one, str) else id(one), []).append(i)
     videos: list[VideoIndex | None] = [None] * len(data)
     refused: dict[int, str] = {}
-    left = SharedIterator(places.values())
 
-    def work() -> None:
-        for several in left:
-            try:
-                video = read(data[several[0]], max_pixels)
-            except VideoError as error:
-                refused.update(dict.fromkeys(several, str(error)))
-            else:
-                for i in several:
-                    videos[i] = video
+    def work(several: list[int]) -> None:
+        try:
+            video = read(data[several[0]], max_pixels)
+        except VideoError as error:
+            refused.update(dict.fromkeys(several, str(error)))
+        else:
+            for i in several:
+                videos[i] = video
 
-    side_by_side(work, min(threads(), len(places)) - 1)
+    each_side_by_side(work, places.values(), min(threads(), len(places)))
     return videos, dict(sorted(refused.items()))

@@ -12,12 +12,12 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding.options import DecodeOptions
 from .._video.index import VideoIndex
-from ..errors import ClipFailure, DecodeError, Failure
-from .selection import Selection, selection_of
+from ..errors import ClipFailure, Failure
+from .selection import Opened, Selection
 
 
 @dataclass(frozen=True)
-class EncodedClips:
+class EncodedClips(Opened):
     """Clips whose frame numbers are known; none of the frames is decoded."""
 
     data: Sequence[Any]  # paths, or bytes of files
@@ -27,9 +27,10 @@ class EncodedClips:
     options: DecodeOptions
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)  # by clip
-    selection: Selection[EncodedClips] | None = None  # set if these are taken from others, perhaps repeatedly
+    selection: Selection[EncodedClips] | None = None
 
     layout: ClassVar[str] = "NHWC"  # of decoded frames
+    failure: ClassVar[type[Failure]] = ClipFailure
     seek: ClassVar[None] = None  # videos have no seek indexes
 
     @property
@@ -56,23 +57,6 @@ class EncodedClips:
     def __len__(self) -> int:
         return len(self.data) * self.frames
 
-    def record_failures(self, reasons: dict[int, str]) -> None:
-        """Store reasons of failures by clip; raise all of them if that is the policy of the batch."""
-        if self.selection is not None:
-            self.selection.record_failures(reasons, self.failures)
-            return
-        for clip, reason in reasons.items():
-            self.failures[clip] = ClipFailure(clip, self.names[clip], reason)
-        if self.failures and self.on_error == "raise":
-            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
-
-    def take(self, rows: Ints) -> EncodedClips:
-        """Return clips by index, in any order and any number of times; each is decoded, and can fail, once."""
-        chosen = selection_of(self, self.selection, rows)
-        part = replace(chosen.of.part(chosen.rows.tolist()), on_error=chosen.of.on_error, selection=chosen)
-        part.failures.update(chosen.failures())
-        return part
-
     def part(self, indices: Sequence[int]) -> EncodedClips:
         """Return some of the clips, none of which failed before, as a separate batch."""
         chosen = list(indices)
@@ -89,7 +73,3 @@ class EncodedClips:
         """Return the same clips with some of their frames, in any order and any number of times."""
         selection = self.selection and self.selection._replace(of=self.selection.of.at_frames(frames))
         return replace(self, numbers=self.numbers[:, frames], selection=selection)
-
-    def first_occurrences(self) -> Ints | None:
-        """Return (N,) clips, see :meth:`Selection.first_occurrences`; None if this is not a selection."""
-        return None if self.selection is None else self.selection.first_occurrences()

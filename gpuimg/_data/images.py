@@ -17,11 +17,11 @@ from .._decoding.jpeg import Headers, read_headers
 from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
 from .._index.seek import Seek, misfit_warning
-from ..errors import DecodeError, Failure
+from ..errors import Failure
 from ..kernels import layout as kernel_layout
 from .clips import EncodedClips
 from .resident import Resident
-from .selection import Selection, failures_at, selection_of
+from .selection import Opened, Selection, failures_at
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
@@ -122,7 +122,7 @@ class Pixels:
 
 
 @dataclass(frozen=True)
-class EncodedImages:
+class EncodedImages(Opened):
     """Images with headers read. An image with an unreadable header has size 1 x 1."""
 
     data: Sequence[Any]  # file bytes; empty if they could not be read
@@ -136,7 +136,7 @@ class EncodedImages:
     seek: Seek | None = None  # entries of a seek index
     resident: Resident | None = None  # files in a GPU's memory
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
-    selection: Selection[EncodedImages] | None = None  # set if these are taken from others, perhaps repeatedly
+    selection: Selection[EncodedImages] | None = None
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are not frames of clips
 
@@ -159,16 +159,6 @@ class EncodedImages:
         orientations: Ints = self.headers.records["orientation"]
         return orientations
 
-    def record_failures(self, reasons: dict[int, str]) -> None:
-        """Store reasons of failures by index; raise all of them if that is the policy of the batch."""
-        if self.selection is not None:
-            self.selection.record_failures(reasons, self.failures)
-            return
-        for index, reason in reasons.items():
-            self.failures[index] = Failure(index, self.names[index], reason)
-        if self.failures and self.on_error == "raise":
-            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
-
     def warn_of_mismatches(self) -> None:
         """Warn of index entries that were not used, unless the loader counts them."""
         if self.selection is not None:
@@ -181,17 +171,6 @@ class EncodedImages:
             if mismatches:
                 named = {self.names[i]: why for i, why in mismatches.items()}
                 warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
-
-    def take(self, rows: Ints) -> EncodedImages:
-        """Return images by index, in any order and any number of times; each is decoded, and can fail, once."""
-        chosen = selection_of(self, self.selection, rows)
-        part = replace(chosen.of.part(chosen.rows.tolist()), on_error=chosen.of.on_error, selection=chosen)
-        part.failures.update(chosen.failures())
-        return part
-
-    def first_occurrences(self) -> Ints | None:
-        """Return :meth:`Selection.first_occurrences`; None if this is not a selection."""
-        return None if self.selection is None else self.selection.first_occurrences()
 
     def whole(self) -> EncodedImages:
         """Return the images with all bytes of files of which only a GPU has them: read from the source.

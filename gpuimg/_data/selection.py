@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from .._checks.types import Ints
-from ..errors import Failure
+from ..errors import DecodeError, Failure
 
 
-class Opened(Protocol):
-    """Opened images or clips; failures are keyed by their indices."""
+class Opened:
+    """Opened images or clips, a frozen dataclass; failures are keyed by their indices."""
 
-    @property
-    def failures(self) -> dict[int, Failure]:
-        """Failures by index."""
+    data: Sequence[Any]
+    names: Sequence[str]
+    on_error: str
+    failures: dict[int, Failure]
+    selection: Any  # a Selection of the same class if these are taken from others, perhaps repeatedly
+    failure: ClassVar[type[Failure]] = Failure
+
+    def part(self, indices: Sequence[int]) -> Self:
+        """Return some of the images or clips, none of which failed before, as a separate batch."""
+        raise NotImplementedError
 
     def record_failures(self, reasons: dict[int, str]) -> None:
         """Store reasons of failures by index; raise all of them if that is the policy of the batch."""
+        if self.selection is not None:
+            self.selection.record_failures(reasons, self.failures)
+            return
+        for index, reason in reasons.items():
+            self.failures[index] = self.failure(index, self.names[index], reason)
+        if self.failures and self.on_error == "raise":
+            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
 
     def take(self, rows: Ints) -> Self:
-        """Return images or clips by index, in any order and any number of times."""
+        """Return images or clips by index, in any order and any number of times; each can fail once."""
+        before = self.selection
+        chosen = Selection(self, rows) if before is None else Selection(before.of, before.rows[rows])
+        taken: Any = chosen.of.part(chosen.rows.tolist())
+        part: Self = replace(taken, on_error=chosen.of.on_error, selection=chosen)
+        part.failures.update(chosen.failures())
+        return part
 
     def first_occurrences(self) -> Ints | None:
         """Return :meth:`Selection.first_occurrences`; None if this is not a selection."""
+        return None if self.selection is None else self.selection.first_occurrences()
 
 
 Files = TypeVar("Files", bound=Opened)
@@ -52,11 +74,6 @@ class Selection(NamedTuple, Generic[Files]):
         """Return (N,): the index of the first item with the same file; None if all files differ."""
         _, first, inverse = np.unique(self.rows, return_index=True, return_inverse=True)
         return None if len(first) == len(inverse) else first[inverse]
-
-
-def selection_of(files: Files, selection: Selection[Files] | None, rows: Ints) -> Selection[Files]:
-    """Select files by row; a selection of a selection refers to the files opened first."""
-    return Selection(files, rows) if selection is None else Selection(selection.of, selection.rows[rows])
 
 
 def unique(files: Files, first_occurrences: Ints) -> tuple[Files, Ints, Ints]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._checks.types import Mask
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import SharedIterator, each_side_by_side
 from .._version import install_hint
 from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers
@@ -232,14 +232,8 @@ class GpuDecoder:
             return [k for k, wanted in enumerate(for_engine) if bool(wanted and engine is not None) == engine_]
 
         parts = [(engine, chosen_for(True), self._as_batch), (cuda, chosen_for(False), False)]
-        jobs = [partial(run, *part) for part in parts if part[0] is not None and part[1]]
-        left = SharedIterator(jobs)
-
-        def work() -> None:
-            for job in left:
-                job()
-
-        side_by_side(work, len(jobs) - 1)
+        jobs = [part for part in parts if part[0] is not None and part[1]]
+        each_side_by_side(lambda job: run(*job), jobs, len(jobs))
         refused = [k for k in parts[0][1] if not decoded[k]]
         if cuda is not None and refused:
             run(cuda, refused, False)

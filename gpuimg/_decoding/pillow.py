@@ -8,6 +8,7 @@ file, in addition to the ValueError; Pillow cannot prevent it.
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from collections.abc import Callable, Iterator
@@ -44,6 +45,10 @@ _REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
 _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
     "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
+}  # fmt: skip
+_PLUGINS = {  # PIL.JpegImagePlugin.JpegImageFile, and so on
+    "jpeg": "JpegImage", "png": "PngImage", "gif": "GifImage", "webp": "WebPImage", "tiff": "TiffImage",
+    "pnm": "PpmImage", "jpeg2k": "Jpeg2KImage",
 }  # fmt: skip
 _BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
@@ -201,7 +206,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     contents = png_contents(data, alpha=keep_alpha) if header.codec == "png" else _CONTENTS[header.codec](data)
     if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
         return pixels, 16
-    image = _PLUGINS[header.codec](_joined(contents))
+    image = _with_plugin(header.codec, _joined(contents))
     if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
         source = io.BytesIO(data)
         image.load_seek, image.load_read = source.seek, source.read
@@ -220,32 +225,10 @@ def _joined(contents: Contents) -> io.BytesIO:
     return file
 
 
-def _jpeg(file: io.BytesIO) -> Any:
-    from PIL import JpegImagePlugin
-
-    return JpegImagePlugin.JpegImageFile(file)
-
-
-def _png(file: io.BytesIO) -> Any:
-    from PIL import PngImagePlugin
-
-    return PngImagePlugin.PngImageFile(file)
-
-
-def _gif(file: io.BytesIO) -> Any:
-    from PIL import GifImagePlugin
-
-    return GifImagePlugin.GifImageFile(file)
-
-
-def _webp(file: io.BytesIO) -> Any:
-    from PIL import WebPImagePlugin
-
-    return WebPImagePlugin.WebPImageFile(file)
-
-
-def _tiff(file: io.BytesIO) -> Any:
-    return _tiff_plugin()(file)
+def _with_plugin(codec: str, file: io.BytesIO) -> Any:
+    module = importlib.import_module(f"PIL.{_PLUGINS[codec]}Plugin")
+    plugin = _tiff_plugin() if codec == "tiff" else getattr(module, f"{_PLUGINS[codec]}File")
+    return plugin(file)
 
 
 @cache
@@ -258,18 +241,6 @@ def _tiff_plugin() -> Any:
         load_end = ImageFile.ImageFile.load_end
 
     return Tiff
-
-
-def _pnm(file: io.BytesIO) -> Any:
-    from PIL import PpmImagePlugin
-
-    return PpmImagePlugin.PpmImageFile(file)
-
-
-def _jpeg2k(file: io.BytesIO) -> Any:
-    from PIL import Jpeg2KImagePlugin
-
-    return Jpeg2KImagePlugin.Jpeg2KImageFile(file)
 
 
 def _bmp(data: bytes) -> Any:
@@ -302,11 +273,6 @@ def _avif(data: bytes) -> Pixels:
     return np.frombuffer(decoder.get_frame(0)[0], np.uint8).reshape(height, width, len(mode))
 
 
-_PLUGINS: dict[str, Callable[[io.BytesIO], Any]] = {
-    "jpeg": _jpeg, "png": _png, "gif": _gif, "webp": _webp, "tiff": _tiff, "pnm": _pnm, "jpeg2k": _jpeg2k,
-}  # fmt: skip
-
-
 # -- color profiles ----------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +283,7 @@ def _profile(data: bytes, codec: str) -> bytes | None:
     elif codec == "heic":
         profile = _heic(data).info.get("icc_profile")
     elif codec in _PLUGINS:
-        profile = _PLUGINS[codec](io.BytesIO(data)).info.get("icc_profile")
+        profile = _with_plugin(codec, io.BytesIO(data)).info.get("icc_profile")
     else:
         profile = None
     return profile or None

@@ -241,7 +241,7 @@ def load(
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(source, by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
+        check_stream(by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)

@@ -11,7 +11,6 @@ import numpy as np
 
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
-from ..sources.stream import Stream
 from .blocks import Blocks
 from .pipeline import FinishedBatch, Pipeline
 from .prefetch import Prefetcher, Stopped
@@ -138,7 +137,6 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    source: Stream,
     by_size: Any,
     shuffle: Any,
     on_error: str,

@@ -14,7 +14,7 @@ from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .._data.patches import Form
 from .._plan.plan import Plan
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import SharedIterator, each_side_by_side, side_by_side
 from .._threads.threads import threads
 from .._threads.turn import end_turn
 from ..kernels import layout
@@ -138,18 +138,16 @@ class CpuRuntime:
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
-        images = SharedIterator(range(len(one.offsets)))
 
-        def work() -> None:
-            for i in images:
-                a, b = one.view(i), other.view(int(partner[i]))
-                start = int(one.offsets[i] - one.offsets[0])
-                mix_image(
-                    a.reshape(-1), b.reshape(-1), a.shape[1], a.shape[2], np.float32(weight[i]), rectangle[i],
-                    out[start : start + a.size],
-                )  # fmt: skip
+        def work(i: int) -> None:
+            a, b = one.view(i), other.view(int(partner[i]))
+            start = int(one.offsets[i] - one.offsets[0])
+            mix_image(
+                a.reshape(-1), b.reshape(-1), a.shape[1], a.shape[2], np.float32(weight[i]), rectangle[i],
+                out[start : start + a.size],
+            )  # fmt: skip
 
-        side_by_side(work, self._helpers(len(one.offsets)))
+        each_side_by_side(work, range(len(one.offsets)), self._helpers(len(one.offsets)) + 1)
 
     def _run(self, call: Call) -> Outcome:
         end_turn()  # the native loops run without the GIL

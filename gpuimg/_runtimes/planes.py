@@ -16,7 +16,7 @@ from .._checks.types import Ints, Mask
 from .._data.images import KINDS, Encoded, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from ..kernels import exact
 from .protocol import Outcome, Runtime
@@ -166,14 +166,8 @@ def _over_alpha(image: Any, out: Any) -> None:
 
 def _for_each(runtime: Runtime, n: int, work: Callable[[int], None]) -> None:
     """Call ``work`` for each image; on the CPU with all threads."""
-    images = SharedIterator(range(n))
-
-    def share() -> None:
-        for i in images:
-            work(i)
-
     with runtime.device():
-        side_by_side(share, min(threads(), n) - 1 if runtime.on_host and n else 0)
+        each_side_by_side(work, range(n), min(threads(), n) if runtime.on_host else 1)
 
 
 def _run_planes(

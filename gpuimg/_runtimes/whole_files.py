@@ -10,7 +10,7 @@ import numpy as np
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
 from .._decoding import deep, exif, pillow, png, route
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
 
@@ -75,21 +75,19 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
     """Decode files one by one on the host's threads; return reasons of failures by index."""
     failures: dict[int, str] = {}
     found: dict[int, np.ndarray[Any, Any]] = {}
-    left = SharedIterator(indices)
 
-    def work() -> None:
-        for i in left:
-            try:
-                decoded = _one(source, i)
-            except ValueError as error:
-                failures[i] = str(error)
+    def work(i: int) -> None:
+        try:
+            decoded = _one(source, i)
+        except ValueError as error:
+            failures[i] = str(error)
+        else:
+            if runtime.on_host:
+                pixels.view(i)[:] = decoded
             else:
-                if runtime.on_host:
-                    pixels.view(i)[:] = decoded
-                else:
-                    found[i] = decoded
+                found[i] = decoded
 
-    side_by_side(work, min(threads(), len(indices)) - 1)
+    each_side_by_side(work, indices, min(threads(), len(indices)))
     if found:
         uploaded = runtime.from_arrays(list(found.values()))
         with runtime.device():

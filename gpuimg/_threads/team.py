@@ -112,6 +112,17 @@ def side_by_side(work: Callable[[], None], helpers: int, stop: Callable[[], None
     _Call(work, helpers, stop).run()
 
 
+def each_side_by_side(work: Callable[[T], object], items: Iterable[T], workers: int) -> None:
+    """Call ``work`` with each item, on this thread and on others, ``workers`` in all."""
+    left = SharedIterator(items)
+
+    def share() -> None:
+        for item in left:
+            work(item)
+
+    side_by_side(share, workers - 1)
+
+
 class SharedIterator(Generic[T]):
     """An iterator for several threads: each item goes to one of them.
 

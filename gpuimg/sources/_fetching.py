@@ -6,12 +6,13 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import call
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._io.file_bytes import too_large
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import each_side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # concurrent requests per reader thread
@@ -114,13 +115,7 @@ def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
         elif isinstance(place, RemoteSpan) and place.size > max_bytes:
             found[k] = too_large(place.size, max_bytes)
     jobs += [partial(_read_run, run, found) for run in _runs(places, max_bytes)]
-    left = SharedIterator(jobs)
-
-    def work() -> None:
-        for job in left:
-            job()
-
-    side_by_side(work, min(len(jobs), _AT_ONCE) - 1)
+    each_side_by_side(call, jobs, min(len(jobs), _AT_ONCE))
     return found
 
 

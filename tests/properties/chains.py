@@ -59,7 +59,7 @@ OTHERS: dict[str, Callable[[Any, gi.Rng], gi.Batch]] = {
     "three_augment": lambda x, rng: gi.three_augment(gi.resize(x, (9, 12)), rng=rng),
     "rand_augment": lambda x, rng: gi.rand_augment(x, rng=rng),
     "trivial_augment": lambda x, rng: gi.trivial_augment(x, interpolation="bilinear", rng=rng),
-    "timm_augment": lambda x, rng: gi.timm_augment(x, rng=rng),
+    "timm_augment": lambda x, rng: gi.timm_augment(x, interpolation="bilinear", rng=rng),
     "auto_augment": lambda x, rng: gi.auto_augment(x, "cifar10", rng=rng),
 }
 

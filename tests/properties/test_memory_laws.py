@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ from gpuimg._runtimes.cpu_memory import Pool, Scratch
 from gpuimg._runtimes.devices import runtime_for
 
 from ..loading import jpeg
+from ..watchdog import on_threads
 from . import chains, strategies
 
 _GUARD = 256  # bytes, a multiple of every alignment
@@ -120,23 +120,14 @@ def test_streaming_past_the_caches_changes_nothing(
 def test_memory_is_taken_and_given_by_many_threads() -> None:
     """Results are given back wherever their last reference goes, also while another thread looks for memory."""
     pool = Pool()
-    errors: list[Exception] = []
 
     def work() -> None:
-        try:
-            for _ in range(5000):
-                pool.take(1 << 20)
-        except Exception as error:
-            errors.append(error)
+        for _ in range(5000):
+            pool.take(1 << 20)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_threads(work)
     finally:
         sys.setswitchinterval(before)
-    assert not errors

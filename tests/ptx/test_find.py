@@ -6,7 +6,7 @@ And with the kernels that decode these segments, launched by the runtime: the CP
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -25,22 +25,17 @@ from tests import jpegs
 from tests.jpegs import encoded, noise
 from tests.seek_oracle import blocks_of, grid_of
 from tests.test_cuda_jpeg import JPEG, batch_of, photo, turned
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
-from .device import Launches, executing
+from .device import Launches
 from .fault import Fault
 from .launch import run
 from .pixels import RANDOM
 from .program import program
 from .variants import ptx_of
 
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 class Found:
@@ -225,14 +220,12 @@ def test_each_barrier_is_missed(number: int) -> None:
 
 
 @pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launches]:
-    """The stand-in with its kernels interpreted, and small parts, so that small images have many."""
-    with executing() as made:
-        from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
+def launches(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> Launches:
+    """And small parts, so that small images have many."""
+    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
 
-        monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024))
-        yield made
-        assert made.standin.problems == []
+    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024))
+    return launches
 
 
 def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ from gpuimg.kernels.jpeg import upload
 from tests import jpegs
 from tests.jpegs import encoded, entries_of, noise
 from tests.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
@@ -25,19 +23,7 @@ from .device import Launches, executing
 from .fault import Fault
 from .pixels import RANDOM
 
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
-
-
-@pytest.fixture
-def launches() -> Iterator[Launches]:
-    """The stand-in with its kernels interpreted, and nothing on it out of order."""
-    with executing() as made:
-        yield made
-        assert made.standin.problems == []
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def small(**options: Any) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.kernels import cuda as kernels
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
@@ -20,11 +19,7 @@ from .device import Edit, executing
 from .fault import Fault
 from .pixels import Chain, equalized, images_of, measured, on_device, shrunk, use_small_blocks
 
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def _edited(name: str, edit: Callable[[str], str]) -> Edit:

@@ -15,12 +15,11 @@ from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
 from tests.calls import CALLS
 from tests.standin.work import files, turned_files
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
 from . import variants
-from .device import Launches, executing
+from .device import Launches
 from .launch import array_parameters
 from .pixels import (
     RANDOM,
@@ -43,21 +42,9 @@ from .pixels import (
     use_small_blocks,
 )
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 LAYOUTS = [(3, "NCHW"), (3, "NHWC"), (1, "NHWC")]  # channels, and order of the result
-
-
-@pytest.fixture
-def launches() -> Iterator[Launches]:
-    """The stand-in with its kernels interpreted, and nothing on it out of order."""
-    with executing() as made:
-        yield made
-        assert made.standin.problems == []
-
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
 
 
 # -- every function ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ pytest.importorskip("numba_cuda")
 
 from gpuimg.kernels.cuda import MARKS
 
-from .device import Launches, executing
+from .device import Launches
 from .launch import run
 from .variants import ptx_of
 
@@ -27,13 +27,11 @@ def decoded(launches: Launches) -> gi.Batch:
     return batch
 
 
-def test_the_cpu_decodes_what_was_not_written() -> None:
+def test_the_cpu_decodes_what_was_not_written(launches: Launches) -> None:
     """Rotated images are included, which have separate memory."""
-    with executing() as launches:
-        batch = decoded(launches)
-        for one, other in zip(batch, gi.decode_batch(SOURCES, device="cpu"), strict=True):
-            np.testing.assert_array_equal(one.values, other)
-        assert launches.standin.problems == []
+    batch = decoded(launches)
+    for one, other in zip(batch, gi.decode_batch(SOURCES, device="cpu"), strict=True):
+        np.testing.assert_array_equal(one.values, other)
 
 
 def test_marks_at_any_place() -> None:

@@ -10,17 +10,18 @@ import pytest
 import gpuimg as gi
 from tests.jpegs import encoded
 from tests.test_cuda_jpeg import photo, turned
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
 from gpuimg.kernels.cuda import COPY
 
-from .device import executing
+from .device import Launches
 from .fault import Fault
 from .launch import run
 from .pixels import RANDOM
 from .variants import ptx_of
+
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def copied(source: Any, target: Any, runs: Any, blocks: int = 2) -> None:
@@ -43,7 +44,7 @@ def test_runs_are_copied_and_nothing_else() -> None:
         copied(source, target, [(4990, 0, 11)])
 
 
-def test_resident_files_are_the_cpus_pixels() -> None:
+def test_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
     """In the first epoch and in those after it, of crops that differ from epoch to epoch, in any order."""
     files = [turned(encoded(photo(30 + 9 * k, 44 - 3 * k), quality=70 + 4 * k), 1 + 3 * k % 8) for k in range(5)]
     source = [(data, k) for k, data in enumerate(files)]
@@ -58,24 +59,20 @@ def test_resident_files_are_the_cpus_pixels() -> None:
         return found
 
     expected = loaded("cpu")
-    with no_hang(300), executing() as launches:
-        found = loaded("cuda:0", resident="1 MiB")
-        for (order, images), (other, pixels) in zip(found, expected, strict=True):
-            assert order == other
-            # The transform's float32 sums differ between the devices by less than a rounding to the next level.
-            assert np.abs(images.values.astype(int) - pixels).max() <= 1
-        assert [kernel.name for kernel in launches.kernels].count("copy_words") >= 4
-        assert launches.standin.problems == []
+    found = loaded("cuda:0", resident="1 MiB")
+    for (order, images), (other, pixels) in zip(found, expected, strict=True):
+        assert order == other
+        # The transform's float32 sums differ between the devices by less than a rounding to the next level.
+        assert np.abs(images.values.astype(int) - pixels).max() <= 1
+    assert [kernel.name for kernel in launches.kernels].count("copy_words") >= 4
 
 
-def test_whole_resident_files_are_the_cpus_pixels() -> None:
+def test_whole_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
     files = [encoded(photo(33, 40), quality=60), encoded(photo(40, 25), "4:4:4"), encoded(photo(17, 19), "gray")]
     source = [(data, k) for k, data in enumerate(files)]
     expected = gi.decode_batch(files, device="cpu")
-    with executing() as launches:
-        loader = gi.load(source, batch_size=3, device="cuda:0", readers=1, decoders=1, resident="1 MiB")
-        for _ in range(2):
-            (batch,) = loader
-            for image, other in zip(batch.images, expected, strict=True):
-                np.testing.assert_array_equal(image.values, other)
-        assert launches.standin.problems == []
+    loader = gi.load(source, batch_size=3, device="cuda:0", readers=1, decoders=1, resident="1 MiB")
+    for _ in range(2):
+        (batch,) = loader
+        for image, other in zip(batch.images, expected, strict=True):
+            np.testing.assert_array_equal(image.values, other)

@@ -100,7 +100,7 @@ def test_every_kernel_that_the_runtime_can_launch_is_built() -> None:
     }
     statistics = {kernels.statistics_kernel((), source, how) for source in SCALES for how in variants.BUILDS}
     tables = (kernels.JPEG, kernels.MARKS, kernels.FRAMES, kernels.ELASTIC, *kernels.ARTEFACTS.values())
-    others = {kernel for table in tables for kernel in table.values()} | {kernels.MIX, kernels.EXACT}
+    others = {kernel for table in tables for kernel in table.values()} | {kernels.MIX, kernels.EXACT, kernels.COPY}
     assert set(kernels.every_kernel()) == transforms | statistics | others
     assert {ops.PLAIN, ops.FULL, ops.MOVING} == set(variants.BUILDS)
     names = [kernel.name for kernel in kernels.every_kernel()]

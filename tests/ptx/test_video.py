@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,23 +15,18 @@ from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
 from gpuimg.errors import VideoError
 from tests.videos import BUILDS, make, rgb_of
-from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
-from .device import executing
+from .device import Launches
 from .launch import run
 from .pixels import RANDOM
 from .variants import Variant, kernel_of, ptx_of
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 FORMATS = {"nv12": "yuv420p", "p010le": "yuv420p10le", "p016le": "yuv420p16le"}
 _SLACK = 7  # elements around an image that are not to be written
-
-
-@pytest.fixture(autouse=True)
-def _ends() -> Iterator[None]:
-    with no_hang(300.0):
-        yield
 
 
 def noise(name: str, height: int, width: int, coefficients: int = 2, color_range: int = 0) -> Any:
@@ -167,7 +161,7 @@ def test_other_formats_are_refused() -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_clips_have_the_cpus_pixels(monkeypatch: pytest.MonkeyPatch, color: str) -> None:
+def test_clips_have_the_cpus_pixels(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str) -> None:
     """From the file to the result: whole frames, and regions of turned ones."""
     builds = [BUILDS["h264 open gop"], BUILDS["hevc 10 bits"], BUILDS["h264"]._replace(turn=(90, False, False))]
     sources = [make(build, frames=16) for build in builds]
@@ -176,13 +170,11 @@ def test_clips_have_the_cpus_pixels(monkeypatch: pytest.MonkeyPatch, color: str)
         x = gi.open_clips(sources, 2, 3, start=[5, 0, 11], device=device, color=color)
         return [x.compute(), gi.resize(gi.crop(x, 9, 13, 21, 30), (10, 12)).compute("uint8")]
 
-    with executing() as launches:
-        monkeypatch.setattr(launches.standin.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
-        for found, expected in zip(clips("cuda:0"), clips("cpu"), strict=True):
-            for one, other in zip(found, expected, strict=True):
-                apart = np.abs(one.values.astype(int) - other)
-                assert apart.max() <= 1
-                assert apart.mean() <= 0.01
-        names = [kernel.name for kernel in launches.kernels]
-        assert (names.count("frame8"), names.count("frame16")) == (8, 4)
-        assert launches.standin.problems == []
+    monkeypatch.setattr(launches.standin.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
+    for found, expected in zip(clips("cuda:0"), clips("cpu"), strict=True):
+        for one, other in zip(found, expected, strict=True):
+            apart = np.abs(one.values.astype(int) - other)
+            assert apart.max() <= 1
+            assert apart.mean() <= 0.01
+    names = [kernel.name for kernel in launches.kernels]
+    assert (names.count("frame8"), names.count("frame16")) == (8, 4)

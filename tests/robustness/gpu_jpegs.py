@@ -355,8 +355,8 @@ def main() -> None:
         "damaged": run("damaged", map(damaged, range(5000)), spans=(SPAN, 256)),
     }
     wrong = [name for name, one in results.items() if any("WRONG" in what for what in one["files"])]
-    record = {"good": not wrong, "parts": SPAN, "most rounds": upload.MOST_ROUNDS, "results": results}
-    (out / "gpu-jpegs.json").write_text(json.dumps(record, indent=1) + "\n")
+    record = {"version": gi.__version__, "good": not wrong, "parts": SPAN, "most rounds": upload.MOST_ROUNDS}
+    (out / "gpu-jpegs.json").write_text(json.dumps(record | {"results": results}, indent=1) + "\n")
     if wrong:
         raise SystemExit(f"wrong pixels: {', '.join(wrong)}")
 

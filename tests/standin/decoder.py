@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pillow
 
+from ..jpegs import pillow_pixels
 from .order import Order
 
 _MAGIC = b"stand-in:"
@@ -53,14 +54,7 @@ def file(height: int, width: int, fate: str = "good", orientation: int = 1, prog
     return data[: data.index(b"\xff\xda") + 14] if fate == "broken" else data
 
 
-@cache
-def stored_pixels(data: bytes, channels: int) -> Any:
-    """Pillow's pixels of a JPEG, not turned; gray is its luma plane."""
-    image = Pillow.open(io.BytesIO(data))
-    if channels == 1:
-        image.draft("L", image.size)
-    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
-    return pixels.reshape(*pixels.shape[:2], channels)
+stored_pixels = cache(pillow_pixels)
 
 
 class CodeStream:

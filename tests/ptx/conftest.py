@@ -1,0 +1,21 @@
+"""Fixtures of tests that interpret kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .device import Launches
+
+
+@pytest.fixture
+def launches() -> Iterator[Launches]:
+    """The stand-in with its kernels interpreted, and nothing on it out of order."""
+    from .device import executing  # imports numba.cuda, which not all of these tests need
+
+    with executing() as made:
+        yield made
+        assert made.standin.problems == []
