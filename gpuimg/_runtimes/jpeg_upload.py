@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -83,8 +83,11 @@ class Upload:
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
-        scratch = np.empty(1, segments.SCRATCH)
-        select_segments(*self._files, self._wanted[0], most_blocks, span, self._images, scratch)
+        self._on_threads(
+            lambda scratch: select_segments(
+                *self._files, self._wanted[0], most_blocks, span, self._images, self._totals, scratch
+            )
+        )
         if self._resident is not None:
             self._set_parts_of_resident(self._resident)
         parts = np.zeros(n, segments.PART)
@@ -142,15 +145,11 @@ class Upload:
         n = int(self.totals["segments"])
         unsorted = np.empty(n, upload.SEGMENT)
         memory = out.view(np.uint8)
-        self.totals["claimed"] = 0
-
-        def work() -> None:
-            write_segments(
-                *self._files, *self._wanted, self._places, self._images, self._totals, np.empty(1, segments.SCRATCH),
-                unsorted, memory,
-            )  # fmt: skip
-
-        side_by_side(work, min(threads(), -(-len(self._images) // _FOR_THREAD)) - 1)
+        self._on_threads(
+            lambda scratch: write_segments(
+                *self._files, *self._wanted, self._places, self._images, self._totals, scratch, unsorted, memory
+            )
+        )
         write_tables(
             *self._files[:3], self._images, self._owners, self._pairs, self._totals,
             np.empty(1, segments.SCRATCH), unsorted,
@@ -170,6 +169,12 @@ class Upload:
         rows = np.flatnonzero((places == NEW) & (images["status"] == segments.TAKEN) & (images["span"] > 0))
         own = scans[images["scan"][rows]]
         self.new = np.stack([rows, own["word"], own["end"], own["span"], _kept_words(own["end"])], 1).astype(np.int64)
+
+    def _on_threads(self, call: Callable[[Any], None]) -> None:
+        """Call a native function that claims images, on all threads."""
+        self.totals["claimed"] = 0
+        helpers = min(threads(), -(-len(self._images) // _FOR_THREAD)) - 1
+        side_by_side(lambda: call(np.empty(1, segments.SCRATCH)), helpers)
 
     def launches(
         self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any

@@ -399,7 +399,6 @@ def write_segments(
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], SELECTED[::1], int64[::1], PAIR[::1], TOTALS[::1], SCRATCH[::1], "
     "SEGMENT[::1], int32[::1], uint8[::1])",
-    nogil=False,
     HEADER=HEADER,
     SELECTED=SELECTED,
     PAIR=PAIR,
