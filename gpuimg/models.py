@@ -32,7 +32,7 @@ from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
 from ._ops.pixels import CLIP_STD as CLIP_STD
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, crop, pad, resize
-from ._ops.timm_resize import central_corner, crop_or_pad, input_size, kept_ratio
+from ._ops.timm_resize import central_corner, configuration, crop_or_pad, input_size, kept_ratio
 from ._threads.threads import threads
 from .errors import DecodeError
 
@@ -72,6 +72,7 @@ def clip(
     >>> gpuimg.models.clip()(np.zeros((2, 40, 50, 3), np.uint8)).array(layout="NCHW").shape
     (2, 3, 224, 224)
     """
+    size = arguments.whole_number(size, "size")
     return partial(_short_side, size, size, "bicubic", mean, std, exact)
 
 
@@ -105,6 +106,7 @@ def dinov2(
     >>> gpuimg.models.dinov2()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
+    size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
     return partial(_short_side, resize_size, size, "bicubic", mean, std, exact)
 
 
@@ -132,6 +134,7 @@ def dinov3(size: int = 224) -> _ToBatch:
     >>> gpuimg.models.dinov3()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
+    size = arguments.whole_number(size, "size")
     return partial(_squashed, (size, size), "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
 
 
@@ -156,6 +159,7 @@ def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact:
     >>> gpuimg.models.siglip(384)(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[384, 384], [384, 384]]
     """
+    size = arguments.whole_number(size, "size")
     return partial(_squashed, (size, size), "bicubic", mean, std, exact)
 
 
@@ -180,18 +184,19 @@ def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Ex
     >>> gpuimg.models.vit()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
+    size = arguments.whole_number(size, "size")
     return partial(_squashed, (size, size), "bilinear", mean, std, exact)
 
 
-def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _ToBatch:
+def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "pillow") -> _ToBatch:
     """Return timm's evaluation transform of a model's configuration.
 
     Parameters
     ----------
-    config : mapping
+    config : mapping or int
         Such as ``model.pretrained_cfg`` or ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``,
         ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults. The mode
-        "border" pads the whole image with the mean.
+        "border" pads the whole image with the mean. An int is the size in pixels.
     exact : {"pillow", "pillow12", "torch"}, optional
 
     Returns
@@ -219,6 +224,7 @@ def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[288, 288], [288, 288]]
     """
+    config = configuration(config)
     height, width = size = input_size(config)
     mode = config.get("crop_mode") or "center"
     arguments.one_of(mode, 'config["crop_mode"]', ("center", "squash", "border"))
@@ -284,6 +290,7 @@ def open_clip_eval(
     [[224, 224], [224, 224]]
     """
     arguments.one_of(resize_mode, "resize_mode", ("shortest", "squash"))
+    size = arguments.whole_number(size, "size")
     scaled: Any = (size, size) if resize_mode == "squash" else size
     return partial(_centered, scaled, size, interpolation, mean, std, exact)
 

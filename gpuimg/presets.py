@@ -23,7 +23,7 @@ from ._checks import arguments
 from ._checks.types import Exact, Range
 from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
-from ._ops.timm_resize import input_size
+from ._ops.timm_resize import configuration, input_size
 from ._random.color import (
     color_jitter,
     random_grayscale,
@@ -69,7 +69,7 @@ def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
-    return partial(_imagenet_train, size, exact)
+    return partial(_imagenet_train, arguments.whole_number(size, "size"), exact)
 
 
 def _imagenet_train(size: int, exact: Exact | None, images: Any, rng: Any) -> Batch:
@@ -108,6 +108,7 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
     (2, 32, 32, 3)
     """
+    size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
     return partial(_imagenet_eval, size, resize_size, exact)
 
 
@@ -145,7 +146,7 @@ def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
-    return partial(_deit3_train, size)
+    return partial(_deit3_train, arguments.whole_number(size, "size"))
 
 
 def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
@@ -193,6 +194,7 @@ def clip_train(
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
+    size = arguments.whole_number(size, "size")
     return partial(_open_clip_train, "clip_train", size, scale, (CLIP_MEAN, CLIP_STD), exact)
 
 
@@ -226,6 +228,7 @@ def siglip_train(
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
+    size = arguments.whole_number(size, "size")
     return partial(_open_clip_train, "siglip_train", size, scale, ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), exact)
 
 
@@ -266,7 +269,7 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
-    return partial(_simclr, size)
+    return partial(_simclr, arguments.whole_number(size, "size"))
 
 
 def _simclr(size: int, images: Any, rng: Any) -> Batch:
@@ -305,7 +308,7 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
     >>> train = gpuimg.presets.simclr_train(32)
     >>> one, other = train(np.zeros((3, 40, 50, 3), np.uint8), 0).array().reshape(2, 3, 32, 32, 3)
     """
-    return partial(_simclr_train, size, arguments.whole_number(views, "views", 1))
+    return partial(_simclr_train, arguments.whole_number(size, "size"), arguments.whole_number(views, "views", 1))
 
 
 def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
@@ -349,6 +352,7 @@ def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> C
     >>> large.shape, small.shape
     ((6, 3, 32, 32), (18, 3, 16, 16))
     """
+    size, local_size = arguments.whole_number(size, "size"), arguments.whole_number(local_size, "local_size")
     return partial(_dino_train, size, local_size, arguments.whole_number(local_views, "local_views", 0))
 
 
@@ -428,6 +432,9 @@ def dinov3_train(
     """
     arguments.whole_number(local_views, "local_views", 0)
     sizes = (size, local_size, gram_size)
+    for name, side in zip(("size", "local_size", "gram_size"), sizes, strict=True):
+        if side is not None:
+            arguments.whole_number(side, name)
     return partial(_dinov3_train, sizes, local_views, arguments.flag(gram_distortions, "gram_distortions"), flip, blur)
 
 
@@ -497,7 +504,7 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
     >>> x.array().shape, [len(each) for each in moved]
     ((2, 64, 64, 3), [1, 2])
     """
-    return partial(_ssd_train, size)
+    return partial(_ssd_train, arguments.whole_number(size, "size"))
 
 
 def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
@@ -597,7 +604,7 @@ def timm_train(
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array(layout="NCHW").shape
     (2, 3, 32, 32)
     """
-    given: Mapping[str, Any] = config if isinstance(config, Mapping) else {"input_size": config}
+    given = configuration(config)
     misplaced = sorted(given.keys() & _TIMM_OPTIONS)
     if misplaced:
         raise ValueError(f"{misplaced[0]} must be an argument of timm_train, not in config")

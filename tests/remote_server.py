@@ -61,7 +61,7 @@ class Server(ThreadingHTTPServer):
         self.upstream = None if upstream is None else urlsplit(upstream).netloc
         self.fault: Callable[[Request], Fault] = lambda request: None
         self.delay = 0.0
-        self.ranges = True  # False: send whole files and ignore Range headers
+        self.ranges: bool | None = True  # False: send whole files, ignore Range headers and say so; None: say nothing
         self.requests: list[Request] = []
         self._lock = threading.Lock()
 
@@ -86,7 +86,7 @@ class Server(ThreadingHTTPServer):
         if data is None:
             return self._listing(path)
         tag = _tag(data)
-        common = {"ETag": tag, "Accept-Ranges": "bytes" if self.ranges else "none"}
+        common = {"ETag": tag} | ({} if self.ranges is None else {"Accept-Ranges": "bytes" if self.ranges else "none"})
         if headers.get("If-Match", tag) != tag:
             return Answer(412, {}, b"")
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", request.range or "") if self.ranges else None

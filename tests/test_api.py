@@ -171,6 +171,7 @@ OWNERS = {
             "jpeg_find",
             "jpeg_huffman",
             "jpeg_pixels",
+            "jpeg_reduced",
             "program",
             "marks",
             "statistics",

@@ -389,10 +389,20 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
     assert stop.value.code == 2
-    assert "usage: gpuimg" in capfd.readouterr().err
+    usage = "usage: gpuimg demo [-h]" if arguments[:1] == ["demo"] else "usage: gpuimg [-h] [--version] COMMAND ...\n"
+    assert capfd.readouterr().err.startswith(usage)
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_has_enough() -> None:
+    """As in ``gpuimg info | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "info"], stdout=writer, stderr=subprocess.PIPE, timeout=300)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
@@ -547,13 +557,14 @@ def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
         for given in capabilities
     )
     assert first.stderr == ""
-    for done, count in ((first, 14), (again, 0)):  # transforms to four dtypes, and the others below
+    for done, count in ((first, 15), (again, 0)):  # transforms to four dtypes, and the others below
         lines = done.stdout.splitlines()[2:]
         for line, capability in zip(lines, ("7.5", "9.0"), strict=True):
             assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
     names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
     kinds = ("bfloat16", "float16", "float32", "uint8")
     others = ["colors", "compare", "copy_words", "find", "frame16", "frame8", "huffman", "inverse_dct", "mark", "mix"]
+    others += ["reduced_dct"]
     assert names[::2] == names[1::2] == [*others, *(f"transform_uint8_{kind}" for kind in kinds)]
 
 

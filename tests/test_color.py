@@ -148,6 +148,19 @@ def test_normalize(dtype: str, channels: int) -> None:
         assert_close(gi.normalize(pictures, mean, std).compute(), expected, FORMULA)
 
 
+def test_a_mean_above_1_is_for_values_above_1() -> None:
+    """Of float images, of normalized ones, and where a function of the user has changed them."""
+
+    @numba.njit
+    def to_levels(r: float, g: float, b: float, y: float, x: float, value: float) -> tuple[float, float, float]:
+        return r * value, g * value, b * value
+
+    levels = np.full((2, 4, 4, 3), 200, np.float32)
+    pixels = levels.astype(np.uint8)
+    for x in (levels, gi.normalize(pixels, 0, 1 / 255), gi.pointwise(pixels, to_levels, 255.0)):
+        np.testing.assert_allclose(gi.normalize(x, 100.0, 50.0).array(), 2.0, rtol=1e-5)
+
+
 @kinds
 def test_erase(dtype: str, channels: int) -> None:
     rng = np.random.default_rng(7)

@@ -21,6 +21,7 @@ from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.options import NVIMAGECODEC
 from gpuimg._index.seek import Seek
+from gpuimg._plan.scale import FULL
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
@@ -112,6 +113,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
+    images["scale"] = FULL
     access = seek_of(entries_of(files, 4), 4).access
     parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
@@ -148,6 +150,7 @@ def test_scans_beyond_32_bits_are_left_out() -> None:
     headers.records["height"], headers.records["width"] = 4096, (4096, 4000)
     headers.sizes[:] = 1 << 28
     images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
+    images["scale"] = FULL
     access, wanted = np.zeros(2, words.ACCESS), np.array([(0, 0, 8, 8)] * 2)
     parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]

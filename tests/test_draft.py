@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._decoding import exif
 from gpuimg.kernels.jpeg import idct
 from gpuimg.kernels.jpeg import layout as words
 
@@ -23,7 +25,7 @@ from . import jpegs, references
 from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
 from .samples import file_of
 from .standin import Standin
-from .standin.work import SIZES, opened
+from .standin.work import SIZES, epoch, load, opened
 from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
 
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
@@ -433,10 +435,77 @@ def test_bad_values(draft: Any, photo: Image.Image) -> None:
         gi.load([(encoded(photo), 0)], batch_size=1, device="cpu", draft=draft)
 
 
-def test_a_gpu_ignores_it(gpu: Standin) -> None:
-    """The device decodes whole images, and ``describe`` says so."""
-    x = gi.resize(opened(draft=1.0), (8, 8))
-    assert scale_of(x) == 8
-    x.array()
-    sizes = [high - low for low, high in sorted(op.told["writes"][0] for op in gpu.order.of("decode"))]
+# -- on a GPU; ptx/test_draft.py has its kernels' pixels ---------------------------------------------------------------
+
+
+def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> None:
+    """And ``describe`` says so: progressive files, and all at its request; the CPU what it fails at."""
+    for kinds in (("good",), ("none",)):
+        x = gi.resize(opened(draft=1.0, kinds=kinds), (8, 8))
+        assert scale_of(x) == 8
+        gpu.use(x.array())
+    decoded = [op for op in gpu.order.of("decode") if op.told["name"] == "good"]
+    sizes = [high - low for low, high in sorted(op.told["writes"][0] for op in decoded)]
     assert sizes == [height * width * 3 for height, width in SIZES]
+    names = []
+    for decoder, scale in (("nvimagecodec", 8), ("auto", 4)):
+        y = gi.resize(gi.open_batch([encoded(photo)], device="cuda:0", draft=1.0, decoder=decoder), (120, 150))
+        assert scale_of(y) == scale
+        gpu.use(y.array())
+        names.append([op.told["name"] for op in gpu.order.of("launch")])
+    assert "find" not in names[0]
+    assert names[1][len(names[0]) :] == ["find", "huffman", "inverse_dct", "reduced_dct", "colors", "transform"]
+
+
+def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: Standin, photo: Image.Image) -> None:
+    """The GPU runs all segments for all images: those that change nothing have no more pixels than are decoded."""
+    x = gi.open_batch([encoded(photo)] * 3, device="cuda:0", draft=1.0)
+    x = gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False, True, False]), np.array([(120, 150)] * 2 + [(30, 37)]))
+    gpu.use(x.compute()[0])
+    assert [scale_of(x, k) for k in range(3)] == [4, 8, 1]
+    first, second = (op.told["writes"] for op in gpu.order.of("launch")[-2:])
+    sides = [(120, 150), (240, 300), (30, 38)]
+    assert [high - low for low, high in first] == [4 * 3 * height * width for height, width in sides]
+    assert len(second) == 3
+
+
+def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    blurred = gi.gaussian_blur(x, 3, 1.0, where=rng.units(1)[:, 0] < 0.3)
+    return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
+
+
+@pytest.mark.parametrize("damaged", [(), (0, 2)], ids=["good", "damaged"])
+@pytest.mark.parametrize("options", [{}, {"resident": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
+def test_a_gpu_loads(
+    gpu: Standin, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
+    files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
+    files[5:7] = [oriented(photo.resize((90, 70)), 6, "<"), file_of(photo.resize((50, 40)), "PNG")]
+    scales: list[int] = []
+    decode = gpu.decode.CpuRuntime.decode
+
+    def recorded(self: Any, images: Any) -> Any:
+        pixels, outcome = decode(self, images)
+        for i, data in enumerate(images.data):
+            if not data.startswith(b"\x89PNG"):
+                scales.append(int(images.scales[i]))
+                expected = exif.turned(pillow_pixels(data, 3, scales[-1]), int(images.orientations[i]))
+                np.testing.assert_array_equal(pixels.view(i), expected)
+        return pixels, outcome
+
+    monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", recorded)
+    gpu.damaged.update(damaged)
+    source = [(data, k) for k, data in enumerate(files)]
+    if "index" in options:
+        gi.build_index(source, tmp_path / "index", progress=False)
+        options = {"index": tmp_path / "index"}
+    loader = load(source, shrunk, batch_size=4, draft=1.0, **options)
+    misfits = damaged and "index" in options
+    with pytest.warns(RuntimeWarning, match="do not match their files") if misfits else nullcontext():
+        for _ in range(2):
+            assert epoch(gpu, loader) == 3
+    assert "reduced_dct" in [op.told["name"] for op in gpu.order.of("launch")]
+    assert bool(scales) == bool(damaged)
+    assert not damaged or min(scales) < 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import io
 import json
 import re
 import sys
@@ -215,6 +216,102 @@ def test_decoded_images_need_no_opening() -> None:
         gpuimg.open_batch([image])
     with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); decoded images need no opening"):
         gpuimg.open_batch(list(IMAGES))
+
+
+# -- other mistakes of a first day -------------------------------------------------------------------------------------
+
+X = gpuimg.invert(IMAGES)
+untyped: Any = gpuimg  # a type checker reports most of these
+MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "one path": ("for one source pass [source]", lambda: untyped.open_batch("a.jpg")),
+    "one file": ("for one source pass [source]", lambda: untyped.open_batch(bytearray(b"\xff"))),
+    "one video": ("for one source pass [source]", lambda: untyped.open_clips(Path("a.mp4"), 2)),
+    "an open file": ("for one source pass [source]", lambda: untyped.open_batch(io.BytesIO())),
+    "an array of paths": ("pass list(sources)", lambda: untyped.open_batch(np.array(["a.jpg"]))),
+    "an iterator": ("pass list(sources)", lambda: untyped.open_batch(iter(["a.jpg"]))),
+    "pixels": ("pass them to gpuimg's functions", lambda: untyped.open_batch(IMAGES)),
+    "paths of images": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert(["a.jpg"])),
+    "a path": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert("a.jpg")),
+    "Pillow's images": ("pass np.asarray(image.convert('RGB'))", lambda: untyped.invert([Image.new("L", (4, 4))])),
+    "a source by its path": ("open it with gpuimg.folder", lambda: untyped.load("train", batch_size=2)),
+    "a source by its Path": ("open it with gpuimg.folder", lambda: untyped.load(Path("train"), batch_size=2)),
+    "splits": ("pass one of its items: 'a', 'b'", lambda: untyped.load({"a": SOURCE, "b": SOURCE}, batch_size=2)),
+    "paths without labels": ("pass gpuimg.file_list(paths)", lambda: first(["a.jpg", "b.jpg"])),
+    "files without labels": ("pairs with the label None", lambda: first([b"", b""])),
+    "a preset that was not called": (
+        "gpuimg.presets.imagenet_train() returns one",
+        lambda: untyped.load(SOURCE, gpuimg.presets.imagenet_train, batch_size=2),
+    ),
+    "a model that was not called": (
+        "gpuimg.models.clip() returns one", lambda: untyped.load(SOURCE, gpuimg.models.clip, batch_size=2),
+    ),
+    "a model's name": ("size must be a whole number", lambda: untyped.models.clip("openai/clip")),
+    "a size as text": ("size must be a whole number", lambda: untyped.presets.imagenet_train("224")),
+    "a configuration": ("config, where it is not a mapping", lambda: untyped.models.timm_eval("resnet50")),
+    "masks in files": ("np.asarray(PIL.Image.open(path))", lambda: untyped.transform_masks(X, ["a.png"] * 2)),
+    "masks of Pillow": ("pass np.asarray(image)", lambda: untyped.transform_masks(X, [Image.new("L", (9, 8))] * 2)),
+    "boxes and an array": ("must be the Batch", lambda: untyped.transform_boxes(IMAGES, BOXES)),
+    "points and an array": ("must be the Batch", lambda: untyped.transform_points(X.array(), [[(0, 0)]] * 2)),
+    "masks and an array": ("must be the Batch", lambda: untyped.transform_masks(X.array(), IMAGES[..., 0])),
+    "key points of an array": ("must be the Batch", lambda: untyped.transform_keypoints(IMAGES, [[[(0, 0, 2)]]] * 2)),
+    "a mean of bytes": ("divide by 255, not 123.7", lambda: untyped.normalize(IMAGES, 123.7, 58.4)),
+    "sizes in a list": (
+        "pass a NumPy array of shape (3, 2)", lambda: untyped.resize(np.zeros((3, 8, 9, 3), np.uint8), [[4, 4]] * 3),
+    ),
+    "a list as an index": ("a number or a slice, not list; use take()", lambda: untyped.invert(IMAGES)[[0, 1]]),
+    "a mask as an index": ("not ndarray; use take()", lambda: untyped.invert(IMAGES)[np.array([True, False])]),
+    "a word for a color": ("value must be one of 'random'", lambda: untyped.random_erasing(X, value="x", rng=0)),
+    "no such image": ("image 2 of a batch of 2", lambda: untyped.describe(X, 2)),
+    "a keyword of CenterCrop": ("it is output_size here", lambda: untyped.center_crop(IMAGES, size=4)),
+    "a keyword of MixUp": ("Mix.labels(labels, num_classes)", lambda: untyped.mixup(IMAGES, num_classes=4, rng=0)),
+    "a keyword of CutMix": ("Mix.labels(labels, num_classes)", lambda: untyped.cutmix(IMAGES, num_classes=4, rng=0)),
+    "a video": ("gpuimg.open_clips and clips= of gpuimg.load read videos", lambda: untyped.open_batch([made("h264")])),
+    "a URL": ("No such file or directory; URLs are read by sources", lambda: untyped.open_batch(["http://a/b.jpg"])),
+    "a URL in a list": ("directory; URLs are read by sources", lambda: first([("http://a/b.jpg", 0)] * 4)),
+    "a table": ("cannot be read: KeyError: 0", lambda: first(Keyed())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute"])
+def test_attributes_of_arrays_say_what_a_batch_has(name: str) -> None:
+    assert not hasattr(X, name)
+    with pytest.raises(AttributeError, match=rf"^'Batch' object has no attribute '{name}'; a batch \w"):
+        getattr(X, name)
+    with pytest.raises(AttributeError, match=r"^'Batch' object has no attribute 'sise'(\. Did you mean.*)?$"):
+        X.sise  # type: ignore[attr-defined]  # noqa: B018
+
+
+class Keyed:
+    """A source whose samples have keys, as those of a pandas DataFrame."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
+
+
+def first(source: Any) -> Any:
+    """Return the first batch of a loader."""
+    with gpuimg.load(source, batch_size=2, device="cpu") as loader:
+        return next(iter(loader))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_message_says_what_to_write(mistake: str) -> None:
+    text, call = MISTAKES[mistake]
+    with pytest.raises((TypeError, ValueError, IndexError), match=re.escape(text)):
+        call()
+
+
+def test_a_folder_without_classes_names_the_source_for_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"no class folders; gpuimg\.file_list takes images without classes"):
+        gpuimg.folder(tmp_path)
+
+
+def test_a_dictionary_with_numbers_as_keys_is_a_source() -> None:
+    assert len(first(dict(enumerate(SOURCE))).labels) == 2
 
 
 # -- slices ------------------------------------------------------------------------------------------------------------

@@ -508,6 +508,17 @@ class Labelled(Source):
         return super().__getitem__(i)[0], self.label
 
 
+def test_labels_that_are_tensors_are_stacked() -> None:
+    """Unless their shapes differ."""
+    torch = pytest.importorskip("torch")
+    for label in (torch.tensor(5), torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])):
+        (batch,) = cpu([(FILES[0], label), (FILES[1], 0 * label)], batch_size=2)
+        assert isinstance(batch.labels, np.ndarray)
+        np.testing.assert_array_equal(batch.labels, torch.stack([label, 0 * label]).numpy(), strict=True)
+    (batch,) = cpu([(FILES[0], torch.zeros(2)), (FILES[1], torch.zeros(3))], batch_size=2)
+    assert [type(label) for label in batch.labels] == [torch.Tensor] * 2
+
+
 filled = pytest.mark.filterwarnings("ignore:[0-9]+ samples could not be decoded:RuntimeWarning")
 
 
@@ -754,11 +765,21 @@ def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
 
 
 def test_a_new_loop_ends_the_old_one() -> None:
+    """With an error where that is continued, which must not look like the end of its samples."""
     loader = cpu(Source(64))
     old = iter(loader)
     next(old)
     assert len(valid_indices(loader)) == 64
-    assert next(old, None) is None
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="two loops at a time need two loaders"):
+            next(old)
+    with pytest.raises(RuntimeError, match="ended by another one over the same loader"):
+        list(zip(loader, loader, strict=True))
+    assert len(valid_indices(loader)) == 64
+    ended = iter(loader)
+    list(ended)
+    assert len(valid_indices(loader)) == 64
+    assert next(ended, None) is None
 
 
 class Slow(Source):

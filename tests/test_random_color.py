@@ -478,11 +478,8 @@ def test_three_augment_pixels(dtype: str) -> None:
         ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (0, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be one number"),
-        (
-            "random_erasing",
-            (0.5, (0.1, 0.4), (1, 2), "noise"),
-            'v must be a color, or "random" with a seed, not \'noise',
-        ),
+        ("random_erasing", (0.5, (0.1, 0.4), (1, 2), "noise"), "value must be one of 'random', 'color', not 'noise'"),
+        ("coarse_dropout", (1, (0.1, 0.2), (0.1, 0.2), "color"), "value must be one of 'random', not 'color'"),
         ("random_channel_permutation", (-1,), "p must be a number from 0 to 1, not -1"),
         ("coarse_dropout", (0,), "holes must be a whole number from 1 to 64, not 0"),
         ("coarse_dropout", ((3, 2),), r"holes must be \(low, high\) with low <= high, not"),

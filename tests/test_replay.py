@@ -71,6 +71,7 @@ def test_stages_and_statistics_are_replayed(tmp_path: Path) -> None:
     assert result.launches == expected.launches
     assert (result.channels, result.dtype) == (1, "float32")
     assert [gi.describe(plan, i) for i in range(13)] == [gi.describe(x, i) for i in range(13)]
+    assert repr(plan) == f"<gpuimg.SavedPlan for 13 images, {plan.channels} channels, {plan.dtype}>"
 
 
 @pytest.mark.parametrize("name", ["adjust_sharpness", "gaussian_blur", "normalize"])

@@ -494,7 +494,7 @@ def refused(function: Callable[..., Any], *args: Any, match: str, error: Any = V
 
 
 def test_bad_masks_are_refused() -> None:
-    x = [np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)]
+    x = gi.invert([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)])
     good = [np.zeros((4, 6), np.uint8), np.zeros((5, 7), np.uint8)]
     move = gi.transform_masks
     refused(move, x, good[:1], match="got 1 mask for 2 images; each needs one")
@@ -525,7 +525,7 @@ def test_masks_belong_to_the_source_images() -> None:
 
 @pytest.mark.parametrize("call", [gi.transform_boxes, lambda x, boxes, **k: gi.random_iou_crop(x, boxes, rng=0, **k)])
 def test_bad_boxes_are_refused(call: Callable[..., Any]) -> None:
-    x = blank(3)
+    x = gi.invert(blank(3))
     good: Any = [np.zeros((0, 4)), np.array([(0.0, 0, 1, 1)]), np.array([(0.0, 0, 1, 1)] * 3)]
 
     def bad(*box: float) -> list[Any]:
@@ -550,7 +550,7 @@ def test_bad_boxes_are_refused(call: Callable[..., Any]) -> None:
 
 
 def test_other_bad_arguments_are_refused() -> None:
-    x = blank(2)
+    x = gi.invert(blank(2))
     boxes = np.zeros((2, 1, 4))
     refused(gi.transform_boxes, x, boxes, min_area=[0, -1], match=r"min_area\[1\] must be")
     refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .._runtimes.devices import native, runtime_of
@@ -31,7 +32,8 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
         return runtime_of(images), images
     if not isinstance(images, list):
         raise TypeError(
-            f"images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not {type(images).__name__}"
+            "images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not "
+            f"{type(images).__name__}{_unopened(images)}"
         )
     if not images:
         raise ValueError(
@@ -47,7 +49,7 @@ def _check_alike(images: list[Any]) -> None:
     for i, image in enumerate(images):
         if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
             what = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
-            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}")
+            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}{_unopened(image)}")
         _check_image(image, f"images[{i}]")
         if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
             raise ValueError(
@@ -59,6 +61,15 @@ def _check_alike(images: list[Any]) -> None:
                 f"images must be on one device: images[0] is on {runtime_of(first).name}, "
                 f"images[{i}] on {runtime_of(image).name}"
             )
+
+
+def _unopened(image: Any) -> str:
+    """Return a hint for files and images of Pillow; otherwise an empty string."""
+    if isinstance(image, (str, bytes, os.PathLike)):
+        return "; pass gpuimg.open_batch(paths) for files"
+    if type(image).__module__.partition(".")[0] == "PIL":
+        return "; pass np.asarray(image.convert('RGB'))"
+    return ""
 
 
 def _check_image(image: Any, name: str) -> None:

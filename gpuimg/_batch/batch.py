@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,19 @@ from .arrays import checked_arrays
 from .layouts import Allocate, array_of_clips
 from .recording import Recording, recorded
 from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
+
+#: Attributes of arrays and tensors that a batch does not have.
+_OF_ARRAYS = {
+    "shape": "has len, sizes and channels, and array() returns an array",
+    "ndim": "has len, sizes and channels, and array() returns an array",
+    "numpy": "has array()",
+    "cpu": "has array()",
+    "cuda": "is computed on its device: pass device= to gpuimg.open_batch, or use gpuimg.to_torch",
+    "to": "is computed on its device: pass device= to gpuimg.open_batch, or use gpuimg.to_torch",
+    "astype": "has array(dtype)",
+    "permute": 'has array(layout="NCHW")',
+    "transpose": 'has array(layout="NCHW")',
+}
 
 
 class Batch(Sequence[Array]):
@@ -52,6 +65,13 @@ class Batch(Sequence[Array]):
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = launches
 
+    if not TYPE_CHECKING:  # type checkers report other names themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse other names; say what stands for those of arrays."""
+            hint = f"; a batch {_OF_ARRAYS[name]}" if name in _OF_ARRAYS else ""
+            raise AttributeError(f"'Batch' object has no attribute {name!r}{hint}", name=name, obj=self)
+
     # -- properties --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -61,7 +81,7 @@ class Batch(Sequence[Array]):
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
         state = "decoded" if isinstance(self._recording.source, Pixels) else "encoded"
-        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._recording.segments)} ops recorded"
+        todo = "" if self.changes_nothing else ", operations recorded"
         shown = self._recording.shown
         return f"<gpuimg.Batch of {shown}, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
 
@@ -209,7 +229,8 @@ class Batch(Sequence[Array]):
         Returns
         -------
         numpy.ndarray or cupy.ndarray
-            (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T.
+            (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T. The
+            batch returns the same memory again for the same dtype and layout: copy it before you write into it.
 
         Raises
         ------
@@ -455,7 +476,10 @@ class Batch(Sequence[Array]):
                     f"a slice of {self._recording.shown} could mean frames or clips; use take(), which selects clips"
                 )
             return self.take(np.arange(len(self))[index])
-        i = operator.index(index)
+        try:
+            i = operator.index(index)
+        except TypeError:
+            raise TypeError(f"an index is a number or a slice, not {type(index).__name__}; use take()") from None
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
         return self._items().view(i % len(self))

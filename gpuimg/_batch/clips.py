@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from .._checks.types import Device, Ints, OnError, PerImage, ShortClips, Table
 from .._data.clips import EncodedClips
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
-from .._io.file_bytes import Source, SourceNames, describe
+from .._io.file_bytes import Source, SourceNames, check_sources, describe
 from .._runtimes.devices import runtime_for
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -170,8 +169,7 @@ def open_clips(
 
 def source_count(sources: Any) -> int:
     """Return the number of sources; refuse anything but a list of sources."""
-    if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
-        raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
+    check_sources(sources)
     return len(sources)
 
 

@@ -19,7 +19,7 @@ from .._decoding.decoder import ImageInfo, over_limit
 from .._decoding.options import DecodeOptions
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
-from .._io.file_bytes import Source, SourceNames, all_bytes, read
+from .._io.file_bytes import Source, SourceNames, all_bytes, check_sources, read, url_hint
 from ..kernels.jpeg.layout import JPEG
 
 #: Policies for images that cannot be decoded.
@@ -31,8 +31,7 @@ def open_images(
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` identify the sources in error messages."""
     one_of(on_error, "on_error", ON_ERROR)
-    if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
-        raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
+    check_sources(sources)
     max_bytes = options.max_bytes
     data: list[Any] = []
     found: dict[int, str] = {}
@@ -44,7 +43,9 @@ def open_images(
         except TypeError as error:
             raise TypeError(f"sources[{i}]: {error}") from error
         except (ValueError, OSError) as error:
-            found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            found[i] = str(error)
+            if isinstance(error, OSError):
+                found[i] = f"cannot be read: {error.strerror}{url_hint(source)}"
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, options)
     names = SourceNames(sources) if names is None else names

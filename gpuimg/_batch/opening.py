@@ -96,7 +96,8 @@ def open_batch(
         at a half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least this factor along
         both axes (1.5 is a good choice). ``"planes"``: resample luma and chroma at their own sizes, and convert the
         result to RGB. It is for images that the first resampling resizes by a smooth filter without rotation, by at
-        most a factor of 32. Other images are decoded as without. Ignored on a GPU.
+        most a factor of 32. Other images are decoded as without. On a GPU ``"planes"`` is ignored, and files that go
+        to nvImageCodec are decoded at full size.
     depth : {"uint8", "native"}
         ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
         8-bit values of all other files are multiplied by 257. 16-bit color of TIFF files needs nvImageCodec (the

@@ -181,7 +181,9 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
             return rows(array, n)
         value = (value[:, 0], value[:, 1])  # let per_image raise the error for the wrong one
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
-        raise ValueError(f"{name} must be ({first}, {second}), not {value!r}")
+        each = isinstance(value, Sequence) and len(value) == n and not isinstance(value, str)
+        hint = f"; to set it per image, pass a NumPy array of shape {shapes(n, 2)}" if each else ""
+        raise ValueError(f"{name} must be ({first}, {second}), not {value!r}{hint}")
     if isinstance(value, list) and not (is_single(value[0]) or is_single(value[1])):
         # For two images, rows and columns could be confused.
         raise ValueError(

@@ -16,7 +16,7 @@ from .._decoding import nvimgcodec, png
 from .._runtimes import probe
 from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
-from .._version import install_hint
+from .._version import __version__, install_hint
 from ..kernels.cuda import shipped
 
 # Distribution names of each package.
@@ -131,7 +131,7 @@ def facts() -> dict[str, Any]:
     device, reason = default_device()
     cuda = probe.driver_cuda()
     return {
-        "gpuimg": metadata.version("gpuimg"),
+        "gpuimg": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": versions(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -87,7 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.command == "bench":
             return bench.run(options)
         else:
-            print(json.dumps(info.facts(), indent=1) if options.json else info.report())
+            print(json.dumps(info.facts(), indent=1) if options.json else info.report(), flush=True)
+    except BrokenPipeError:  # the reader, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the rest at its exit
+        return 1
     except (_UserError, SourceError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
         print(f"gpuimg: {error}", file=sys.stderr)
         return 2
@@ -113,7 +117,9 @@ class _Commands:
     """Adds commands, and lists them in groups, which argparse cannot."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+        self._parsers = parser.add_subparsers(
+            prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
+        )
         self._help: dict[str, str] = {}
 
     def add_parser(self, name: str, help: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -133,6 +139,7 @@ class _Commands:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuimg",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Image preprocessing for training.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

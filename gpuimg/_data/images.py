@@ -135,6 +135,7 @@ class EncodedImages(Opened):
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
     resident: Resident | None = None  # files in a GPU's memory
+    scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: Selection[EncodedImages] | None = None
     layout: ClassVar[str] = "NHWC"  # of decoded images
@@ -207,6 +208,7 @@ class EncodedImages(Opened):
             "fill",
             seek=None if self.seek is None else self.seek.part(list(indices)),
             resident=None if self.resident is None else self.resident.part(list(indices)),
+            scales=None if self.scales is None else self.scales[list(indices)],
             targets=None if self.targets is None else self.targets[list(indices)],
         )
 

@@ -183,7 +183,10 @@ def _media_codec(data: bytes) -> str:
         return "avif"
     if brands & _HEIC_BRANDS:
         return "heic"
-    raise ValueError(f"{data[8:12]!r} files (video, for example) are not supported, only AVIF and HEIC")
+    raise ValueError(
+        f"{data[8:12]!r} files are not supported, only AVIF and HEIC; gpuimg.open_clips and clips= of gpuimg.load read "
+        "videos"
+    )
 
 
 def _contents(data: bytes, codec: str) -> Contents:

@@ -20,7 +20,7 @@ import numpy as np
 from .._checks.types import Mask, Records
 from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RGB
 from . import deep
-from .options import DecodeOptions
+from .options import NVIMAGECODEC, DecodeOptions
 from .pillow import PillowHeader
 
 _PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
@@ -49,6 +49,13 @@ def nvimgcodec_takes(records: Records) -> Mask:
     components = records["components"]
     taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
     return taken
+
+
+def nvimgcodec_first(records: Records, options: DecodeOptions) -> Mask:
+    """Return a mask of files that nvImageCodec is the first to be given on a GPU."""
+    ours = (records["kind"] == BASELINE) & (options.decoder != NVIMAGECODEC)
+    first: Mask = nvimgcodec_takes(records) & ~ours
+    return first
 
 
 def ours_takes(records: Records) -> Mask:

@@ -88,6 +88,25 @@ def _hint(source: object) -> str:
     return "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
 
 
+def check_sources(sources: Any) -> None:
+    """Refuse anything but a sequence of sources: a single one, an array, an iterator."""
+    single = isinstance(sources, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(sources, "read")
+    if not single and isinstance(sources, Sequence):
+        return
+    if single:
+        hint = "for one source pass [source]"
+    elif getattr(sources, "ndim", 1) > 1:
+        hint = "decoded images need no opening: pass them to gpuimg's functions"
+    else:
+        hint = "pass list(sources)"
+    raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}; {hint}")
+
+
+def url_hint(path: object) -> str:
+    """Return a hint for a URL that was taken for a path; otherwise an empty string."""
+    return "; URLs are read by sources, such as gpuimg.file_list" if isinstance(path, str) and "://" in path else ""
+
+
 def all_bytes(sources: Sequence[Any]) -> bool:
     """Return True if all sources are bytes, usable as they are; as fast for a batch as one check of a single source."""
     return set(map(type, sources)) <= {bytes}

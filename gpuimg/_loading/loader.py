@@ -35,7 +35,8 @@ class Loader:
 
     A ``for`` loop begins with the epoch after the last complete loop. After a loop that was left early it begins with
     the next epoch, and after :meth:`load_state_dict` at the position of that state. The loader is also an iterator
-    (``next(loader)``; a loop then continues from there) and a context manager that ends the threads.
+    (``next(loader)``; a loop then continues from there) and a context manager that ends the threads. A loop ends the
+    one before: continuing that raises a RuntimeError.
 
     Attributes
     ----------
@@ -126,6 +127,9 @@ class Loader:
         return self._begin(lambda: self) if self._own is None else self
 
     def _begin(self, owner: Callable[[], Loader | None]) -> _Loop:
+        running = self._loop() if self._loop is not None else None
+        if running is not None:
+            running.was_replaced = True
         self.close()
         if self._requested is not None:
             self.set_epoch(self._requested)
@@ -238,7 +242,7 @@ class Loader:
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume at the position of a state, exact to the sample; the next loop begins there.
+        """Resume at the position of a state, exact to the sample; the next loop begins there, with the state's seed.
 
         Parameters
         ----------
@@ -401,6 +405,7 @@ class _Loop(Iterator[LoadedBatch]):
         self._owner = owner
         self._batches = pipeline.batches
         self._bar = bar
+        self.was_replaced = False  # by another loop over the same loader
         self._end = Ending(self, partial(_stop, pipeline, bar))
 
     def __next__(self) -> LoadedBatch:
@@ -411,6 +416,10 @@ class _Loop(Iterator[LoadedBatch]):
             finished = self._batches.get()
             batch = loader._deliver(finished)
         except Stopped:
+            if self.was_replaced:  # the end would look like that of the samples
+                raise RuntimeError(
+                    "this loop was ended by another one over the same loader; two loops at a time need two loaders"
+                ) from None
             raise StopIteration from None
         except StopIteration:
             self.close()

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data.resident import ResidentFiles
-from .._io.file_bytes import printable, read
+from .._io.file_bytes import printable, read, url_hint
 from .._io.native_read import ChunkReader
+from .._runtimes.devices import is_on_host
 from ..sources._table import is_remote, read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
@@ -52,8 +53,10 @@ class Sample:
     def reason(self) -> str:
         """The reason why the sample could not be read."""
         error = self.error
+        if isinstance(error, KeyError):  # its text is the key alone
+            return f"cannot be read: KeyError: {error}"
         text = str((error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__)
-        return f"cannot be read: {text.removeprefix(f'{self.name}: ')}"
+        return f"cannot be read: {text.removeprefix(f'{self.name}: ')}{url_hint(self.path)}"
 
 
 class SampleNames(Sequence[str]):
@@ -226,9 +229,12 @@ def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
         data, label = _of_columns(item, index, columns)
         hint = f"with Hugging Face's datasets, ds.cast_column({columns.image!r}, datasets.Image(decode=False))"
     else:
+        hint = ""
+        if isinstance(item, (str, bytes, os.PathLike)):
+            hint = "; for images without labels pass gpuimg.file_list(paths), or pairs with the label None"
         raise TypeError(
             f"source[{index}] must be a pair (file bytes or path, label), or a mapping with {columns.image!r}, "
-            f"not {type(item).__name__}"
+            f"not {type(item).__name__}{hint}"
         )
     if _is_decoded(data):
         raise TypeError(
@@ -288,9 +294,9 @@ def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
     if all(isinstance(label, (float, np.floating)) or _is_int64(label) for label in known):
         return np.array([np.nan if gone else label for label, gone in zip(labels, missing, strict=True)], np.float64)
     first = known[0]
-    if all(isinstance(label, np.ndarray) and label.shape == first.shape for label in known):
-        nothing = np.zeros_like(first)
-        return np.stack([nothing if gone else label for label, gone in zip(labels, missing, strict=True)])
+    if all(is_on_host(label) and label.shape == first.shape for label in known):
+        nothing = np.zeros_like(np.asarray(first))
+        return np.stack([nothing if gone else np.asarray(label) for label, gone in zip(labels, missing, strict=True)])
     return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -104,6 +105,9 @@ def adapted(preprocess: Any) -> Preprocess | None:
         return None
     if not callable(preprocess):
         raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
+    if inspect.isfunction(preprocess) and preprocess.__module__ in ("gpuimg.presets", "gpuimg.models"):
+        name = f"{preprocess.__module__}.{preprocess.__name__}"
+        raise TypeError(f"preprocess must be a function (batch, rng) -> Batch; {name}() returns one")
     required, accepted = _arity(preprocess)
 
     def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch | Tokens, Any]:
@@ -189,8 +193,14 @@ def readers_for(source: Any, readers: Any) -> int:
 def check_source(source: Any, *, streams: bool = False) -> None:
     if streams and isinstance(source, Stream):
         return
-    if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
+    is_path = isinstance(source, (str, bytes, os.PathLike))
+    is_dict = isinstance(source, Mapping) and len(source) > 0 and 0 not in source  # of splits, for example
+    if is_path or is_dict or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         hint = "; gpuimg.iterable makes a source of an iterable" if streams else ""
+        if is_path:
+            hint = "; open it with gpuimg.folder, gpuimg.file_list, gpuimg.tar or another source"
+        elif is_dict:
+            hint = f"; pass one of its items: {', '.join(map(repr, list(source)[:4]))}"
         raise TypeError(f"source must have a length and return samples by index, not {type(source).__name__}{hint}")
     if len(source) == 0:
         raise ValueError("source has no samples")

@@ -6,12 +6,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._batch.batch import Batch, recording_of
 from .._batch.recording import Recording
 from .._checks.types import Floats, Ints, Mask
 from .._plan.plan import Entry
 from .elastic import displaced_points
 
 THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
+
+
+def followed(images: Batch) -> Recording:
+    """Return the recording of the batch whose geometry targets follow; refuse arrays, which have none."""
+    if not isinstance(images, Batch):
+        raise TypeError(
+            "images must be the Batch that gpuimg's functions returned, which has recorded the geometry, not "
+            f"{type(images).__name__}"
+        )
+    return recording_of(images)
 
 
 def project(matrix: Floats, points: Floats) -> Floats:

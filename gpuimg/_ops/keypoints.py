@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch
 from .._checks import arguments
 from .._checks.types import AsPassed, Indices, Ints, KeypointsPerImage
-from .following import THIN, mirrored, move_points
+from .following import THIN, followed, mirrored, move_points
 from .rows import rows_of
 
 _COLUMNS = 3  # x, y, visibility
@@ -66,7 +66,7 @@ def transform_keypoints(
     >>> gpuimg.transform_keypoints(x, eyes, flip_indices=[1, 0]).tolist()
     [[[[0.0, 0.0, 0.0], [6.0, 5.0, 2.0]]]]
     """
-    batch = recording_of(images)
+    batch = followed(images)
     flat, count = _flattened(keypoints)
     rows = rows_of(flat, len(batch), _COLUMNS, "keypoints")
     if not np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from .._checks.text import counted
 from .._checks.types import AsPassed, Ints, MaskPerImage
 from .._runtimes.devices import native, to_host
 from ..kernels import layout
-from .following import unread_images
+from .following import followed, unread_images
 
 _FILLED = 1e30  # value of filled pixels, far above any label
 _BITS = 24  # masks of objects that are transformed together, as the bits of a label that float32 holds
@@ -67,7 +68,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     >>> gpuimg.transform_masks(x, [np.array([[[0, 1, 1]], [[1, 1, 0]]])])[0].tolist()
     [[[1, 1, 0]], [[0, 1, 1]]]
     """
-    batch = recording_of(images)
+    batch = followed(images)
     labels, of_objects = _masks(masks, batch)
     dtype = labels[0].dtype if len(labels) else np.dtype("uint8")
     limits = np.iinfo(dtype) if dtype.kind in "iu" and not of_objects else None
@@ -162,7 +163,7 @@ def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
     found, of_objects = [], []
     for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
-            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
+            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}{_unopened(mask)}")
         if mask.dtype != arrays[0].dtype:
             raise TypeError(f"masks must have one dtype, but masks[0] is {arrays[0].dtype} and masks[{i}] {mask.dtype}")
         found.append(_checked(mask, size, f"masks[{i}]", bool(unread[i])))
@@ -191,6 +192,13 @@ def _checked(mask: Any, size: list[int], name: str, unread: bool) -> Any:
         height, width = shape[:2] if is_map else shape[1:]
         raise ValueError(f"{name}{of} is {height} x {width}, but its source image is {size[0]} x {size[1]}")
     return mask.reshape(size) if is_map else mask
+
+
+def _unopened(mask: Any) -> str:
+    """Return a hint for files and images of Pillow; otherwise an empty string."""
+    if isinstance(mask, (str, os.PathLike)):
+        return "; pass np.asarray(PIL.Image.open(path)) for files"
+    return "; pass np.asarray(image)" if type(mask).__module__.partition(".")[0] == "PIL" else ""
 
 
 def _kind(value: Any) -> str:

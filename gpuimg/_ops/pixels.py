@@ -255,7 +255,8 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     Raises
     ------
     ValueError
-        For a standard deviation of 0 or less, NaN, or a shape that does not fit the channels.
+        For a standard deviation of 0 or less, NaN, a shape that does not fit the channels, or a mean above 1 for images
+        whose values are in [0, 1].
 
     Examples
     --------
@@ -268,6 +269,9 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
     if (stds <= 0.0).any():
         raise ValueError(f"std must be above 0, not {std!r}")
+    scaled = batch.plan.normalized or any(plan.functions for plan in batch.segments)  # values may exceed 1
+    if batch.plan.of_bytes and not scaled and np.any(means > 1.0):
+        raise ValueError(f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
     chosen = arguments.mask(where, batch.image_count)
     if batch.plan.holds_bytes:

@@ -14,6 +14,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan, identities
 from ..kernels import layout
@@ -223,6 +224,7 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
     return plan.with_paint(rectangle, color, frame, inside=False, where=where)
 
 
+@explained({"size": "it is output_size here, as in torchvision's function"})
 def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
     """Crop the center. Images smaller than the crop get a black border.
 

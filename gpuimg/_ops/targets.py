@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, PerImage, TablePerImage
@@ -31,7 +31,7 @@ from .boxes import (
     width_of,
 )
 from .elastic import displaced_points
-from .following import THIN, depth_of, inverse, limits_by_displacement, move_points, project, unread_images
+from .following import THIN, depth_of, followed, inverse, limits_by_displacement, move_points, project, unread_images
 from .rows import Rows, rows_of
 
 _SLACK = 1e-3  # pixels by which a box may extend beyond its image: rounding of float32 coordinates
@@ -176,7 +176,7 @@ def transform_boxes(
     >>> boxes[0].tolist(), kept[0].tolist()
     ([[0.0, 1.0, 2.0, 5.0], [8.0, 0.0, 8.0, 5.0]], [True, False])
     """
-    batch = recording_of(images)
+    batch = followed(images)
     least = arguments.per_image(min_area, batch.image_count, "min_area", low=0.0)
     rows, found = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, found, rows.owner, upright=format in UPRIGHT)
@@ -241,7 +241,7 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]
     """
-    batch = recording_of(images)
+    batch = followed(images)
     rows = rows_of(points, len(batch), 2, "points")
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     moved, _ = move_points(batch, rows.flat + shift, rows.owner)

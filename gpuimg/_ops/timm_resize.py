@@ -13,6 +13,13 @@ from .._checks.types import Color, Floats, Ints, PaddingMode
 from .resize_crop import pad
 
 
+def configuration(config: Any) -> Mapping[str, Any]:
+    """Return a data configuration as a mapping; an int is the size in pixels."""
+    if isinstance(config, Mapping):
+        return config
+    return {"input_size": arguments.whole_number(config, "config, where it is not a mapping,")}
+
+
 def input_size(config: Mapping[str, Any]) -> tuple[int, int]:
     """Return height and width of a data configuration: one number, or the last two of several."""
     given = config.get("input_size", 224)

@@ -60,40 +60,41 @@ def scaled_sizes(sizes: Ints, scales: Ints) -> Ints:
     return -(-sizes * scales[:, None] // FULL)
 
 
-def at_scale(plan: Plan, scales: Ints, sizes: Ints, far: Mask) -> Plan:
+def at_scale(plan: Plan, scales: Ints, far: Mask, kept: Mask) -> Plan:
     """Return the plan for source images decoded at ``scales`` eighths of their size.
 
     Parameters
     ----------
     scales : (N,) int64
-    sizes : (N, 2) int64
-        Sizes of the source images at full scale.
     far : (N, 2) bool
         Axes, x and y, that are flipped relative to the file: the padding from rounding the size up then comes before
         the image.
+    kept : (N,) bool
+        Images that the plan leaves unchanged and that keep their scale, for a later plan.
     """
     if np.all(scales == FULL):
         return plan
-    factor = scales / FULL
+    sizes, factor = plan.source_sizes, scales / FULL
     whole = scaled_sizes(sizes, scales)[:, ::-1]
     shift = np.where(far, whole - sizes[:, ::-1] * factor[:, None], 0.0)
     matrix = np.zeros((len(plan), 3, 3))
-    matrix[:, 0, 0] = matrix[:, 1, 1] = factor
-    matrix[:, :2, 2] = shift
+    matrix[:, 0, 0] = matrix[:, 1, 1] = np.where(kept, 1.0, factor)
+    matrix[:, :2, 2] = np.where(kept[:, None], 0.0, shift)
     matrix[:, 2, 2] = 1.0
     scaled: dict[int, Frame] = {}
 
     def frame_of(frame: Frame) -> Frame:
         """Scale a shared object once: passes over the same one are recognized by identity."""
         if id(frame) not in scaled:
-            scaled[id(frame)] = Frame(matrix @ frame.matrix, frame.support * factor[:, None])
+            scaled[id(frame)] = Frame(matrix @ frame.matrix, frame.support * matrix[:, :1, 0])
         return scaled[id(frame)]
 
     def grid_of(grid: Grid) -> Grid:
         low = np.floor(grid.window[:, :2] * factor[:, None] + shift).astype(np.int64)
         high = np.ceil(grid.window[:, 2:] * factor[:, None] + shift).astype(np.int64)
         window = np.concatenate([np.maximum(low, 0), np.minimum(high, whole)], 1)
-        return replace(grid, frames=(frame_of(grid.frames[0]), *grid.frames[1:]), window=window)
+        result = np.where(kept[:, None], whole[:, ::-1], grid.sizes)
+        return replace(grid, sizes=result, frames=(frame_of(grid.frames[0]), *grid.frames[1:]), window=window)
 
     entries = tuple(
         entry if entry.taken_over is None else replace(entry, taken_over=grid_of(entry.taken_over))

@@ -9,6 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
 from .draws import beta_parameter
@@ -78,6 +79,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
     return chosen
 
 
+@explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply MixUp: blend each image with a partner. Computed immediately in float32.
 
@@ -120,6 +122,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     return Mix(mixed, index, weight)
 
 
+@explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
 

@@ -80,6 +80,8 @@ def random_erasing(
     share = limits(scale, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     most = arguments.whole_number(count, "count", 1, _MOST_HOLES)
+    if isinstance(value, str):
+        arguments.one_of(value, "value", ("random", "color"))
     where = generator.bernoulli(p)
     holes = generator.integers(1, most + 1) if most > 1 else np.ones(len(batch), np.int64)
     for k in range(most):
@@ -163,6 +165,8 @@ def coarse_dropout(
     batch, generator = prepare(images, rng, "coarse_dropout")
     few, most = whole_limits(holes, "holes", 1, _MOST_HOLES)
     tall, wide = (limits(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
+    if isinstance(value, str):
+        arguments.one_of(value, "value", ("random",))
     where = generator.bernoulli(p)
     count = generator.integers(few, most + 1)
     for k in range(most):

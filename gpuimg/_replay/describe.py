@@ -59,7 +59,10 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     result: 15 x 20, 3 channels
     """
     saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
-    k = range(len(saved))[operator.index(i)]
+    k = operator.index(i)
+    if not -len(saved) <= k < len(saved):
+        raise IndexError(f"image {k} of a batch of {len(saved)}")
+    k %= len(saved)
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
     lines += describe_segments(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
@@ -69,12 +72,10 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
 
 def _reduced(batch: Recording, k: int) -> list[str]:
     """Return a line about how ``draft`` decodes the image, if it does."""
-    if not batch.runtime.on_host:
-        return []
-    decoding = batch.source, batch.segments, first_segments(batch.segments)
-    if planar_images(*decoding)[k]:
+    decoding, on_host = (batch.source, batch.segments, first_segments(batch.segments)), batch.runtime.on_host
+    if on_host and planar_images(*decoding)[k]:
         return ["luma and chroma resampled at their own sizes"]
-    scales = scales_of(*decoding)
+    scales = scales_of(*decoding, on_host=on_host)
     if scales[k] == FULL:
         return []
     return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]

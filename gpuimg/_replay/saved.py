@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.result_spec import UNITS
+from .._checks.text import counted
 from .._checks.types import Floats, Ints
 from .._io.open_file import open_regular
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
@@ -60,6 +61,9 @@ class SavedPlan:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"<gpuimg.SavedPlan for {counted(len(self), 'image')}, {self.channels} channels, {self.dtype}>"
 
 
 def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:

@@ -21,6 +21,7 @@ from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_memory import Pool, RunningThreads, Scratch
+from .draft import decoded_sizes
 from .protocol import Outcome
 
 
@@ -117,9 +118,10 @@ class CpuRuntime:
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one buffer."""
-        offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
+        sizes = decoded_sizes(images)
+        offsets, total = offsets_of(sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
-        pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames)
+        pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
         return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads))
 
     def run(

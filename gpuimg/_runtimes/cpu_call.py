@@ -34,7 +34,7 @@ from .._plan.compile import (
     whole_regions,
 )
 from .._plan.plan import Plan
-from .._plan.scale import FULL, at_scale, scaled_sizes
+from .._plan.scale import scaled_sizes
 from .._threads.threads import threads
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
@@ -54,7 +54,7 @@ from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
-from .draft import first_segments, planar_images, scales_of
+from .draft import at_scales, first_segments, planar_images, scales_of
 from .protocol import Timings
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -287,7 +287,7 @@ class Call:
             self._images["out_bytes"] = self._segments[-1].bytes
         else:
             itemsize = 1
-            self._images["out_bytes"] = source.sizes[:, 0] * source.sizes[:, 1] * source.channels
+            self._images["out_bytes"] = self._sizes[:, 0] * self._sizes[:, 1] * source.channels
         self._images["out"] = out.ctypes.data + offsets * itemsize
 
     def _set_regions(self, starts: Ints) -> None:
@@ -547,16 +547,12 @@ def _compiled(
     kind: int,
     form: Form,
 ) -> list[_Segment | _ExactSegment]:
-    far = np.zeros((len(scales), 2), np.bool_)
-    if isinstance(source, EncodedImages):
-        _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = list[Ints]()
     if any(plan.exact is not None for plan in segments):
         parts = regions_read(segments, None if stored is None else stored.parts)[1:]
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
-    for k, plan in enumerate(segments):
-        scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
+    for k, (plan, scaled) in enumerate(zip(segments, at_scales(source, segments, starts, scales), strict=True)):
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:

@@ -78,6 +78,7 @@ from .cuda_memory import (
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
 from .cuda_resident import CudaResidentFiles
+from .draft import decoded_sizes, reduced_on_gpu
 from .protocol import MisreadError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
@@ -271,15 +272,17 @@ class CudaRuntime:
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
+            source, segments = reduced_on_gpu(source, segments)
             first_occurrences = source.first_occurrences()
             images, first, inverse = source, None, None
             if first_occurrences is not None:
                 images, first, inverse = unique(source, first_occurrences)
-            starts, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
+            sizes = decoded_sizes(images)
+            starts, total = offsets_of(sizes, images.channels, ALIGNMENT)
             resources = self._resources
             arena = resources.arenas.take(total)
             try:
-                decoded = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
+                decoded = Pixels(arena.memory, starts, sizes, images.channels, frames=images.frames)
                 regions = _decoded_regions(source, segments, first_occurrences, first)
                 outcome, statuses = self._decoder.decode(images, decoded, resources.stream, regions)
                 pixels = decoded if inverse is None else decoded.take(inverse)

@@ -24,6 +24,7 @@ from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
 from .._decoding import exif, route
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
+from .._plan.scale import FULL
 from .._threads.threads import threads
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches, upload_of
@@ -220,6 +221,8 @@ class ImageDecoder:
         taken = route.nvimgcodec_takes(images.headers.records)
         taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures, *others]] = False
+        if images.scales is not None:
+            taken &= images.scales == FULL
         numbers = np.flatnonzero(taken)
         if not len(numbers) or self._decoder(own) is None:
             return None

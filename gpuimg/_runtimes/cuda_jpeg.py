@@ -127,7 +127,7 @@ class SegmentDecoder:
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts["blocks"].max())
         coefficients = cupy.empty(blocks * upload.COEFFICIENTS, cupy.int16)
-        planes = cupy.empty(blocks * upload.PLANE_WORDS, cupy.int32)
+        planes = cupy.empty(blocks * upload.SAMPLES // 4, cupy.int32)
         plane_bytes = planes.view(cupy.uint8)
         for part in uploaded.parts:
             own = coefficients[: int(part["blocks"]) * upload.COEFFICIENTS]
@@ -150,7 +150,7 @@ def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Up
     """
     if images.options.decoder == NVIMAGECODEC:
         return None
-    return Upload(images, pixels, whole_regions(images.sizes) if regions is None else regions)
+    return Upload(images, pixels, whole_regions(pixels.sizes) if regions is None else regions)
 
 
 def record_mismatches(images: EncodedImages, reported: list[int]) -> None:

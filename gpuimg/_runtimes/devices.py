@@ -65,7 +65,8 @@ def runtime_for(device: str | None) -> Runtime:
         return _cpu()
     match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
     if not match:
-        raise ValueError(f'device must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
+        given = "GPUIMG_DEVICE" if device is None else "device"
+        raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
     from .probe import gpu_problem
 
     problem = gpu_problem()
@@ -80,12 +81,17 @@ def check_decoder(decoder: str, *runtimes: Runtime) -> None:
         nvimgcodec.library()
 
 
+def is_on_host(array: Any) -> bool:
+    """Return True for an array, of any library with DLPack, in the memory of the host."""
+    return hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU
+
+
 def native(array: Any) -> Any:
     """Return an array that shares memory: NumPy's and CuPy's unchanged, others by DLPack."""
     if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
         ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
         return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
-    if hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU:
+    if is_on_host(array):
         return _cpu().from_dlpack(array)
     return array
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
-from .._decoding import route
+from .._decoding import exif, route
 from .._decoding.options import PLANES
 from .._plan.plan import Plan
-from .._plan.scale import FULL, read_smoothly, scales_allowed
+from .._plan.scale import FULL, at_scale, read_smoothly, scaled_sizes, scales_allowed
 from ..kernels.jpeg.layout import OTHER, YCBCR
 
 
@@ -25,12 +26,14 @@ def first_segments(segments: Sequence[Plan]) -> Ints:
     return first
 
 
-def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
+def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, *, on_host: bool = True) -> Ints:
     """Return (N,) decoding scales in eighths; ``starts`` are the first segments to run of each image.
 
-    Only JPEGs are scaled, by whichever decoder, and only if at least one pixel is left on each side. All occurrences of
-    an image have the largest scale that any of them needs.
+    Only JPEGs are scaled, by whichever decoder but nvImageCodec's, and only if at least one pixel is left on each side.
+    All occurrences of an image have the largest scale that any of them needs.
     """
+    if isinstance(source, EncodedImages) and source.scales is not None:
+        return source.scales
     scales = np.full(len(source.sizes), FULL, np.int64)
     draft = source.options.draft if isinstance(source, EncodedImages) else None
     if not isinstance(source, EncodedImages) or draft is None or isinstance(draft, str):
@@ -39,12 +42,38 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
         scales = np.where(starts == k, scales_allowed(plan, draft), scales)
     whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
+    if not on_host:
+        whole |= route.nvimgcodec_first(source.headers.records, source.options)
     scales = np.where(whole, FULL, scales)
     first = source.first_occurrences()
     if first is not None:
         np.maximum.at(scales, first, scales.copy())
         scales = scales[first]
     return scales
+
+
+def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints) -> Sequence[Plan]:
+    """Return the segments for images that are decoded at ``scales``."""
+    if not isinstance(source, EncodedImages) or np.all(scales == FULL):
+        return segments
+    _, rows, columns = exif.turns(source.orientations)
+    far = np.stack([columns, rows], 1)
+    return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
+
+
+def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan]]:
+    """Return a source with the scales at which a GPU decodes its images, and the segments for those."""
+    if not isinstance(source, EncodedImages) or source.options.draft is None or source.options.draft == PLANES:
+        return source, segments
+    starts = first_segments(segments)
+    scales = scales_of(source, segments, starts, on_host=False)
+    return replace(source, scales=scales), at_scales(source, segments, starts, scales)
+
+
+def decoded_sizes(source: Encoded) -> Ints:
+    """Return (N, 2) sizes at which images are decoded."""
+    scales = source.scales if isinstance(source, EncodedImages) else None
+    return source.sizes if scales is None else scaled_sizes(source.sizes, scales)
 
 
 def planar_images(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Mask:

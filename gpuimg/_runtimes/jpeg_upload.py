@@ -11,6 +11,7 @@ from .._checks.types import Ints
 from .._data.images import EncodedImages, Pixels
 from .._data.resident import NEW, Resident
 from .._decoding import exif
+from .._plan.scale import FULL
 from .._threads.team import side_by_side
 from .._threads.threads import threads
 from ..kernels.jpeg import layout, segments, upload
@@ -32,11 +33,11 @@ class Upload:
     Parameters
     ----------
     images : EncodedImages
-        With entries of a seek index, or without.
+        With entries of a seek index, or without; with scales at which they are decoded, or without.
     pixels : Pixels
-        Destination of the decoded images.
+        Destination of the decoded images, of their sizes at these scales.
     regions : (N, 4) int64
-        Region to decode of each image: x0, y0, x1, y1 as displayed.
+        Region to decode of each image: x0, y0, x1, y1 as displayed, at its scale.
     most_blocks : int
         Blocks of coefficients that are decoded at a time.
     span : int
@@ -77,9 +78,10 @@ class Upload:
             headers["whole"][self._resident.there] = 1  # it was when the file was added
         access = np.zeros(n, layout.ACCESS) if images.seek is None else np.ascontiguousarray(images.seek.access)
         self._files = headers, *images.headers[1:], access
-        self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
+        self._wanted = exif.stored_regions(regions, pixels.sizes, turns), images.channels
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
+        self._images["scale"] = FULL if images.scales is None else images.scales
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
@@ -190,8 +192,10 @@ class Upload:
         images = np.int32(self.totals["image_word"] + part["first_image"] * upload.IMAGE_WORDS)
         count = int(part["images"])
         yield "huffman", (int(part["groups"]), 1), (words, groups, coefficients, status)
-        blocks = -(-int(part["most_blocks"]) // upload.BLOCKS_AT_ONCE)
-        yield "inverse_dct", (blocks, count), (words, images, coefficients, planes)
+        for name, most, out_of in (("inverse_dct", "most_whole", planes), ("reduced_dct", "most_reduced", plane_bytes)):
+            if part[most]:
+                blocks = -(-int(part[most]) // upload.BLOCKS_AT_ONCE)
+                yield name, (blocks, count), (words, images, coefficients, out_of)
         quads = -(-int(part["most_quads"]) // upload.QUADS_AT_ONCE)
         channels = np.int32(self._wanted[1])
         yield "colors", (quads, count), (words, images, plane_bytes, channels, out)

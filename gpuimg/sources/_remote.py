@@ -40,6 +40,7 @@ _S3 = {
     "max_concurrency": 1,
     "config_kwargs": {"max_pool_connections": _CONNECTIONS, "retries": {"max_attempts": 0}},
 }
+_NO_PARTS = "the server does not serve parts of files, which this source needs; gpuimg.folder and file_list do not"
 _STALLED = 30.0  # seconds without a byte; aiohttp waits for 300
 
 
@@ -254,7 +255,7 @@ class RemoteFile:
             return handle, _status(handle.details)
         info = fs.info(path)
         if info.get("partial") is False:
-            raise ValueError("the server does not serve parts of files (Accept-Ranges: none)")
+            raise ValueError(_NO_PARTS)
         status = _status(info)
         headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
         if str(info.get("ETag", "W/")).startswith('"'):  # a strong ETag: weak ones never match in If-Match
@@ -300,7 +301,10 @@ class RemoteFile:
 
     def _part(self, start: int, stop: int) -> bytes:
         if self._handle is not None:
-            return self._handle._fetch_range(start, stop)  # type: ignore[no-any-return]
+            try:
+                return self._handle._fetch_range(start, stop)  # type: ignore[no-any-return]
+            except ValueError as error:  # fsspec's advice is for its own users
+                raise ValueError(_NO_PARTS) if "range requests" in str(error) else error from error
         fs, path = self._storage.find(self.url)
         return bytes(fs.cat_file(path, start=start, end=stop))
 

@@ -125,6 +125,11 @@ class Folder(ImageFiles):
 
     classes: list[str]
 
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class, by its name, as in torchvision's ``ImageFolder``."""
+        return {name: k for k, name in enumerate(self.classes)}
+
     def _origin(self) -> str | bytes | None:
         return only([self._root])
 
@@ -206,7 +211,7 @@ def folder(
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if entry.is_dir())
     if not classes:
-        raise ValueError(f"{printable(base)}: no class folders")
+        raise ValueError(f"{printable(base)}: no class folders; gpuimg.file_list takes images without classes")
     counts: list[int] = []
     left_out: list[str] = []
     result = Folder(base, _class_files(base, classes, endings, counts, left_out), None)
@@ -284,7 +289,7 @@ def _remote_folder(base: str, endings: tuple[str, ...], index_cache: Path | None
             if name.lower().endswith(endings):
                 files.append((where, name, k))
     if not by_class:
-        raise ValueError(f"{printable(base)}: no class folders")
+        raise ValueError(f"{printable(base)}: no class folders; gpuimg.file_list takes images without classes")
     classes = sorted(by_class)
     found = [file for name in classes for file in sorted(by_class[name])]
     result = Folder(base, (names[k] for *_, k in found), None, None, remote)
@@ -368,6 +373,8 @@ def file_list(
         names = [os.fsencode(path) for path in paths]
         if not names:
             raise ValueError("paths must name at least one file")
+    if hasattr(labels, "__array__"):
+        labels = np.asarray(labels)  # a pandas Series is indexed by its keys, not by position
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
     return ImageFiles(root, names, labels, listed_in, remote)

@@ -77,6 +77,10 @@ JPEG = _by_name(
         LANES * BLOCKS_AT_ONCE,
     ),
     Kernel(
+        "reduced_dct", device_code("jpeg_reduced", "reduced_dct"), ("int32[]", "int32", "int16[]", "uint8[]"),
+        LANES * BLOCKS_AT_ONCE,
+    ),
+    Kernel(
         "colors", device_code("jpeg_pixels", "colors"), ("int32[]", "int32", "uint8[]", "int32", "uint8[]"),
         QUADS_AT_ONCE,
     ),

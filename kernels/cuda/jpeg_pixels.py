@@ -9,34 +9,37 @@ import numpy as np
 from numba import cuda, types
 
 from ..jpeg.formulas import inverse, limited, mixed, rgb_of, short
+from ..jpeg.frame import FULL
 from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
 from ..jpeg.upload import (
     ACROSS,
+    BEGIN,
     BIASES,
-    BLOCKS,
     BLOCKS_AT_ONCE,
     COLOR,
     COLUMNS,
     DOWN,
     FIRST_BLOCK,
+    HALVED,
     IMAGE_WORDS,
     LANE_BITS,
     LANES,
     LAST_COLUMN,
     LAST_ROW,
-    LEFT,
     OUT,
     PER,
     PLACE_SHIFT,
     PLANE_WORDS,
+    PLANES,
     QUADS_AT_ONCE,
     REGION,
-    ROWS,
+    SIDE,
     STEP_X,
     STEP_Y,
     STEPS,
-    TOP,
+    STRIDE,
+    WHOLE,
 )
 from ..scalar import i32, scalar, up, word
 from .sample import u32, wide
@@ -48,10 +51,10 @@ def quotient(x, y):
     return i32(u32(x) // u32(max(y, i32(1))))  # which Numba need not check for zero
 
 
-_ALL = 0xFFFFFFFF  # threads of a warp
-_ROW = 9  # elements from a row of a block to the next: threads that read columns, or rows, meet no bank twice
-_BLOCK = LANES * _ROW
-_BLOCKS = BLOCKS_AT_ONCE * _BLOCK
+ALL = 0xFFFFFFFF  # threads of a warp
+ROW = 9  # elements from a row of a block to the next: threads that read columns, or rows, meet no bank twice
+BLOCK = LANES * ROW
+_BLOCKS = BLOCKS_AT_ONCE * BLOCK
 
 
 # -- inverse DCT -------------------------------------------------------------------------------------------------------
@@ -67,8 +70,8 @@ def _bytes(a, b, c, d):
 
 
 @scalar
-def place_in_plane(words, record, block):
-    """Return a block's component, its first word in the planes, and the words per row of its plane."""
+def place_of_block(words, record, block):
+    """Return a block's component, and its column and row among the blocks of its plane."""
     per = word(words, record, PER)
     mcu = quotient(block, per)
     j = i32(block - mcu * per)
@@ -77,24 +80,25 @@ def place_in_plane(words, record, block):
     column = i32(mcu - row * columns)
     across, down = word(words, record, ACROSS), word(words, record, DOWN)
     luma = i32(across * down)
-    begin = i32(word(words, record, FIRST_BLOCK) * PLANE_WORDS)
     component = i32(0)
-    width = i32(columns * across)  # blocks of the plane's row
     if j < luma:
         line = i32(j >> 1) if across == 2 else j
         column = i32(column * across + (j - line * across))
         row = i32(row * down + line)
     else:
         component = i32(j - luma + 1)
-        width = columns
-        mcus = i32(columns * word(words, record, ROWS))
-        begin = i32(begin + i32(mcus * (luma + component - 1)) * PLANE_WORDS)
-    stride = i32(2 * width)
-    return component, i32(begin + i32(8 * row * stride) + 2 * column), stride
+    return component, column, row
 
 
 @scalar
-def _eighth(coefficients, start, wanted):
+def plane_of(words, record, component):
+    """Return the side of a component's blocks, the first byte of its plane, and the bytes per row."""
+    plane = i32(record + PLANES + PLANE_WORDS * component)
+    return word(words, plane, SIDE), word(words, plane, BEGIN), word(words, plane, STRIDE)
+
+
+@scalar
+def eighth(coefficients, start, wanted):
     """Return every eighth coefficient of a block from an index on; zeros where it is not wanted."""
     at = up(start)
     if wanted:
@@ -108,7 +112,7 @@ def _eighth(coefficients, start, wanted):
 
 
 @scalar
-def _dequantized(words, steps, k, value):
+def dequantized(words, steps, k, value):
     """Return the place in the block of the coefficient with zigzag index ``k``, and its value times its step."""
     step = word(words, steps, k)
     return i32(step >> PLACE_SHIFT), short(i32(value * i32(step & 0xFFFF)))
@@ -117,7 +121,7 @@ def _dequantized(words, steps, k, value):
 @scalar
 def _inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
     """Return the inverse transform; half of it if for the warp the upper half of its frequencies is zero."""
-    if cuda.any_sync(_ALL, i32(v4 | v5 | v6 | v7) != 0):
+    if cuda.any_sync(ALL, i32(v4 | v5 | v6 | v7) != 0):
         return inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits)
     none = i32(0)
     return inverse(v0, v1, v2, v3, none, none, none, none, bits)
@@ -134,67 +138,71 @@ def inverse_dct(words, images, coefficients, planes):
     thread = i32(cuda.threadIdx.x)
     slot, x = i32(thread >> LANE_BITS), thread & i32(LANES - 1)
     first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
-    blocks = word(words, record, BLOCKS)
+    blocks = word(words, record, WHOLE)
     if first >= blocks:
         return
     block = i32(first + slot)
-    component, place, stride = place_in_plane(words, record, min(block, i32(blocks - 1)))
+    component, block_column, block_row = place_of_block(words, record, min(block, i32(blocks - 1)))
+    side, plane, stride = plane_of(words, record, component)
     # The threads of others take part with zeros.
-    wanted = block < blocks and (component == 0 or word(words, record, COLOR) != GRAY)
-    begin = up(u32(slot * _BLOCK))
-    column, row = begin + up(u32(x)), begin + up(u32(x * _ROW))
+    wanted = block < blocks and side == FULL and (component == 0 or word(words, record, COLOR) != GRAY)
+    begin = up(u32(slot * BLOCK))
+    column, row = begin + up(u32(x)), begin + up(u32(x * ROW))
     for y in range(8):
-        work[column + up(_ROW * y)] = i32(0)
+        work[column + up(ROW * y)] = i32(0)
     # The eight threads read consecutive elements, and write to each other's columns.
     start = i32(i32(i32(word(words, record, FIRST_BLOCK) + block) << 6) + x)
-    c = _eighth(coefficients, start, wanted)
+    c = eighth(coefficients, start, wanted)
     steps = i32(record + STEPS + 64 * component)
     others = i32(0)
     cuda.syncwarp()
     for y in range(4):
-        at, value = _dequantized(words, steps, i32(8 * y + x), c[y])
+        at, value = dequantized(words, steps, i32(8 * y + x), c[y])
         if at >= 8:
             others = i32(others | c[y])
         work[begin + up(u32(at + (at >> 3)))] = value
     far = i32(c[4] | c[5] | c[6] | c[7])
-    if cuda.any_sync(_ALL, far != 0):  # in most photos seldom
+    if cuda.any_sync(ALL, far != 0):  # in most photos seldom
         others = i32(others | far)  # the first row has indices up to 28
         for y in range(4, 8):
-            at, value = _dequantized(words, steps, i32(8 * y + x), c[y])
+            at, value = dequantized(words, steps, i32(8 * y + x), c[y])
             work[begin + up(u32(at + (at >> 3)))] = value
     # Which of the block's threads have a coefficient that is not of the first row.
-    others = i32(u32(u32(cuda.ballot_sync(_ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
+    others = i32(u32(u32(cuda.ballot_sync(ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
     cuda.syncwarp()
     v0 = work[column]
     # If all other rows are zero, libjpeg-turbo multiplies the first one by four in 16 bits.
     if others == 0:
         v0 = i32(short(i32(v0 << 2)) >> 2)
     o0, o1, o2, o3, o4, o5, o6, o7 = _inverse(
-        v0, work[column + up(_ROW)], work[column + up(2 * _ROW)], work[column + up(3 * _ROW)],
-        work[column + up(4 * _ROW)], work[column + up(5 * _ROW)], work[column + up(6 * _ROW)],
-        work[column + up(7 * _ROW)], FIRST,
+        v0, work[column + up(ROW)], work[column + up(2 * ROW)], work[column + up(3 * ROW)],
+        work[column + up(4 * ROW)], work[column + up(5 * ROW)], work[column + up(6 * ROW)],
+        work[column + up(7 * ROW)], FIRST,
     )  # fmt: skip
     # No thread has read or writes this column but this one.
     work[column] = limited(o0, -32768, 32767)
-    work[column + up(_ROW)] = limited(o1, -32768, 32767)
-    work[column + up(2 * _ROW)] = limited(o2, -32768, 32767)
-    work[column + up(3 * _ROW)] = limited(o3, -32768, 32767)
-    work[column + up(4 * _ROW)] = limited(o4, -32768, 32767)
-    work[column + up(5 * _ROW)] = limited(o5, -32768, 32767)
-    work[column + up(6 * _ROW)] = limited(o6, -32768, 32767)
-    work[column + up(7 * _ROW)] = limited(o7, -32768, 32767)
+    work[column + up(ROW)] = limited(o1, -32768, 32767)
+    work[column + up(2 * ROW)] = limited(o2, -32768, 32767)
+    work[column + up(3 * ROW)] = limited(o3, -32768, 32767)
+    work[column + up(4 * ROW)] = limited(o4, -32768, 32767)
+    work[column + up(5 * ROW)] = limited(o5, -32768, 32767)
+    work[column + up(6 * ROW)] = limited(o6, -32768, 32767)
+    work[column + up(7 * ROW)] = limited(o7, -32768, 32767)
     cuda.syncwarp()
     o0, o1, o2, o3, o4, o5, o6, o7 = _inverse(
         work[row], work[row + up(1)], work[row + up(2)], work[row + up(3)], work[row + up(4)], work[row + up(5)],
         work[row + up(6)], work[row + up(7)], SECOND,
     )  # fmt: skip
     if wanted:
-        at = i32(place + x * stride)
+        at = i32(i32(plane + i32(i32(8 * block_row) + x) * stride + 8 * block_column) >> 2)
         planes[up(at)] = _bytes(o0, o1, o2, o3)
         planes[up(at + 1)] = _bytes(o4, o5, o6, o7)
 
 
 # -- colors ------------------------------------------------------------------------------------------------------------
+
+
+_BLUE, _RED = PLANES + PLANE_WORDS, PLANES + 2 * PLANE_WORDS
 
 
 @scalar
@@ -258,13 +266,9 @@ def write_quad(words, record, planes, channels, out, number):
     if y >= y1:
         return
     x = i32(x + 2 * i32(number - line * quads))
-    column, row = i32(x - word(words, record, LEFT)), i32(y - word(words, record, TOP))
-    stride = i32(8 * word(words, record, COLUMNS))
-    begin = i32(word(words, record, FIRST_BLOCK) * (4 * PLANE_WORDS))
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
     # Planes have rows and columns for whole quads.
-    width = i32(stride * across)
-    at = i32(begin + row * width + column)
+    width = word(words, record, PLANES + STRIDE)
+    at = i32(word(words, record, PLANES + BEGIN) + y * width + x)
     upper, lower = up(u32(at)), up(u32(at + width))
     l00, l01 = i32(planes[upper]), i32(planes[upper + up(1)])
     l10, l11 = i32(planes[lower]), i32(planes[lower + up(1)])
@@ -272,8 +276,10 @@ def write_quad(words, record, planes, channels, out, number):
     if color == GRAY:
         p00, p01, p10, p11 = (l00, l00, l00), (l01, l01, l01), (l10, l10, l10), (l11, l11, l11)
     else:
-        size = i32(i32(8 * stride) * word(words, record, ROWS))  # bytes of a chroma plane
-        begin = i32(begin + size * i32(across * down))
+        begin, stride = word(words, record, _BLUE + BEGIN), word(words, record, _BLUE + STRIDE)
+        size = i32(word(words, record, _RED + BEGIN) - begin)
+        across, down = word(words, record, HALVED), word(words, record, HALVED + 1)
+        column, row = x, y
         # Of a halved axis the sample that the quad is in, with its neighbors up to the ends of the window or the image;
         # of others the first one twice, and the second one. Pixels of the region need nothing beyond the window.
         above, first = row, True

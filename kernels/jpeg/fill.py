@@ -13,7 +13,7 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at, records_in, shorts_in
 from ..scalar import loop, up
-from .frame import factors, grid, list_blocks
+from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
 from .layout import ACCESS, GRAY, HEADER, LONGEST
 from .seek import locate_sections, predictors_at, segment_start
@@ -25,13 +25,15 @@ from .segments import (
     SELECTED,
     TAKEN,
     TOTALS,
+    halved,
+    has_whole,
     is_needed,
     luma_blocks,
     place_of_table,
     wanted_intervals,
 )
 from .tables import ZIGZAG, read_codes
-from .upload import GROUP, IMAGE, PLACE_SHIFT, SCAN, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
+from .upload import GROUP, IMAGE, PLACE_SHIFT, SAMPLES, SCAN, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
 from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -138,7 +140,7 @@ def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out
 def _copy_intervals(i, data, header, region, image, out, segments):
     """Copy the bytes of the needed restart intervals, and fill them in as segments; return whether all were found."""
     rows, columns = grid(header)
-    first_interval, last, first, end = wanted_intervals(header, region)
+    first_interval, last, first, end = wanted_intervals(header, image.scale, region)
     size, total = header.restart, rows * columns  # MCUs of an interval, and of the image
     per = image.blocks // ((image.bottom - image.top) * columns)  # blocks of an MCU
     begin = header.scan
@@ -256,21 +258,35 @@ def _write_image(data, header, region, image, channels, place, out):
     to the one below.
     """
     across, down = factors(header)
-    out.first_block, out.blocks = image.first_block, image.blocks
+    scale = image.scale
+    out.first_block = image.first_block
+    out.whole = image.blocks if has_whole(header, scale) else 0
+    out.reduced = image.blocks if scale < FULL else 0
     out.per = luma_blocks(header) + (2 if header.components == 3 else 0)
     out.across, out.down = across, down
     out.columns, out.rows = image.right - image.left, image.bottom - image.top
-    out.left, out.top = 8 * across * image.left, 8 * down * image.top
+    width, height = scale * across * out.columns, scale * down * out.rows
+    stride, lines = width + (width & 1), height + (height & 1)  # whole quads: at 1/8 blocks at the end are repeated
+    wide, high = halved(header, scale)
+    begin = image.first_block * SAMPLES
+    for c in range(3):
+        plane, factor = out.planes[c], (wide, high) if c else (i64(1), i64(1))
+        plane.begin, plane.stride = begin, stride // factor[0]
+        plane.side = chroma_side(header, scale) if c else scale
+        begin += plane.stride * (lines // factor[1])
+    out.halved[0], out.halved[1] = wide, high
+    left, top = scale * across * image.left, scale * down * image.top
     # Samples of chroma that are padding do not count.
-    out.last_column = min((header.width - 1) // across - 8 * image.left, 8 * out.columns - 1)
-    out.last_row = min((header.height - 1) // down - 8 * image.top, 8 * out.rows - 1)
+    out.last_column = min((scaled(header.width, scale) - 1 - left) // wide, width // wide - 1)
+    out.last_row = min((scaled(header.height, scale) - 1 - top) // high, height // high - 1)
     for k in range(4):
-        out.region[k] = region[k]
-    element, out.step_x, out.step_y = place[0], place[1], place[2]
+        out.region[k] = region[k] - (top if k & 1 else left)
+    out.step_x, out.step_y = place[1], place[2]
+    element = place[0] + left * place[1] + top * place[2]
     out.out[0], out.out[1] = i32(element & 0xFFFFFFFF), i32(element >> 32)
     out.color = GRAY if channels == 1 else header.color
     for k in range(4):
-        bias = _bias(across, down, k & 1, k >> 1)
+        bias = _bias(wide, high, k & 1, k >> 1)
         out.biases[k] = _pack_shorts(bias, bias)
     for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]

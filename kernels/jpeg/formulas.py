@@ -2,7 +2,8 @@
 
 The transforms have the terms of :mod:`gpuimg.kernels.jpeg.idct`, and wrap at 16 bits where those do.
 
-References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jcdctmgr.c, jcparam.c; ITU-T T.81, tables K.1, K.2.
+References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jidctred.c, jcdctmgr.c, jcparam.c; ITU-T T.81,
+tables K.1, K.2.
 """
 
 from __future__ import annotations
@@ -10,7 +11,22 @@ from __future__ import annotations
 from typing import Final
 
 from ..scalar import f32, i32, scalar
-from .idct import EVEN2, EVEN3, ODD0, ODD1, ODD2, ODD3, SCALE_BITS, SUM3, SUM4
+from .idct import (
+    DROPPED,
+    EVEN2,
+    EVEN3,
+    HALF_ENDS,
+    HALF_EVEN,
+    HALF_MIDDLE,
+    ODD0,
+    ODD1,
+    ODD2,
+    ODD3,
+    QUARTER,
+    SCALE_BITS,
+    SUM3,
+    SUM4,
+)
 
 CENTER: Final = 128  # the level shift of samples before the transform, and the value of chroma for gray
 
@@ -31,6 +47,11 @@ STEPS: Final = (
 _MORE: Final = 2
 FORWARD_FIRST: Final = SCALE_BITS - _MORE
 FORWARD_SECOND: Final = SCALE_BITS + _MORE
+
+# Bits dropped after each pass of the transforms to half and to quarter size.
+HALF_FIRST, HALF_SECOND = DROPPED[4]
+QUARTER_FIRST, QUARTER_SECOND = DROPPED[2]
+_QUARTER1, _QUARTER3, _QUARTER5, _QUARTER7 = (i32(factor) for factor in QUARTER.values())
 
 # Factors of JFIF's color conversion in 16.16 fixed point: R, G, B in Y, Cb and Cr.
 _Y = i32(19595), i32(38470), i32(7471)
@@ -89,6 +110,36 @@ def inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
         i32(i32(s0 + o0) >> bits), i32(i32(s1 + o1) >> bits), i32(i32(s2 + o2) >> bits), i32(i32(s3 + o3) >> bits),
         i32(i32(s3 - o3) >> bits), i32(i32(s2 - o2) >> bits), i32(i32(s1 - o1) >> bits), i32(i32(s0 - o0) >> bits),
     )  # fmt: skip
+
+
+@scalar
+def inverse_half(v0, v1, v2, v3, v5, v6, v7, bits):
+    """Return the same transform to four samples, each the mean of two; coefficient 4 vanishes in them."""
+    half = i32(1 << (bits - 1))
+    even0, even2 = i32(i32(v0 << (SCALE_BITS + 1)) + half), _sum(v2, v6, HALF_EVEN)
+    middle = i32(_sum(v7, v5, HALF_MIDDLE[0]) + _sum(v3, v1, HALF_MIDDLE[1]))
+    ends = i32(_sum(v7, v5, HALF_ENDS[0]) + _sum(v3, v1, HALF_ENDS[1]))
+    s0, s1 = i32(even0 + even2), i32(even0 - even2)
+    return (
+        i32(i32(s0 + ends) >> bits), i32(i32(s1 + middle) >> bits), i32(i32(s1 - middle) >> bits),
+        i32(i32(s0 - ends) >> bits),
+    )  # fmt: skip
+
+
+@scalar
+def inverse_quarter(v0, v1, v3, v5, v7, bits):
+    """Return it to two samples, each the mean of four; other even coefficients than the first vanish in them."""
+    even = i32(i32(v0 << (SCALE_BITS + 2)) + i32(1 << (bits - 1)))
+    odd = i32(i32(v1 * _QUARTER1) + i32(v3 * _QUARTER3))
+    odd = i32(odd + i32(i32(v5 * _QUARTER5) + i32(v7 * _QUARTER7)))
+    return i32(i32(even + odd) >> bits), i32(i32(even - odd) >> bits)
+
+
+@scalar
+def inverse_eighth(coefficient, step):
+    """Return the one sample of a block of both dimensions: of its mean, libjpeg takes ten bits."""
+    mean = i32(i32(i32(coefficient * step) + 4) >> 3)
+    return i32(i32(i32(mean + 512) & i32(1023)) - 512)
 
 
 @scalar

@@ -23,7 +23,7 @@ SCALE_BITS: Final = 13  # fraction bits of the factors
 FIRST: Final = 11  # bits dropped after the first pass: SCALE_BITS, less 2 that are kept for the second
 SECOND: Final = 18  # bits dropped after the second pass: SCALE_BITS, the 2, and 3 for the transform's scale of 8
 # The same by the side of the result: sums of the reduced forms have one and two fraction bits more, for exact factors.
-_DROPPED = {8: (FIRST, SECOND), 4: (12, 19), 2: (13, 20)}
+DROPPED: Final = {8: (FIRST, SECOND), 4: (12, 19), 2: (13, 20)}
 # Rows and columns of coefficients that contribute to the result, by its side.
 _USED = {8: range(8), 4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
 _ROW = vector(I16, 8)
@@ -45,6 +45,17 @@ ODD0: Final = (_K1, _fixed(1.501321110) + _K1)
 ODD1: Final = (_K2, _fixed(3.072711026) + _K2)
 ODD2: Final = (_fixed(2.053119869) + _K2, _K2)
 ODD3: Final = (_fixed(0.298631336) + _K1, _K1)
+# Of the pairs of terms in _pass4: coefficients 2 and 6, then 7 and 5, and 3 and 1, for the positions at the block's
+# ends and in its middle.
+HALF_EVEN: Final = (_fixed(1.847759065), -_fixed(0.765366865))
+HALF_ENDS: Final = (
+    (-_fixed(0.509795579), -_fixed(0.601344887)), (_fixed(0.899976223), _fixed(2.562915447)),
+)  # fmt: skip
+HALF_MIDDLE: Final = (
+    (-_fixed(0.211164243), _fixed(1.451774981)), (-_fixed(2.172734803), _fixed(1.061594337)),
+)  # fmt: skip
+# Of the odd frequencies where four positions are averaged; the even ones vanish except for 0.
+QUARTER: Final = {1: _fixed(3.624509785), 3: -_fixed(1.272758580), 5: _fixed(0.850430095), 7: -_fixed(0.720959822)}
 
 
 class _Lanes(NamedTuple):
@@ -95,13 +106,13 @@ def _like(value, number):
     return splat(I32, number, value.type.count)
 
 
+def _sum_of(one, other, factors):
+    return one.times(factors[0]) + other.times(factors[1])
+
+
 def _pass8(builder, v, bits):
     """Transform eight vectors, one for each frequency, to eight, one for each position."""
-
-    def sum_of(one, other, factors):
-        return one.times(factors[0]) + other.times(factors[1])
-
-    even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
+    even2, even3 = _sum_of(v[2], v[6], EVEN2), _sum_of(v[2], v[6], EVEN3)
     # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors, so that absurd coefficients of damaged
     # files yield the same pixels, too.
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
@@ -110,8 +121,8 @@ def _pass8(builder, v, bits):
 
     a, b, c, d = v[7], v[5], v[3], v[1]
     z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
-    z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
-    odds = sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
+    z3, z4 = _sum_of(z3, z4, SUM3), _sum_of(z3, z4, SUM4)
+    odds = _sum_of(a, d, ODD0) + z4, _sum_of(b, c, ODD1) + z3, _sum_of(b, c, ODD2) + z4, _sum_of(a, d, ODD3) + z3
     # The cosines are symmetric about the middle: positions k and 7 - k differ in the sign of the odd part only.
     first = [(even + odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     last = [(even - odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
@@ -122,30 +133,21 @@ def _pass4(builder, v, bits):
     """Transform eight vectors to four: jidctred.c averages pairs of positions, which weakens higher frequencies."""
     # Frequency 4 vanishes in the averages.
     even0 = v[0].scaled(1)
-    even2 = v[2].times(_fixed(1.847759065)) + v[6].times(-_fixed(0.765366865))
-    far = v[7].times(-_fixed(0.211164243)) + v[5].times(_fixed(1.451774981))
-    far = far + v[3].times(-_fixed(2.172734803)) + v[1].times(_fixed(1.061594337))
-    near = v[7].times(-_fixed(0.509795579)) + v[5].times(-_fixed(0.601344887))
-    near = near + v[3].times(_fixed(0.899976223)) + v[1].times(_fixed(2.562915447))
+    even2 = _sum_of(v[2], v[6], HALF_EVEN)
+    middle, ends = (
+        _sum_of(v[7], v[5], factors[0]) + _sum_of(v[3], v[1], factors[1]) for factors in (HALF_MIDDLE, HALF_ENDS)
+    )
     one, other = even0 + even2, even0 - even2
-    return [part.rounded(bits) for part in (one + near, other + far, other - far, one - near)]
-
-
-# Factors of the odd frequencies where four positions are averaged; the even ones vanish except for 0.
-_ODD2 = {1: 3.624509785, 3: -1.272758580, 5: 0.850430095, 7: -0.720959822}
+    return [part.rounded(bits) for part in (one + ends, other + middle, other - middle, one - ends)]
 
 
 def _pass2(builder, v, bits):
     """Transform eight vectors to two."""
     even = v[0].scaled(2)
     odd = _Lanes(builder, None)
-    for k, factor in _ODD2.items():
-        odd = odd + v[k].times(_signed(factor))
+    for k, factor in QUARTER.items():
+        odd = odd + v[k].times(factor)
     return [part.rounded(bits) for part in (even + odd, even - odd)]
-
-
-def _signed(x: float) -> int:
-    return _fixed(x) if x > 0 else -_fixed(-x)
 
 
 def _saturated(builder, value, low, high, kind):
@@ -197,7 +199,7 @@ def _rows_of_bytes(builder, v):
 
 def _transform8(builder, v, known):
     """Transform dequantized rows ``v`` to rows of bytes; beyond ``known`` rows and columns all are zero."""
-    first, second = _DROPPED[8]
+    first, second = DROPPED[8]
     rows = [_to_shorts(builder, one) for one in _pass8(builder, v, first)]
     columns = [_wide(builder, row) for row in _transposed(builder, rows)[:known]] + v[known:]  # v's others are zeros
     return _rows_of_bytes(builder, [_to_pixels(builder, one) for one in _pass8(builder, columns, second)])
@@ -205,7 +207,7 @@ def _transform8(builder, v, known):
 
 def _transform4(builder, v, known):
     """Transform dequantized rows to four rows of four bytes."""
-    first, second = _DROPPED[4]
+    first, second = DROPPED[4]
     rows = [_to_shorts(builder, one) for one in _pass4(builder, v, first)]
     # Four rows of eight to eight columns of four, two columns in a vector: column k is in half k % 2 of quads[k // 2].
     pairs = [half for k in range(2) for half in _interleaved(builder, rows[k], rows[k + 2])]
@@ -224,12 +226,12 @@ def _transform2(builder, v, known):
     """Transform dequantized rows to two rows of two bytes."""
     # Between the passes libjpeg-turbo keeps all 32 bits of the first column; the others saturate. There are only two
     # rows, so the second pass has both in one vector: 4 odd columns of each, multiplied and added horizontally.
-    first, second = _DROPPED[2]
+    first, second = DROPPED[2]
     one, other = _pass2(builder, v, first)
     even = _Lanes(builder, shuffle(builder, one.value, other.value, (0, 8))).scaled(2)
-    lanes = [n + k for n in (0, 8) for k in _ODD2]
+    lanes = [n + k for n in (0, 8) for k in QUARTER]
     odd = builder.sext(shuffle(builder, _to_shorts(builder, one), _to_shorts(builder, other), lanes), _WIDE)
-    odd = builder.mul(odd, ir.Constant(_WIDE, [_signed(factor) for factor in _ODD2.values()] * 2))
+    odd = builder.mul(odd, ir.Constant(_WIDE, [*QUARTER.values()] * 2))
     for evens in ((0, 2, 4, 6), (0, 2)):  # each lane and its neighbor are added: 8 lanes to 4 to 2
         odd = builder.add(shuffle(builder, odd, odd, evens), shuffle(builder, odd, odd, [k + 1 for k in evens]))
     odd = _Lanes(builder, odd)

@@ -17,7 +17,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at
 from ..scalar import loop
 from . import upload
-from .frame import FULL, MCU, factors, grid, mcus_of
+from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
 from .huffman import restarts_follow
 from .layout import ACCESS, BASELINE, HEADER, LONGEST, USED
 from .seek import SECTIONS, open_entry, segment_start
@@ -34,7 +34,8 @@ REFUSED: Final = 2  # the index entry does not match the file, or entry or file 
 #: An image of the batch: the window of MCUs that is decoded, and the place of its segments in the upload.
 SELECTED: Final = np.dtype(
     [
-        ("status", "<i8"),  # one of those above; nothing else is set unless it is TAKEN
+        ("scale", "<i8"),  # eighths of its size that it is decoded at: 8, 4, 2 or 1
+        ("status", "<i8"),  # one of those above; nothing below is set unless it is TAKEN
         ("set", "<i8"),  # index of its set of Huffman tables
         ("pair", "<i8"),  # index of its PAIR
         ("top", "<i8"),  # the window: MCU rows top to bottom and columns left to right, ends excluded
@@ -67,7 +68,8 @@ PART: Final = np.dtype(
         ("first_scan", "<i8"),
         ("scans", "<i8"),
         ("blocks", "<i8"),  # blocks of coefficients of all its images
-        ("most_blocks", "<i8"),  # of one image: the size of the launch of the inverse DCT
+        ("most_whole", "<i8"),  # of one image that has blocks of full size: the size of the launch of the inverse DCT
+        ("most_reduced", "<i8"),  # of one image that has others: the size of the launch of the reduced one
         ("most_quads", "<i8"),  # of two by two pixels, requested of one image: the size of the launch of colors
     ],
     align=True,
@@ -185,12 +187,26 @@ def is_needed(interval, size, columns, first, end):
 
 
 @loop
-def wanted_intervals(header, region):
+def wanted_intervals(header, scale, region):
     """Return the first and the last restart interval that a region may need, and the MCU columns that it needs."""
     rows, columns = grid(header)
-    first, end, top, bottom = mcus_of(header, FULL, region, rows, columns)
+    first, end, top, bottom = mcus_of(header, scale, region, rows, columns)
     size = header.restart
     return (top * columns + first) // size, ((bottom - 1) * columns + end - 1) // size, first, end
+
+
+@loop
+def halved(header, scale):
+    """Return the subsampling of the planes of chroma, across and down; it is 1 where blocks are repeated instead."""
+    across, down = factors(header)
+    # As libjpeg: blocks of chroma that are single pixels, which are not interpolated, or that come out larger.
+    return (across, down) if chroma_side(header, scale) == scale and scale > 1 else (i64(1), i64(1))
+
+
+@loop
+def has_whole(header, scale):
+    """Return whether blocks of an image at a scale have 8 x 8 samples."""
+    return scale == FULL or chroma_side(header, scale) == FULL
 
 
 @loop
@@ -200,7 +216,7 @@ def _set_window(header, region, every, segments, image):
     ``segments`` are those of an MCU row in the index entry, 0 for restart intervals.
     """
     rows, columns = grid(header)
-    first, end, top, bottom = mcus_of(header, FULL, region, rows, columns)
+    first, end, top, bottom = mcus_of(header, image.scale, region, rows, columns)
     if image.span:  # the segments that are found may begin and end in any column
         image.left, image.right = 0, columns
         image.top, image.bottom = top, bottom
@@ -214,7 +230,7 @@ def _set_window(header, region, every, segments, image):
         # Intervals may begin and end in any column, so the window has whole rows, and unneeded intervals in them stay
         # zero.
         size = header.restart
-        begin, last, _, _ = wanted_intervals(header, region)
+        begin, last, _, _ = wanted_intervals(header, image.scale, region)
         image.left, image.right = 0, columns
         image.top, image.bottom = begin * size // columns, min(-(-(last + 1) * size // columns), rows)
         image.segments = 0
@@ -259,6 +275,8 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
     """Select the segments of an image; return its status."""
     if header.kind != BASELINE:
         return LEFT_OUT
+    if halved(header, image.scale)[0] == 2 and scaled(header.width, image.scale) <= 4:
+        return LEFT_OUT  # libjpeg repeats chroma across in images that are too narrow to interpolate it
     rows, columns = grid(header)
     sections = scratch.sections
     sections.segments = 0  # means restart intervals below, or a scan
@@ -335,7 +353,13 @@ def _blocks_of_part(most_blocks, images):
 
 
 @loop
-def _join_part(image, region, before, part_blocks, most_blocks, most_images, parts, totals):
+def _pairs(low, high, begin):
+    """Return how many pairs, counted from ``begin``, pixels ``low`` to ``high`` along an axis touch."""
+    return ((high - begin + 1) >> 1) - ((low - begin) >> 1)
+
+
+@loop
+def _join_part(header, image, region, before, part_blocks, most_blocks, most_images, parts, totals):
     """Add an image to the last part of the batch, or to a new one if that is full; return the part's index.
 
     ``before`` is the number of blocks of the images before it, ``part_blocks`` that of a part, of all of equal size.
@@ -356,9 +380,13 @@ def _join_part(image, region, before, part_blocks, most_blocks, most_images, par
     totals.images += 1
     part.images += 1
     part.blocks += image.blocks
-    part.most_blocks = max(part.most_blocks, image.blocks)
-    quads = (((region[2] + 1) >> 1) - (region[0] >> 1)) * (((region[3] + 1) >> 1) - (region[1] >> 1))
-    part.most_quads = max(part.most_quads, quads)
+    if has_whole(header, image.scale):
+        part.most_whole = max(part.most_whole, image.blocks)
+    if image.scale < FULL:
+        part.most_reduced = max(part.most_reduced, image.blocks)
+    across, down = factors(header)
+    wide = _pairs(region[0], region[2], image.left * across * image.scale)
+    part.most_quads = max(part.most_quads, wide * _pairs(region[1], region[3], image.top * down * image.scale))
     return k
 
 
@@ -416,14 +444,14 @@ def select_segments(headers, addresses, sizes, access, regions, most_blocks, spa
     access : (N,) ACCESS
         Entries of a seek index.
     regions : (N, 4) int64
-        Requested pixels: x0, y0, x1, y1 as stored.
+        Requested pixels: x0, y0, x1, y1 as stored, at the scale of each image.
     most_blocks : int
         Images with more blocks of coefficients in their window are left out.
     span : int
         Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
         many bits a pixel.
     images : (N,) SELECTED
-        Filled; of images that are not taken only the status.
+        Filled, except for the scale, which is given; of images that are not taken only the status.
     totals : (1,) TOTALS
         Counts the claimed images.
     scratch : (1,) SCRATCH
@@ -482,7 +510,9 @@ def plan_upload(
         if image.status == TAKEN:
             left -= _most_words(image)
             image.set = _find_set(i, headers, addresses, sizes, owners, totals)
-            part = _join_part(image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals)
+            part = _join_part(
+                headers[i], image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals
+            )
             blocks += image.blocks
             image.pair = _find_pair(part, image.set, pairs, totals)
             pairs[image.pair].segments += image.segments

@@ -92,22 +92,34 @@ SEGMENT: Final = np.dtype(
     align=True,
 )
 
+#: A component's samples in the window.
+PLANE: Final = np.dtype(
+    [
+        ("begin", "<i4"),  # byte of the planes of its first sample
+        ("stride", "<i4"),  # bytes from one row to the next
+        ("side", "<i4"),  # samples of a side of a block: 8, 4, 2 or 1
+    ],
+    align=True,
+)
+
 #: An image: its window of MCUs, the requested pixels, and their place in the result.
 IMAGE: Final = np.dtype(
     [
         ("first_block", "<i4"),
-        ("blocks", "<i4"),
+        ("whole", "<i4"),  # blocks of coefficients, or 0 if none of them becomes 8 x 8 samples
+        ("reduced", "<i4"),  # the same, or 0 if none of them becomes fewer
         ("per", "<i4"),  # blocks of an MCU, 1 to 6
-        ("across", "<i4"),  # subsampling of chroma, 1 or 2
+        ("across", "<i4"),  # blocks of luma of an MCU, 1 or 2
         ("down", "<i4"),
         ("columns", "<i4"),  # MCUs of a row of the window
         ("rows", "<i4"),
-        ("left", "<i4"),  # column and row of the window's first pixel
-        ("top", "<i4"),
+        # All below is at the scale at which the image is decoded, and counted from the window's first pixel.
+        ("planes", PLANE, 3),  # of its components
+        ("halved", "<i4", 2),  # subsampling of the planes of chroma across and down, 1 or 2
         ("last_column", "<i4"),  # and row of the window's samples of chroma that are the image's
         ("last_row", "<i4"),
         ("region", "<i4", 4),  # x0, y0, x1, y1 of the requested pixels, as stored
-        ("out", "<i4", 2),  # element of the result for pixel (0, 0), requested or not; 64 bits, low half first
+        ("out", "<i4", 2),  # element of the result for pixel (0, 0), in it or not; 64 bits, low half first
         ("step_x", "<i4"),  # elements from a pixel to the next
         ("step_y", "<i4"),  # and to the one below
         ("color", "<i4"),  # of the result, as in layout.py
@@ -129,7 +141,7 @@ LANES: Final = 1 << LANE_BITS  # threads that transform a block of coefficients 
 BLOCKS_AT_ONCE: Final = 32  # blocks of coefficients that a block of threads transforms
 QUADS_AT_ONCE: Final = 256  # of two by two pixels that a block of threads converts
 COEFFICIENTS: Final = 64  # of a block, int16
-PLANE_WORDS: Final = 16  # of a block's 64 samples, one byte each
+SAMPLES: Final = 64  # of a block, a byte each, in the planes; at a reduced scale it has fewer
 
 # -- for CUDA: sizes and offsets in 4-byte words -----------------------------------------------------------------------
 
@@ -138,6 +150,7 @@ CODE_WORDS: Final = _CODE.itemsize // 4
 GROUP_WORDS: Final = GROUP.itemsize // 4
 SCAN_WORDS: Final = SCAN.itemsize // 4
 SEGMENT_WORDS: Final = SEGMENT.itemsize // 4
+PLANE_WORDS: Final = PLANE.itemsize // 4
 IMAGE_WORDS: Final = IMAGE.itemsize // 4
 
 USED: Final = word_of(SET, "used")
@@ -176,15 +189,20 @@ BEFORE: Final = word_of(SEGMENT, "before")
 BETWEEN: Final = word_of(SEGMENT, "between")
 AFTER: Final = word_of(SEGMENT, "after")
 
+BEGIN: Final = word_of(PLANE, "begin")
+STRIDE: Final = word_of(PLANE, "stride")
+SIDE: Final = word_of(PLANE, "side")
+
 FIRST_BLOCK: Final = word_of(IMAGE, "first_block")
-BLOCKS: Final = word_of(IMAGE, "blocks")
+WHOLE: Final = word_of(IMAGE, "whole")
+REDUCED: Final = word_of(IMAGE, "reduced")
 PER: Final = word_of(IMAGE, "per")
 ACROSS: Final = word_of(IMAGE, "across")
 DOWN: Final = word_of(IMAGE, "down")
 COLUMNS: Final = word_of(IMAGE, "columns")
 ROWS: Final = word_of(IMAGE, "rows")
-LEFT: Final = word_of(IMAGE, "left")
-TOP: Final = word_of(IMAGE, "top")
+PLANES: Final = word_of(IMAGE, "planes")
+HALVED: Final = word_of(IMAGE, "halved")
 LAST_COLUMN: Final = word_of(IMAGE, "last_column")
 LAST_ROW: Final = word_of(IMAGE, "last_row")
 REGION: Final = word_of(IMAGE, "region")

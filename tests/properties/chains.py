@@ -64,7 +64,7 @@ OTHERS: dict[str, Callable[[Any, gi.Rng], gi.Batch]] = {
 }
 
 #: Values outside [0, 1] are theirs to give.
-UNBOUNDED = {"normalize", "pointwise", "resize bicubic", "resize plain"}
+UNBOUNDED = {"normalize", "pointwise", "resize bicubic", "resize lanczos", "resize plain"}
 RESAMPLING = {
     name for name, call in CALLS.items() if call.function.__module__ in ("gpuimg._ops.resize_crop", "gpuimg._ops.warp")
 }

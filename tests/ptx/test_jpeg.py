@@ -123,7 +123,7 @@ def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, m
     assert entry_status(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
 
 
-def _without(text: str, number: int) -> str:
+def without_barrier(text: str, number: int) -> str:
     """A text without one of its barriers."""
     places = [found.span() for found in re.finditer(r"bar\.(warp\.)?sync[^;]*;", text)]
     start, stop = places[number]
@@ -134,7 +134,7 @@ def _without(text: str, number: int) -> str:
 def test_each_barrier_is_missed(name: str, number: int) -> None:
     files = [encoded(noise(20, 24, 1), quality=90)]
     with (
-        executing(lambda kernel, text: _without(text, number) if kernel.name == name else text),
+        executing(lambda kernel, text: without_barrier(text, number) if kernel.name == name else text),
         pytest.raises(Fault, match=r"no barrier between|that nothing wrote"),
     ):
         opened(files, entries_of(files, 1), 1).compute()

@@ -44,7 +44,8 @@ def test_runs_are_copied_and_nothing_else() -> None:
         copied(source, target, [(4990, 0, 11)])
 
 
-def test_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
+@pytest.mark.parametrize("draft", [None, 1.0])
+def test_resident_files_are_the_cpus_pixels(launches: Launches, draft: float | None) -> None:
     """In the first epoch and in those after it, of crops that differ from epoch to epoch, in any order."""
     files = [turned(encoded(photo(30 + 9 * k, 44 - 3 * k), quality=70 + 4 * k), 1 + 3 * k % 8) for k in range(5)]
     source = [(data, k) for k, data in enumerate(files)]
@@ -53,7 +54,9 @@ def test_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
         return gi.random_resized_crop(x, 12, rng=rng)
 
     def loaded(device: str, **options: Any) -> list[Any]:
-        loader = gi.load(source, crops, batch_size=3, shuffle=True, device=device, readers=1, decoders=1, **options)
+        loader = gi.load(
+            source, crops, batch_size=3, shuffle=True, device=device, readers=1, decoders=1, draft=draft, **options
+        )
         found = [(batch.indices.tolist(), batch.images) for _ in range(3) for batch in loader]
         assert loader.stats().get("resident") == (5 if options else None)
         return found
@@ -64,7 +67,9 @@ def test_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
         assert order == other
         # The transform's float32 sums differ between the devices by less than a rounding to the next level.
         assert np.abs(images.values.astype(int) - pixels).max() <= 1
-    assert [kernel.name for kernel in launches.kernels].count("copy_words") >= 4
+    names = [kernel.name for kernel in launches.kernels]
+    assert names.count("copy_words") >= 4
+    assert ("reduced_dct" in names) == (draft is not None)
 
 
 def test_whole_resident_files_are_the_cpus_pixels(launches: Launches) -> None:

@@ -13,6 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ import gpuimg as gi
 from bench.photos import load, load_set
 from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
+from gpuimg._plan.scale import FULL
+from gpuimg._runtimes.cpu import CpuRuntime
+from gpuimg._runtimes.draft import decoded_sizes
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
-from gpuimg.kernels.cuda import jpeg_codes, jpeg_find, jpeg_huffman, jpeg_pixels
+from gpuimg.kernels.cuda import jpeg_codes, jpeg_find, jpeg_huffman, jpeg_pixels, jpeg_reduced
 from gpuimg.kernels.jpeg import formulas, idct, layout, upload
 from gpuimg.kernels.scalar import LOOP, i32, word
 
@@ -35,6 +39,7 @@ from .mutate import mutation
 from .originals import picture
 
 BATCH = 25
+SCALES = (4, 2, 1)  # eighths of an image's size
 GIVEN_UP = upload.MOST_ROUNDS + 1  # rounds of a search that is given up
 
 _PARTS, _OWN, _BITS, _NONE = upload.PARTS, upload.PARTS - 1, jpeg_find.LOOKED_UP, jpeg_find.NONE
@@ -150,14 +155,69 @@ def huffman(words: Any, groups: int, n: int, coefficients: Any, status: Any, fas
 
 
 @numba.njit(**LOOP)
+def _byte(value: Any) -> Any:
+    return np.uint8(formulas.limited(value, -128, 127) + 128)
+
+
+@numba.njit(**LOOP)
+def _transformed(v: Any, others: Any, at: int, stride: int, as_bytes: Any) -> None:
+    """Write the 8 x 8 samples of a dequantized block from byte ``at`` on."""
+    for x in range(8):
+        if others == 0:
+            v[x] = i32(formulas.short(i32(v[x] << 2)) >> 2)
+        column = formulas.inverse(
+            v[x], v[8 + x], v[16 + x], v[24 + x], v[32 + x], v[40 + x], v[48 + x], v[56 + x], idct.FIRST
+        )
+        for y, one in enumerate(column):
+            v[8 * y + x] = formulas.limited(one, -32768, 32767)
+    for y in range(8):
+        row = v[8 * y : 8 * y + 8]
+        line = formulas.inverse(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], idct.SECOND)
+        for x, one in enumerate(line):
+            as_bytes[at + y * stride + x] = _byte(one)
+
+
+@numba.njit(**LOOP)
+def _half(v: Any, others: Any, at: int, stride: int, as_bytes: Any) -> None:
+    for x in range(8):
+        if others == 0:
+            v[x] = i32(formulas.short(i32(v[x] << 2)) >> 2)
+        column = formulas.inverse_half(
+            v[x], v[8 + x], v[16 + x], v[24 + x], v[40 + x], v[48 + x], v[56 + x], formulas.HALF_FIRST
+        )
+        for y, one in enumerate(column):
+            v[8 * y + x] = formulas.limited(one, -32768, 32767)
+    for y in range(4):
+        row = v[8 * y : 8 * y + 8]
+        line = formulas.inverse_half(row[0], row[1], row[2], row[3], row[5], row[6], row[7], formulas.HALF_SECOND)
+        for x, one in enumerate(line):
+            as_bytes[at + y * stride + x] = _byte(one)
+
+
+@numba.njit(**LOOP)
+def _quarter(v: Any, at: int, stride: int, as_bytes: Any) -> None:
+    for x in range(8):
+        column = formulas.inverse_quarter(v[x], v[8 + x], v[24 + x], v[40 + x], v[56 + x], formulas.QUARTER_FIRST)
+        for y, one in enumerate(column):
+            v[8 * y + x] = formulas.limited(one, -32768, 32767) if x else one
+    for y in range(2):
+        row = v[8 * y : 8 * y + 8]
+        line = formulas.inverse_quarter(row[0], row[1], row[3], row[5], row[7], formulas.QUARTER_SECOND)
+        for x, one in enumerate(line):
+            as_bytes[at + y * stride + x] = _byte(one)
+
+
+@numba.njit(**LOOP)
 def pixels(words: Any, images: int, n: int, coefficients: Any, planes: Any, as_bytes: Any, channels: int, out: Any,
            v: Any) -> None:  # fmt: skip
     """Transform the blocks of images, and write their pixels."""
     for k in range(n):
         record = i32(images + k * upload.IMAGE_WORDS)
         color = word(words, record, upload.COLOR)
-        for block in range(word(words, record, upload.BLOCKS)):
-            component, at, stride = jpeg_pixels.place_in_plane(words, record, i32(block))
+        for block in range(max(word(words, record, upload.WHOLE), word(words, record, upload.REDUCED))):
+            component, column, row = jpeg_pixels.place_of_block(words, record, i32(block))
+            side, begin, stride = jpeg_pixels.plane_of(words, record, component)
+            at = begin + side * (row * stride + column)
             if component and color == layout.GRAY:
                 continue
             start = (word(words, record, upload.FIRST_BLOCK) + block) * 64
@@ -165,24 +225,32 @@ def pixels(words: Any, images: int, n: int, coefficients: Any, planes: Any, as_b
             for z in range(64):
                 step = word(words, record, upload.STEPS + 64 * component + z)
                 value, to = i32(coefficients[start + z]), i32(step >> upload.PLACE_SHIFT)
-                others |= value if to >= 8 else i32(0)
+                others |= value if to >= 8 and (side == 8 or to >> 3 != 4) else i32(0)
                 v[to] = formulas.short(i32(value * i32(step & 0xFFFF)))
-            for x in range(8):
-                if others == 0:
-                    v[x] = i32(formulas.short(i32(v[x] << 2)) >> 2)
-                column = formulas.inverse(
-                    v[x], v[8 + x], v[16 + x], v[24 + x], v[32 + x], v[40 + x], v[48 + x], v[56 + x], idct.FIRST
-                )
-                for y, one in enumerate(column):
-                    v[8 * y + x] = formulas.limited(one, -32768, 32767)
-            for y in range(8):
-                row = v[8 * y : 8 * y + 8]
-                line = formulas.inverse(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], idct.SECOND)
-                for x, one in enumerate(line):
-                    as_bytes[4 * (at + y * stride) + x] = np.uint8(formulas.limited(one, -128, 127) + 128)
+            if side == 8:
+                _transformed(v, others, at, stride, as_bytes)
+            elif side == 4:
+                _half(v, others, at, stride, as_bytes)
+            elif side == 2:
+                _quarter(v, at, stride, as_bytes)
+            else:
+                step = word(words, record, upload.STEPS + 64 * component)
+                mean = _byte(formulas.inverse_eighth(i32(coefficients[start]), step))
+                wide, high = jpeg_reduced.copies(words, record, component, column, row)
+                to_x, to_y = jpeg_reduced.place_of_sample(words, record, component, column, row)
+                for y in range(high):
+                    as_bytes[begin + (to_y + y) * stride + to_x :][:wide] = mean
         x0, y0, x1, y1 = words[record + upload.REGION : record + upload.REGION + 4]
         for number in range(((x1 + 1) // 2 - x0 // 2) * ((y1 + 1) // 2 - y0 // 2)):
             jpeg_pixels.write_quad(words, record, as_bytes, channels, out, i32(number))
+
+
+def scaled(files: list[bytes], scale: int, color: str = "rgb") -> EncodedImages:
+    """A batch whose baseline JPEGs a runtime is to decode at a scale if a pixel is left of either side."""
+    images = recording_of(gi.open_batch(files, device="cpu", on_error="fill", color=color)).source
+    assert isinstance(images, EncodedImages)
+    reduced = (images.sizes.min(1) * scale >= FULL) & (images.headers.records["kind"] == layout.BASELINE)
+    return replace(images, scales=np.where(reduced, scale, FULL))
 
 
 class Decoded:
@@ -197,21 +265,22 @@ class Decoded:
     values : list of arrays
     """
 
-    def __init__(self, files: list[bytes], regions: Any = None, span: int = SPAN, color: str = "rgb") -> None:
-        images = recording_of(gi.open_batch(files, device="cpu", on_error="fill", color=color)).source
-        assert isinstance(images, EncodedImages)
-        channels = images.channels
-        offsets, size = offsets_of(images.sizes, channels)[:2]
+    def __init__(
+        self, files: list[bytes], regions: Any = None, span: int = SPAN, color: str = "rgb", scale: int = FULL
+    ) -> None:
+        images = scaled(files, scale, color)
+        channels, sizes = images.channels, decoded_sizes(images)
+        offsets, size = offsets_of(sizes, channels)[:2]
         flat = np.zeros(size, np.uint8)
-        wanted = whole_regions(images.sizes) if regions is None else regions
-        self.uploaded = Upload(images, Pixels(flat, offsets, images.sizes, channels), wanted, span=span)
+        wanted = whole_regions(sizes) if regions is None else regions
+        self.uploaded = Upload(images, Pixels(flat, offsets, sizes, channels), wanted, span=span)
         self.words = np.zeros(self.uploaded.words_on_gpu, np.int32)
         self.uploaded.write(self.words[: self.uploaded.words])
         self.status = np.zeros(len(files), np.int32)
         self.rounds: dict[int, int] = {}
         for part in self.uploaded.parts:
             coefficients = np.zeros(int(part["blocks"]) * upload.COEFFICIENTS, np.int16)
-            planes = np.zeros(int(part["blocks"]) * upload.PLANE_WORDS, np.int32)
+            planes = np.zeros(int(part["blocks"]) * upload.SAMPLES // 4, np.int32)
             given = self.words, coefficients, planes, planes.view(np.uint8), flat, self.status
             for name, grid, arguments in self.uploaded.launches(part, *given):
                 if name == "find":
@@ -224,7 +293,7 @@ class Decoded:
                            channels, flat, np.zeros(64, np.int32))  # fmt: skip
         self.values = [
             flat[offset : offset + height * width * channels].reshape(height, width, channels)
-            for offset, (height, width) in zip(offsets.tolist(), images.sizes.tolist(), strict=True)
+            for offset, (height, width) in zip(offsets.tolist(), sizes.tolist(), strict=True)
         ]
 
     def _find(self, at: int, n: int) -> None:
@@ -241,13 +310,15 @@ class Decoded:
 # -- against the CPU's decoder -----------------------------------------------------------------------------------------
 
 
-def compared(files: list[bytes], span: int = SPAN, color: str = "rgb", regions: Any = None) -> Counter[str]:
+def compared(
+    files: list[bytes], span: int = SPAN, color: str = "rgb", regions: Any = None, scale: int = FULL
+) -> Counter[str]:
     """Count how files ended; those that the kernels decode must have the CPU's pixels."""
-    ours = Decoded(files, regions, span, color)
-    exact = gi.open_batch(files, device="cpu", on_error="fill", color=color).compute("uint8")
+    ours = Decoded(files, regions, span, color, scale)
+    exact, outcome = CpuRuntime().decode(scaled(files, scale, color))
     counts: Counter[str] = Counter()
     taken, searched = set(ours.uploaded.taken), ours.rounds
-    for i, other in enumerate(exact):
+    for i in range(len(files)):
         if i not in taken:
             counts["not for these kernels"] += 1
         elif ours.status[i]:
@@ -258,8 +329,8 @@ def compared(files: list[bytes], span: int = SPAN, color: str = "rgb", regions: 
             if regions is not None:
                 x0, y0, x1, y1 = regions[i].tolist()
                 box = slice(y0, y1), slice(x0, x1)
-            same = exact.status[i] == "ok"
-            same = same and np.array_equal(ours.values[i][box], other.reshape(ours.values[i].shape)[box])
+            same = i not in outcome.failures and i not in exact.failures
+            same = same and np.array_equal(ours.values[i][box], exact.view(i)[box])
             counts["the CPU's pixels" if same else "WRONG"] += 1
         if i in searched:
             counts[f"rounds: {max(searched[i], 0):2}"] += 1
@@ -314,9 +385,9 @@ def batches(files: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def regions_of(files: list[bytes], seed: int) -> NDArray[np.int64]:
+def regions_of(files: list[bytes], seed: int, scale: int = FULL) -> NDArray[np.int64]:
     """A random region of each image."""
-    random, sizes = np.random.default_rng([31, seed]), gi.open_batch(files, device="cpu").sizes
+    random, sizes = np.random.default_rng([31, seed]), decoded_sizes(scaled(files, scale))
     start = random.integers(0, sizes)
     stop = random.integers(start, sizes) + 1
     return np.concatenate([start[:, ::-1], stop[:, ::-1]], axis=1)
@@ -333,8 +404,10 @@ def run(name: str, files: Iterator[bytes], spans: tuple[int, ...] = (SPAN,), reg
             if span == SPAN:
                 rounds.update({what[8:].strip(): n for what, n in found.items() if what.startswith("rounds")})
         if regions:
-            found = compared(batch, regions=regions_of(batch, k))
-            counts.update({f"regions: {what}": n for what, n in found.items() if not what.startswith("rounds")})
+            for scale in (FULL, *SCALES):
+                here = "regions" if scale == FULL else f"regions at {scale}/{FULL}"
+                found = compared(batch, regions=regions_of(batch, k, scale), scale=scale)
+                counts.update({f"{here}: {what}": n for what, n in found.items() if not what.startswith("rounds")})
     result = {
         "files": dict(sorted(counts.items())),
         "rounds": dict(sorted(rounds.items(), key=lambda one: int(one[0]))),

@@ -52,6 +52,19 @@ def test_made_files(color: str) -> None:
     assert counts["the CPU's pixels"] > 40
 
 
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("scale", gpu_jpegs.SCALES)
+def test_made_files_at_a_scale(scale: int, color: str) -> None:
+    """Whole images, and regions; very narrow ones of 4:2:2 are the CPU's."""
+    numbers = [number for number in range(90) if number != 1 and (color == "rgb" or number % 6 != 5)]
+    files = [gpu_jpegs.made(number) for number in numbers]
+    for regions in (None, gpu_jpegs.regions_of(files, scale, scale)):
+        counts = gpu_jpegs.compared(files, 256, color, regions, scale)
+        assert not counts["WRONG"]
+        assert counts["the CPU's pixels"] > 55
+        assert not counts["reported: the CPU decodes it"]
+
+
 def test_periodic_and_damaged_files() -> None:
     counts = gpu_jpegs.compared([gpu_jpegs.periodic(number) for number in range(40)])
     assert not counts["WRONG"]

@@ -57,6 +57,7 @@ def test_folder_is_image_folder(tmp_path: Path) -> None:
     classes, expected = image_folder(str(tmp_path))
     found = folder(str(tmp_path) + "/")
     assert found.classes == classes
+    assert found.class_to_idx == {name: classes.index(name) for name in classes}
     assert [(found.describe(i), found[i][1]) for i in range(len(found))] == expected
     assert len(expected) == 22
 
@@ -141,6 +142,13 @@ def test_list_of_paths(tmp_path: Path) -> None:
     assert_law(file_list(names, boxes), list(zip(data, boxes, strict=True)), names)
     assert repr(file_list(paths)) == "<gpuimg.file_list: 3 images>"
     assert repr(file_list(paths * 400)) == "<gpuimg.file_list: 1,200 images>"
+
+
+def test_columns_of_a_table_are_taken_by_position() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"path": ["a", "b", "c"], "label": [5, 3, 4]}, index=[2, 0, 1])
+    assert file_list(frame["path"], frame["label"]).labels == [5, 3, 4]
+    tensor = pytest.importorskip("torch").tensor([5, 3, 4])
+    assert [type(label) for label in file_list(frame["path"], tensor).labels] == [int] * 3
 
 
 def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

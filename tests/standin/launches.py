@@ -298,13 +298,37 @@ def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: A
         status.values[image] = 1
 
 
-def _inverse_dct(_: int, n: int, words: Any, at: Any, coefficients: Any, planes: Any) -> Touched:
-    reads, writes = [_words_of(words, at, n, upload.IMAGE_WORDS)], []
-    records = _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]
-    for first, count in records[["first_block", "blocks"]].tolist():
+def _samples(record: Any) -> list[tuple[int, int, int]]:
+    """The sides of the blocks of an image's components, and the first and the last byte of their planes."""
+    height = -(-int(record["rows"] * record["down"] * record["planes"][0]["side"]) // 2) * 2
+    heights = height, *[height // int(record["halved"][1])] * 2
+    return [
+        (int(plane["side"]), int(plane["begin"]), int(plane["begin"]) + int(plane["stride"]) * rows)
+        for plane, rows in zip(record["planes"], heights, strict=True)
+    ][: 3 if record["per"] > record["across"] * record["down"] else 1]
+
+
+def _transformed(whole: bool, n: int, words: Any, at: Any, coefficients: Any, planes: Any) -> Touched:
+    """Blocks become samples: those of full size, or the others."""
+    reads, writes, threads = [_words_of(words, at, n, upload.IMAGE_WORDS)], [], 0
+    for record in _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]:
+        first, count = int(record["first_block"]), int(record["whole" if whole else "reduced"])
         reads.append(_part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count)))
-        writes.append(_part(planes, upload.PLANE_WORDS * first, upload.PLANE_WORDS * (first + count)))
-    return Touched(reads, [], writes, int(records["blocks"].max()) * upload.LANES)
+        own = [(low, high) for side, low, high in _samples(record) if (side == 8) == whole]
+        assert bool(own) == (count > 0)
+        writes += [
+            _part(planes, low // planes.values.itemsize, -(-high // planes.values.itemsize)) for low, high in own
+        ]
+        threads = max(threads, count * upload.LANES)
+    return Touched(reads, [], writes, threads)
+
+
+def _inverse_dct(_: int, *arguments: Any) -> Touched:
+    return _transformed(True, *arguments)
+
+
+def _reduced_dct(_: int, *arguments: Any) -> Touched:
+    return _transformed(False, *arguments)
 
 
 def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out: Any) -> Touched:
@@ -312,8 +336,7 @@ def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out
     reads, writes = [_words_of(words, at, n, upload.IMAGE_WORDS)], []
     threads = 0
     for record in _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]:
-        first, count = (4 * upload.PLANE_WORDS * int(record[field]) for field in ("first_block", "blocks"))
-        reads.append(_part(planes, first, first + count))
+        reads += [_part(planes, low, high) for _, low, high in _samples(record)]
         x0, y0, x1, y1 = record["region"].tolist()
         low, high = record["out"].tolist()
         start = low & 0xFFFFFFFF | high << 32
@@ -480,7 +503,8 @@ def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, st
 _MARKS = "mark", "compare"
 _BY_NAME: dict[str, Callable[..., Touched]] = {
     "find": _find,
-    "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare,
+    "huffman": _huffman, "inverse_dct": _inverse_dct, "reduced_dct": _reduced_dct, "colors": _colors,
+    "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
     "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
     "exact_pass": _exact_pass, "copy_words": _copy_words,

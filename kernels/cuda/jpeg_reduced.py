@@ -1,0 +1,154 @@
+"""JPEG blocks to samples at half, quarter and eighth size on a GPU, for images that are decoded at a reduced scale.
+
+As in :mod:`.jpeg_pixels`, eight threads per block. Blocks of full size, chroma of 4:2:0 at half scale, are left to that
+kernel. Samples equal those of the CPU's decoder, bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda, types
+
+from ..jpeg.formulas import (
+    CENTER,
+    HALF_FIRST,
+    HALF_SECOND,
+    QUARTER_FIRST,
+    QUARTER_SECOND,
+    inverse_eighth,
+    inverse_half,
+    inverse_quarter,
+    limited,
+    short,
+)
+from ..jpeg.frame import FULL
+from ..jpeg.layout import GRAY
+from ..jpeg.upload import (
+    ACROSS,
+    BLOCKS_AT_ONCE,
+    COLOR,
+    COLUMNS,
+    DOWN,
+    FIRST_BLOCK,
+    IMAGE_WORDS,
+    LANE_BITS,
+    LANES,
+    REDUCED,
+    ROWS,
+    STEPS,
+)
+from ..scalar import i32, scalar, up, word
+from .jpeg_pixels import ALL, BLOCK, ROW, dequantized, eighth, place_of_block, plane_of
+from .sample import u32
+
+_WORK = BLOCKS_AT_ONCE * BLOCK
+
+
+@scalar
+def copies(words, record, component, column, row):
+    """Return how often a block of a single sample is repeated across and down: as chroma that is not interpolated.
+
+    The last ones of planes of odd size are, too, as pixels come in quads.
+    """
+    across, down = word(words, record, ACROSS), word(words, record, DOWN)
+    wide, high = (i32(1), i32(1)) if component == 0 else (across, down)
+    width, height = i32(word(words, record, COLUMNS) * across), i32(word(words, record, ROWS) * down)
+    if width & 1 and column == width - 1:
+        wide = i32(2)
+    if height & 1 and row == height - 1:
+        high = i32(2)
+    return wide, high
+
+
+@scalar
+def place_of_sample(words, record, component, column, row):
+    """Return the column and row in its plane of a block of a single sample."""
+    if component == 0:
+        return column, row
+    return i32(column * word(words, record, ACROSS)), i32(row * word(words, record, DOWN))
+
+
+@scalar
+def _store(planes, at, value):
+    planes[up(at)] = np.uint8(i32(limited(value, -CENTER, CENTER - 1) + CENTER))
+
+
+def reduced_dct(words, images, coefficients, planes):
+    """Transform blocks of coefficients to planes of bytes (kernel function); ``blockIdx.y`` is the image.
+
+    Arguments and threads as of :func:`.jpeg_pixels.inverse_dct`, except for ``planes``, which are bytes here.
+    """
+    work = cuda.shared.array(_WORK, types.int32)
+    record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
+    thread = i32(cuda.threadIdx.x)
+    slot, x = i32(thread >> LANE_BITS), thread & i32(LANES - 1)
+    first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
+    blocks = word(words, record, REDUCED)
+    if first >= blocks:
+        return
+    block = i32(first + slot)
+    component, block_column, block_row = place_of_block(words, record, min(block, i32(blocks - 1)))
+    side, plane, stride = plane_of(words, record, component)
+    wanted = block < blocks and side < FULL and (component == 0 or word(words, record, COLOR) != GRAY)
+    begin = up(u32(slot * BLOCK))
+    column, row = begin + up(u32(x)), begin + up(u32(x * ROW))
+    # The eight threads read consecutive elements, and write to each other's columns.
+    start = i32(i32(word(words, record, FIRST_BLOCK) + block) << 6)
+    c = eighth(coefficients, i32(start + x), wanted)
+    steps = i32(record + STEPS + 64 * component)
+    others = i32(0)
+    for y in range(8):
+        at, value = dequantized(words, steps, i32(8 * y + x), c[y])
+        if at >= 8 and at >> 3 != 4:  # that row does not contribute to half size
+            others = i32(others | c[y])
+        work[begin + up(u32(at + (at >> 3)))] = value  # every element has one
+    # Which of the block's threads have a coefficient that is in none of these two rows.
+    others = i32(u32(u32(cuda.ballot_sync(ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
+    cuda.syncwarp()
+    v0 = work[column]
+    if side == 4:
+        # If all other rows are zero, libjpeg-turbo multiplies the first one by four in 16 bits.
+        if others == 0:
+            v0 = i32(short(i32(v0 << 2)) >> 2)
+        o0, o1, o2, o3 = inverse_half(
+            v0, work[column + up(ROW)], work[column + up(2 * ROW)], work[column + up(3 * ROW)],
+            work[column + up(5 * ROW)], work[column + up(6 * ROW)], work[column + up(7 * ROW)], HALF_FIRST,
+        )  # fmt: skip
+        work[column] = limited(o0, -32768, 32767)
+        work[column + up(ROW)] = limited(o1, -32768, 32767)
+        work[column + up(2 * ROW)] = limited(o2, -32768, 32767)
+        work[column + up(3 * ROW)] = limited(o3, -32768, 32767)
+    elif side == 2:
+        o0, o1 = inverse_quarter(
+            v0, work[column + up(ROW)], work[column + up(3 * ROW)], work[column + up(5 * ROW)],
+            work[column + up(7 * ROW)], QUARTER_FIRST,
+        )  # fmt: skip
+        # libjpeg-turbo keeps all bits of the first column.
+        work[column] = limited(o0, -32768, 32767) if x > 0 else o0
+        work[column + up(ROW)] = limited(o1, -32768, 32767) if x > 0 else o1
+    cuda.syncwarp()
+    if not wanted:
+        return
+    at = i32(plane + i32(i32(side * block_row) + x) * stride + side * block_column)
+    if side == 4 and x < 4:
+        o0, o1, o2, o3 = inverse_half(
+            work[row], work[row + up(1)], work[row + up(2)], work[row + up(3)], work[row + up(5)], work[row + up(6)],
+            work[row + up(7)], HALF_SECOND,
+        )  # fmt: skip
+        _store(planes, at, o0)
+        _store(planes, i32(at + 1), o1)
+        _store(planes, i32(at + 2), o2)
+        _store(planes, i32(at + 3), o3)
+    elif side == 2 and x < 2:
+        o0, o1 = inverse_quarter(
+            work[row], work[row + up(1)], work[row + up(3)], work[row + up(5)], work[row + up(7)], QUARTER_SECOND
+        )
+        _store(planes, at, o0)
+        _store(planes, i32(at + 1), o1)
+    elif side == 1 and x < 4:  # a thread for each copy
+        wide, high = copies(words, record, component, block_column, block_row)
+        dx, dy = x & i32(1), i32(x >> 1)
+        if dx < wide and dy < high:
+            to_x, to_y = place_of_sample(words, record, component, block_column, block_row)
+            value = inverse_eighth(i32(coefficients[up(start)]), word(words, steps, 0))
+            _store(planes, i32(plane + i32(to_y + dy) * stride + to_x + dx), value)
