@@ -115,7 +115,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
     access = seek_of(entries_of(files, 4), 4).access
-    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, 0, n, images, scratch)
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
@@ -152,7 +152,7 @@ def test_scans_beyond_32_bits_are_left_out() -> None:
     images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
     access, wanted = np.zeros(2, words.ACCESS), np.array([(0, 0, 8, 8)] * 2)
-    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, 0, 2, images, scratch)
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]
     assert images["bytes"][1] * 8 + 2 * SPAN * upload.PARTS < 1 << 31
     assert images["found"][1] == -(-8 * 512 * (images["bytes"][1] // 512) // images["span"][1])

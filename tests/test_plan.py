@@ -309,6 +309,43 @@ def test_a_second_pass_for_other_pixels(move: Any) -> None:
     assert len(compile_plan(recording_of(move(gi.autocontrast(dark_to_the_right("uint8", 3)))).plan)[0]) == 2
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x, rng: gi.random_resized_crop(x, 9, rng=rng),
+        lambda x, rng: gi.resize(gi.horizontal_flip(gi.crop(x, 2, -3, 20, 7)), (31, 5), "nearest"),
+        lambda x, rng: gi.random_affine(x, 180, (0.3, 0.3), (0.3, 3), (-30, 30, -30, 30), "bilinear", rng=rng),
+        lambda x, rng: gi.random_perspective(gi.center_crop(x, 13), 0.9, 1.0, rng=rng),
+    ],
+)
+def test_records_place_every_pixel_in_the_region_that_is_read(move: Any) -> None:
+    """By the plan's matrices in float64: what a pixel shows of the window lies in the region, where its record says."""
+    rng = np.random.default_rng()
+    pictures = images(rng, "uint8", 3)
+    for seed in rng.integers(1 << 30, size=30).tolist():
+        plan = recording_of(move(pictures, gi.Rng(seed, indices=range(len(pictures))))).plan
+        (only,), regions = compile_plan(plan)
+        for i, (region, record) in enumerate(zip(regions, only.records, strict=True)):
+            height, width = plan.sizes[i].tolist()
+            grid = np.stack([*np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), np.ones((height, width))])
+            grid = grid.reshape(3, -1)
+            places = plan.grid.frames[0].matrix[i] @ grid
+            own = grid - [[width / 2], [height / 2], [0.0]]
+            stored = record["matrix"].astype(np.float64).reshape(3, 3)
+            moved, error = stored @ own, np.finfo(np.float32).eps * (np.abs(stored) @ np.abs(own))
+            seen = moved[2] > 0.1  # not near the horizon
+            at, found, error = places[:2, seen] / places[2, seen], moved[:, seen], error[:, seen]
+            shown = found[:2] / found[2]
+            # Of float32 matrices: what the numerator and the denominator are off. Last, this test's own rounding.
+            bound = 2 * (error[:2] + np.abs(shown) * error[2]) / 0.1 + 1e-9
+            assert (np.abs(shown + region[:2, None] - at) <= bound).all()
+            low, high = plan.grid.window[i].reshape(2, 2)
+            inside = at[:, ((at >= low[:, None]) & (at < high[:, None])).all(0)]
+            assert ((inside >= region[:2, None]) & (inside < region[2:, None])).all()
+            read = np.concatenate([np.maximum(low, region[:2]), np.minimum(high, region[2:])])
+            assert (record["window"] + np.tile(region[:2], 2)).tolist() == read.tolist()
+
+
 @kinds
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_contrast_before_resampling(interpolation: str, dtype: str, channels: int) -> None:

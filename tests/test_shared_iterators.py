@@ -152,5 +152,5 @@ def test_nothing_is_left_out(module: Any, result: Callable[[int], Any], monkeypa
     expected = result(1)
     result(50)  # what memory holds now is something else
     monkeypatch.setattr(module, "iter", Unlocked, raising=False)
-    monkeypatch.setattr(jpeg_upload, "_AT_ONCE", 1)
+    monkeypatch.setattr(jpeg_upload, "_FOR_THREAD", 1)
     np.testing.assert_array_equal(result(1), expected)

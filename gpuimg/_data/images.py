@@ -41,7 +41,7 @@ _MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a
 def check_reach(regions: Ints, strides: Ints) -> None:
     """Refuse regions (N, 4) whose element offsets do not fit in int32; ``strides`` (N,) are elements per image row."""
     reach = (regions[:, 3] - regions[:, 1]) * strides
-    if np.any(reach > _MOST_ELEMENTS):
+    if (reach > _MOST_ELEMENTS).any():
         i = int(np.argmax(reach))
         raise ValueError(
             f"image {i} is too large: {regions[i, 3] - regions[i, 1]:,} rows of {strides[i]:,} values are needed at "
@@ -96,11 +96,13 @@ class Pixels:
         """
         height, width = self.sizes.T
         swapped, rows, columns = exif.turns(orientations)
-        down = np.where(rows, -width, width)
-        across = np.where(columns, -1, 1)
-        first = np.where(rows, (height - 1) * width, 0) + np.where(columns, width - 1, 0)
-        steps = np.where(swapped, (down, across), (across, down))
-        return np.stack([self.offsets + first * self.channels, *(steps * self.channels)], 1)
+        down, across = (1 - 2 * rows) * width, 1 - 2 * columns
+        places = np.empty((len(height), 3), np.int64)
+        places[:, 0] = rows * (height - 1) * width + columns * (width - 1)
+        places[:, 1], places[:, 2] = np.where(swapped, down, across), np.where(swapped, across, down)
+        places *= self.channels
+        places[:, 0] += self.offsets
+        return places
 
     def follow(self, *, exactly: bool) -> bool:
         """Return True if the images lie one after another; if ``exactly``, without gaps."""

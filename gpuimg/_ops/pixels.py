@@ -267,7 +267,7 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     batch = recording_of(images)
     channels = batch.channels
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
-    if np.any(stds <= 0.0):
+    if (stds <= 0.0).any():
         raise ValueError(f"std must be above 0, not {std!r}")
     scaled = batch.plan.normalized or any(plan.functions for plan in batch.segments)  # values may exceed 1
     if batch.plan.of_bytes and not scaled and np.any(means > 1.0):

@@ -16,17 +16,18 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
-from .._plan.plan import Plan
+from .._plan.plan import Plan, identities
 from ..kernels import layout
 from .exact_resize import resize_exactly, rule_and_filters
 
+_BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
 def shift_matrix(n: int, x: Any, y: Any) -> Floats:
     """Return matrices (N, 3, 3) that add to x and y."""
-    matrix = np.tile(np.eye(3), (n, 1, 1))
+    matrix = identities(n)
     matrix[:, 0, 2] = x
     matrix[:, 1, 2] = y
     return matrix
@@ -180,7 +181,7 @@ def crop(
     n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    return Batch(batch.with_plan(_cut(batch.plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
+    return Batch(batch.with_plan(_cut(batch.plan, corner, new, _BLACK, arguments.mask(where, n))))
 
 
 def _height_width(height: Any, width: Any, n: int) -> Ints:
@@ -201,7 +202,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
     outside = _extends_beyond(corner, new, plan.sizes)
-    if color is not None and np.any(outside):
+    if color is not None and outside.any():
         # Paint only the sides where the rectangle extends beyond the grid: elsewhere a later filter must not see the
         # color. A rectangle entirely outside shows only the color.
         missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
@@ -209,13 +210,9 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
-    start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
+    start = np.minimum(np.maximum(corner, 0), plan.sizes - 1)
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
-    cut = (
-        plan
-        if where is not None and not where.any()
-        else plan.with_window(np.concatenate([start[:, ::-1], stop[:, ::-1]], 1))
-    )
+    cut = plan if where is not None and not where.any() else plan.with_window(start, stop)
     return cut.transformed(shift_matrix(n, corner[:, 1], corner[:, 0]), new)
 
 
@@ -266,7 +263,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     spare = plan.sizes - new
     # Where the image is too small torchvision pads first, with the smaller half before the image, and then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
-    return Batch(batch.with_plan(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
+    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, arguments.mask(where, n))))
 
 
 def resized_crop(
@@ -335,15 +332,14 @@ def resized_boxes(
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Crop rectangles that will be resized."""
-    black = np.zeros((len(batch), 3))
     beyond = _extends_beyond(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
     if batch.plan.is_fresh and beyond.any():
         # A filter that reads across the border must read black pixels there. This costs those images one more pass.
-        batch = batch.with_plan(_cut(batch.plan, corner, new, black, beyond)).new_segment()
+        batch = batch.with_plan(_cut(batch.plan, corner, new, _BLACK, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    return batch.with_plan(_cut(batch.plan, corner, new, black, chosen))
+    return batch.with_plan(_cut(batch.plan, corner, new, _BLACK, chosen))
 
 
 def pad(
@@ -455,11 +451,7 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
-    local[:, 0, 0] = -1.0
-    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
+    return _flipped(images, 0, where)
 
 
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
@@ -482,8 +474,15 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
+    return _flipped(images, 1, where)
+
+
+def _flipped(images: Images, axis: int, where: Where | None) -> Batch:
+    """Mirror images along x, axis 0, or along y, axis 1."""
     batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
-    local[:, 1, 1] = -1.0
-    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
+    plan, chosen = batch.plan, arguments.mask(where, batch.image_count)
+    rows = slice(None) if chosen is None else chosen
+    local = identities(len(plan))
+    local[rows, axis, axis] = -1.0
+    local[rows, axis, 2] = plan.sizes[rows, 1 - axis]
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
-from .plan import Frame, Grid, Plan, is_whole_pixels, mixes_axes
+from .plan import Frame, Grid, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
@@ -20,7 +21,7 @@ _NEGATIVE = np.isin(_FILTERS, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, 
 _RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
 _ROUNDING = 1e-9  # error of products of matrices
-_CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
+_NO_TAPS = np.empty((0, 2), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,9 @@ def stored_bytes(plan: Plan) -> Stored | None:
     codes = ops.SKIP.code, ops.NORMALIZE_BYTES.code
     if plan.blurs or not all(np.isin(one.codes, codes).all() for one in plan.entries):
         return None
-    matrix = _from_center(plan.grid.frames[0].matrix, plan.sizes)
-    mixed = np.any(matrix[:, [0, 1, 2, 2], [1, 0, 0, 1]], 1)
-    if np.any(mixed) or np.any(matrix[:, 1, 1] < 0.0) or not np.all(_takes_over(plan.grid, matrix)):
+    grid = _as_arrays(plan.grid)
+    matrix = grid[1]
+    if np.any(_records(plan.grid, grid, plan.grid.window)["way"] != layout.WHOLE) or np.any(matrix[:, 1, 1] < 0.0):
         return None
     size = plan.sizes[:, ::-1]
     corner = np.rint(matrix[:, :2, 2] - size / 2.0).astype(np.int64)
@@ -97,7 +98,7 @@ class _GridPass:
     stop: int  # number of program instructions to run
     first_slot: int
     end_slot: int
-    used: Mask  # (N,): images with a statistic in this pass; all images for the result
+    used: Ints  # (N,): statistics of each image in this pass; 1 for the result
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:
@@ -125,10 +126,23 @@ def _same_pixels(a: Grid, b: Grid) -> bool:
 
 def _from_center(matrix: Floats, sizes: Ints) -> Floats:
     """Return matrices for positions relative to the grid's center: smaller numbers lose less in float32."""
-    moved = np.array(matrix)
-    moved[:, :, 2] += matrix[:, :, 0] * (sizes[:, 1:] / 2.0) + matrix[:, :, 1] * (sizes[:, :1] / 2.0)
-    depth = moved[:, 2:, 2:]
-    return moved / np.where(depth == 0.0, 1.0, depth)
+    from ..kernels.grids import center  # imports Numba, which takes as long as all of gpuimg
+
+    moved = np.empty(matrix.shape)
+    center(np.ascontiguousarray(matrix, np.float64), np.ascontiguousarray(sizes, np.int64), moved)
+    return moved
+
+
+def _as_arrays(grid: Grid) -> tuple[Any, ...]:
+    """Return a grid as native loops take it: sizes, matrices from the center, supports, filters and windows."""
+    source = grid.frames[0]
+    return (
+        np.ascontiguousarray(grid.sizes, np.int64),
+        _from_center(source.matrix, grid.sizes),
+        np.ascontiguousarray(source.support, np.float64),
+        np.ascontiguousarray(grid.filter, np.int64),
+        np.ascontiguousarray(grid.window, np.int64),
+    )
 
 
 def _support(grid: Grid) -> Floats:
@@ -136,36 +150,14 @@ def _support(grid: Grid) -> Floats:
     return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
 
 
-def _takes_over(grid: Grid, matrix: Floats) -> Mask:
-    """Return a mask (N,) of grids that show pixels of their window as they are; ``matrix`` must mix no axes."""
-    half = (grid.sizes[:, ::-1] - 1) / 2.0
-    steps = np.stack([matrix[:, 0, 0], matrix[:, 1, 1]], 1)
-    low = matrix[:, :2, 2] - half - 0.5
-    inside = (low >= grid.window[:, :2]) & (low + grid.sizes[:, ::-1] <= grid.window[:, 2:])
-    whole = (np.abs(steps) == 1.0) & (low == np.rint(low)) & inside
-    taken: Mask = np.all(whole, 1) & (matrix[:, 2, 2] == 1.0) & (grid.filter == layout.NEAREST)
-    return taken
+def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.void]:
+    """Return records of a grid, with positions relative to the region's corner."""
+    from ..kernels.grids import fill_records
 
-
-def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
-    """Return records of a grid that ``matrix`` maps to the source, with positions relative to the region's corner."""
-    record = np.zeros(len(matrix), layout.RECORD)
-    record["height"] = grid.sizes[:, 0]
-    record["width"] = grid.sizes[:, 1]
-    record["filter"] = grid.filter
-    corner = region[:, :2]
-    record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
-    record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
-    record["way"] = np.where(
-        mixes_axes(matrix), layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
-    )
-    record["matrix"] = matrix.reshape(-1, 9)
-    record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
-    record["support"] = _support(grid)
-    record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
-    if grid.kernel is not None:
-        record["taps"] = np.where((grid.filter == layout.GAUSSIAN)[:, None], grid.kernel, record["taps"])
-    return record
+    found = np.zeros(len(region), layout.RECORD)
+    taps = _NO_TAPS if grid.kernel is None else np.ascontiguousarray(grid.kernel, np.int64)
+    fill_records(*arrays, taps, np.ascontiguousarray(region), found)
+    return found
 
 
 def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
@@ -181,16 +173,16 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
     Records hold positions relative to that region, so that a decoder may produce the region only.
     """
     runs, slots = _passes_over_grids(plan)
-    matrices = _matrices(runs)
-    region = _region(plan, runs, matrices)
+    arrays = [_as_arrays(run.grid) for run in runs]
+    region = _region(runs, arrays)
     return [
         Pass(
-            _records(run.grid, matrix, region),
+            _records(run.grid, grid, region),
             _programs(plan, run.grid, slots[: run.stop]),
             run.first_slot,
             run.end_slot,
         )
-        for run, matrix in zip(runs, matrices, strict=True)
+        for run, grid in zip(runs, arrays, strict=True)
     ], region
 
 
@@ -211,7 +203,7 @@ def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[I
             found.append(exact_resizes(plan, found[-1])[1])
         else:
             runs, _ = _passes_over_grids(plan)
-            found.append(_region(plan, runs, _matrices(runs)))
+            found.append(_region(runs, [_as_arrays(run.grid) for run in runs]))
     return found[::-1]
 
 
@@ -233,10 +225,6 @@ def kind_between(before: Plan, after: Plan) -> int:
     return layout.FLOAT32 if before.exact is None and after.exact is None else layout.UINT8
 
 
-def _matrices(runs: list[_GridPass]) -> list[Floats]:
-    return [_from_center(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
-
-
 def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     """Return passes over the grids of statistics, the result's last, and the statistics slots of each instruction.
 
@@ -254,7 +242,7 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
         if entry.taken_over is None:
             continue
         if not _same_pixels(entry.taken_over, grid) and count.any():
-            runs.append(_GridPass(grid, stop, first, first + int(count.max()), count > 0))
+            runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
             first = runs[-1].end_slot
             count = np.zeros(len(plan), np.int64)
             slots[-1] = first + count
@@ -262,48 +250,23 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
         stop = k + 1
         count = count + ops.HAS_STATISTIC[entry.codes]
     if count.any() and not _same_pixels(grid, plan.grid):
-        runs.append(_GridPass(grid, stop, first, first + int(count.max()), count > 0))
+        runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
         first = runs[-1].end_slot
         count = np.zeros(len(plan), np.int64)
-    everywhere = np.ones(len(plan), np.bool_)
+    everywhere = np.ones(len(plan), np.int64)
     runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0)), everywhere))
     return runs, slots
 
 
-def _bounds(matrix: Floats, sizes: Ints) -> tuple[Floats, Floats]:
-    """Return the smallest and largest source positions (N, 2), x and y, of grids; ``matrix`` is from their centers."""
-    half = (sizes[:, ::-1] - 1) / 2.0
-    if matrix[:, 2, 2].all() and not matrix[:, 2, :2].any():
-        spread = np.abs(matrix[:, :2, 0]) * half[:, :1] + np.abs(matrix[:, :2, 1]) * half[:, 1:]
-        return matrix[:, :2, 2] - spread, matrix[:, :2, 2] + spread
-    corners = np.ones((len(matrix), 3, 4))
-    corners[:, :2] = half[:, :, None] * _CORNERS
-    points = matrix @ corners
-    depth = points[:, 2:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        points = points[:, :2] / depth
-    # A perspective view that reaches the horizon has no bounding box.
-    unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
-    return np.where(unbounded, -np.inf, points.min(2)), np.where(unbounded, np.inf, points.max(2))
-
-
-def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
+def _region(runs: list[_GridPass], arrays: list[tuple[Any, ...]]) -> Ints:
     """Return source pixels (x0, y0, x1, y1) read by any pass of the image, whatever passes other images need."""
-    n = len(plan)
-    start = np.full((n, 2), np.iinfo(np.int64).max)
-    stop = np.zeros((n, 2), np.int64)
-    for run, matrix in zip(runs, matrices, strict=True):
-        low, high = _bounds(matrix, run.grid.sizes)
-        reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
-        reach = np.where((run.grid.filter > layout.GAUSSIAN)[:, None], np.inf, reach)  # mirrored: reads anywhere
-        low, high = low - reach, high + reach
-        # Clip before the cast: infinities and far-away views must not overflow.
-        window = run.grid.window
-        first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)
-        last = np.ceil(np.clip(high, first + 1, window[:, 2:])).astype(np.int64)
-        start = np.where(run.used[:, None], np.minimum(start, first), start)
-        stop = np.where(run.used[:, None], np.maximum(stop, last), stop)
-    return np.concatenate([start, stop], 1)
+    from ..kernels.grids import widen
+
+    region = np.zeros((len(runs[-1].used), 4), np.int64)
+    region[:, :2] = np.iinfo(np.int64).max
+    for run, grid in zip(runs, arrays, strict=True):
+        widen(*grid, run.used, region)
+    return region
 
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
@@ -315,7 +278,7 @@ def _overshoots(plan: Plan, grid: Grid) -> Mask:
 def ops_used(plan: Plan) -> Mask:
     """Return a mask (len(ops.OPS),) of the ops in a plan's programs."""
     used = np.zeros(len(ops.OPS), np.bool_)
-    used[_CLAMP.code] = bool(np.any(_overshoots(plan, plan.grid)))
+    used[_CLAMP.code] = bool(_overshoots(plan, plan.grid).any())
     for entry in plan.entries:
         used[entry.codes] = True
     return used

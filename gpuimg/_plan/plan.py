@@ -23,6 +23,7 @@ from ..kernels import layout, ops
 KERNEL_CHANNELS = (1, 3)
 
 _SMOOTHNESS = np.array(layout.SMOOTHNESS)
+_IDENTITY = np.eye(3)
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
 
 
@@ -96,7 +97,7 @@ class Plan:
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
         """Return the identity plan for source images of these (N, 2) sizes."""
         n = len(sizes)
-        source = Frame(np.tile(np.eye(3), (n, 1, 1)), np.ones((n, 2)))
+        source = Frame(identities(n), np.ones((n, 2)))
         window = np.zeros((n, 4), np.int64)
         window[:, 2] = sizes[:, 1]
         window[:, 3] = sizes[:, 0]
@@ -141,9 +142,10 @@ class Plan:
     @property
     def holds_bytes(self) -> bool:
         """True if the results are bytes of an exact resize, moved by whole pixels, with colors painted around."""
+        if self.of_exact is None or self.blurs:
+            return False
         painted = [np.isin(entry.codes, (ops.SKIP.code, ops.PAINT.code)).all() for entry in self.entries]
-        whole = is_whole_pixels(self.grid.frames[0].matrix)
-        return self.of_exact is not None and not self.blurs and all(painted) and bool(np.all(whole))
+        return all(painted) and bool(np.all(is_whole_pixels(self.grid.frames[0].matrix)))
 
     def unchanged_images(self) -> Mask:
         """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
@@ -257,14 +259,14 @@ class Plan:
         local: Floats,
         sizes: Ints,
         *,
-        filter: int | Ints = layout.NEAREST,
+        filter: int | Ints | None = None,
         scale: Floats | None = None,
         where: Mask | None = None,
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
-        ``filter`` may be (N,). ``scale`` (N, 2): current pixels per new pixel in x and y, by which an antialiasing
-        filter is stretched.
+        ``filter`` may be (N,); by default the current one remains. ``scale`` (N, 2): current pixels per new pixel in x
+        and y, by which an antialiasing filter is stretched.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
@@ -280,36 +282,33 @@ class Plan:
                 if where is not None:
                     support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(frame.matrix @ local, support))
-        before = self.grid.filter
-        chosen = np.where(_SMOOTHNESS[before] < _SMOOTHNESS[filter], filter, before)
-        if where is not None:
-            chosen = np.where(where, chosen, before)
+        chosen = before = self.grid.filter
+        if filter is not None:
+            smoother = _SMOOTHNESS[before] < _SMOOTHNESS[filter]
+            chosen = np.where(smoother if where is None else smoother & where, filter, before)
         history = (*self.history, Step(len(self.entries), local, sizes))
         return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
 
     def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
         """Move to a grid of other sizes (N, 2) over the same pixels."""
         ratio = (self.sizes / sizes)[:, ::-1]
-        local = np.zeros((len(self), 3, 3))
+        local = identities(len(self))
         local[:, 0, 0] = ratio[:, 0]
         local[:, 1, 1] = ratio[:, 1]
-        local[:, 2, 2] = 1.0
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
     def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> Plan:
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
-    def with_window(self, rectangle: Ints) -> Plan:
-        """Restrict reads to a rectangle (N, 4) of the current grid, for images where it covers whole source pixels."""
+    def with_window(self, start: Ints, stop: Ints) -> Plan:
+        """Restrict reads to rows and columns (N, 2) of the current grid, where these are whole source pixels."""
         matrix = self.grid.frames[0].matrix
-        linear = matrix[:, :2, :2]
-        shift = matrix[:, :2, 2]
         before = self.grid.window
-        one, other = (
-            linear[:, :, 0] * rectangle[:, k : k + 1] + linear[:, :, 1] * rectangle[:, k + 1 : k + 2] + shift
-            for k in (0, 2)
-        )
+        corners = np.ones((len(self), 3, 2))
+        corners[:, :2, 0], corners[:, :2, 1] = start[:, ::-1], stop[:, ::-1]
+        moved = matrix[:, :2] @ corners
+        one, other = moved[:, :, 0], moved[:, :, 1]
         low = np.maximum(np.minimum(one, other), before[:, :2]).astype(np.int64)
         high = np.minimum(np.maximum(one, other), before[:, 2:]).astype(np.int64)
         # A crop entirely outside its image is only fill; its window still needs one pixel.
@@ -395,6 +394,13 @@ def check_channels(codes: NDArray[np.int32], channels: int) -> None:
     if len(refused):
         name = ops.OPS[int(refused[0])].name
         raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
+
+
+def identities(n: int) -> Floats:
+    """Return (N, 3, 3) identity matrices."""
+    matrices = np.empty((n, 3, 3))
+    matrices[:] = _IDENTITY
+    return matrices
 
 
 def mixes_axes(matrix: Floats) -> Mask:

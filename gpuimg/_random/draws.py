@@ -20,15 +20,16 @@ def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf)
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
         raise ValueError(f"{name} must be (low, high), not {value!r}")
     array = arguments.numbers(value, name)
-    if array.ndim != 1 or not (low <= array[0] <= array[1] <= high and np.all(np.isfinite(array))):
+    first, last = array.tolist()
+    if array.ndim != 1 or not (low <= first <= last <= high and -np.inf < first and last < np.inf):
         above = f"{arguments.shown(low)} <= " if low > -np.inf else ""
         below = f" <= {arguments.shown(high)}" if high < np.inf else ""
         raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}")
-    return float(array[0]), float(array[1])
+    return first, last
 
 
-def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> tuple[Floats, Floats]:
-    """Return a checked (low, high) range, whose limits may be (N,), as two (N, 1) arrays."""
+def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> tuple[Any, Any]:
+    """Return a checked (low, high) range; limits of which one was (N,) as (N, 1) arrays, others as numbers."""
     if isinstance(value, tuple) and len(value) == 2 and not all(map(arguments.is_single, value)):
         each = arguments.pair(value, n, name, ("low", "high"), low=low, high=high)
         reversed_ = each[:, 0] > each[:, 1]
@@ -37,9 +38,8 @@ def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) ->
             raise ValueError(
                 f"{name} must be (low, high) with low <= high, not {tuple(each[k].tolist())} for image {k}"
             )
-    else:
-        each = np.broadcast_to(limits(value, name, low=low, high=high), (n, 2))
-    return each[:, :1], each[:, 1:]
+        return each[:, :1], each[:, 1:]
+    return limits(value, name, low=low, high=high)
 
 
 def whole_limits(value: Any, name: str, low: int, high: int) -> tuple[int, int]:

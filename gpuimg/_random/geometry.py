@@ -94,21 +94,28 @@ def random_resized_crop(
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:
     """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
     unit = rng.units(2 * TRIES + 2)
-    height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)
+    height, width = sizes.T.astype(np.float64)[:, :, None]
     w, h = drawn_sides(height * width, unit, scale, ratio)
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    rows, first = np.arange(len(sizes)), np.argmax(fits, 1)
-    found = fits.any(1)
-    # If no rectangle fits: the center of the image, cropped to the nearest allowed ratio.
-    whole_h, whole_w = height[:, 0], width[:, 0]
-    whole = whole_w / whole_h
+    chosen = np.arange(len(sizes)), np.argmax(fits, 1)
+    boxes = np.empty((len(sizes), 4), np.int64)
+    boxes[:, 2], boxes[:, 3] = h[chosen], w[chosen]
+    boxes[:, :2] = unit[:, -2:] * (sizes - boxes[:, 2:] + 1)
+    missed = ~fits[chosen]
+    if missed.any():
+        boxes[missed] = _largest_boxes(sizes[missed], ratio)
+    return boxes
+
+
+def _largest_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
+    """Return the centered boxes (N, 4) of images that are cropped to the nearest allowed ratio."""
+    height, width = sizes.T
+    whole = width / height
     narrow, wide = whole < ratio[0], whole > ratio[1]
-    h = np.where(found, h[rows, first], np.where(narrow, np.round(whole_w / ratio[0]), whole_h))
-    w = np.where(found, w[rows, first], np.where(wide & ~narrow, np.round(whole_h * ratio[1]), whole_w))
-    h, w = np.clip(h, 1, whole_h), np.clip(w, 1, whole_w)
-    top = np.where(found, np.floor(unit[:, -2] * (whole_h - h + 1)), (whole_h - h) // 2)
-    left = np.where(found, np.floor(unit[:, -1] * (whole_w - w + 1)), (whole_w - w) // 2)
-    return np.stack([top, left, h, w], 1).astype(np.int64)
+    h = np.where(narrow, np.round(width / ratio[0]), height)
+    w = np.where(wide & ~narrow, np.round(height * ratio[1]), width)
+    box = np.clip(np.stack([h, w], 1), 1, sizes).astype(np.int64)
+    return np.concatenate([(sizes - box) // 2, box], 1)
 
 
 def random_crop(

@@ -30,7 +30,7 @@ from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
-from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
+from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
 from .cuda_video import AT_ONCE, ClipDecoder
 from .protocol import Outcome, Timings
 
@@ -48,6 +48,7 @@ class _ThreadState:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.done = cupy.cuda.Event(disable_timing=True)  # after the last batch
         self.marks = Marks(self.stream)
         self.pinned = Ring(Pinned, _UPLOADS)
         self.decoder: GpuDecoder | None = None
@@ -98,7 +99,8 @@ class ImageDecoder:
             own.stream.synchronize()  # copies from and to host memory may still run
             raise
         finally:
-            follow(stream.ptr, own.stream.ptr)
+            own.done.record(own.stream)
+            wait(stream.ptr, own.done)
 
     def repair(self, images: EncodedImages, statuses: Statuses, pixels: Pixels, stream: Any, outcome: Outcome) -> bool:
         """Decode images on the CPU that kernels report; return True if there are any. Wait for the kernels.
@@ -186,11 +188,11 @@ class ImageDecoder:
         Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
         """
         uploaded = upload_of(images, pixels, regions)
-        begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
-        places = self._places(images, pixels, begun, own)
+        done, refused = ([], []) if uploaded is None else (uploaded.taken, uploaded.refused)
+        places = self._places(images, pixels, [*done, *refused], own)
         marked = None if places is None else own.marks.write(places.marks)
-        done, statuses = list[int](), None
-        if uploaded is not None and uploaded.taken:
+        statuses = None
+        if uploaded is not None and done:
             statuses = self._segments.begin(images, uploaded, pixels.flat, own.stream)
             done = uploaded.taken  # writing may have refused some
         decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
@@ -214,6 +216,8 @@ class ImageDecoder:
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
+        if len(others) == len(images):
+            return None
         taken = route.nvimgcodec_takes(images.headers.records)
         taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures, *others]] = False

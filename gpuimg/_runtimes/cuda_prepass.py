@@ -24,7 +24,7 @@ from .cuda_memory import put_offsets
 
 def has_prepass(plan: Plan) -> bool:
     """Return True if the first op of a plan is a prepass op."""
-    return bool(plan.entries) and bool(np.any(ops.PREPASS_LAUNCHES[plan.entries[0].codes]))
+    return bool(plan.entries) and bool(ops.PREPASS_LAUNCHES[plan.entries[0].codes].any())
 
 
 def prepass_layout(sizes: Ints, channels: int) -> tuple[Ints, int]:

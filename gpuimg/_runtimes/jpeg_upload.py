@@ -12,7 +12,7 @@ from .._data.images import EncodedImages, Pixels
 from .._data.resident import NEW, Resident
 from .._decoding import exif
 from .._plan.scale import FULL
-from .._threads.team import SharedIterator, side_by_side
+from .._threads.team import side_by_side
 from .._threads.threads import threads
 from ..kernels.jpeg import layout, segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
@@ -23,7 +23,7 @@ MOST_BLOCKS = 1 << 20
 #: Bits of a part of a file in which the GPU looks for a segment: in photos decoders synchronize within two parts.
 SPAN = 2048
 _READ_AHEAD = 8  # words after the last one of a scan that a decoder reads
-_AT_ONCE = 16  # images per task of a host thread
+_FOR_THREAD = 16  # images for which another host thread is worth waking
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
 
@@ -85,9 +85,9 @@ class Upload:
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
-        self._for_all(
-            lambda first, stop, scratch: select_segments(
-                *self._files, self._wanted[0], most_blocks, span, first, stop, self._images, scratch
+        self._on_threads(
+            lambda scratch: select_segments(
+                *self._files, self._wanted[0], most_blocks, span, self._images, self._totals, scratch
             )
         )
         if self._resident is not None:
@@ -147,18 +147,9 @@ class Upload:
         n = int(self.totals["segments"])
         unsorted = np.empty(n, upload.SEGMENT)
         memory = out.view(np.uint8)
-        self._for_all(
-            lambda first, stop, scratch: write_segments(
-                *self._files,
-                *self._wanted,
-                self._places,
-                first,
-                stop,
-                self._images,
-                self._totals,
-                scratch,
-                unsorted,
-                memory,
+        self._on_threads(
+            lambda scratch: write_segments(
+                *self._files, *self._wanted, self._places, self._images, self._totals, scratch, unsorted, memory
             )
         )
         write_tables(
@@ -181,17 +172,11 @@ class Upload:
         own = scans[images["scan"][rows]]
         self.new = np.stack([rows, own["word"], own["end"], own["span"], _kept_words(own["end"])], 1).astype(np.int64)
 
-    def _for_all(self, call: Callable[[int, int, Any], None]) -> None:
-        """Call a native function on ranges of images, on all threads."""
-        n = len(self._images)
-        starts = SharedIterator(range(0, n, _AT_ONCE))
-
-        def work() -> None:
-            scratch = np.empty(1, segments.SCRATCH)
-            for first in starts:
-                call(first, min(first + _AT_ONCE, n), scratch)
-
-        side_by_side(work, min(threads(), -(-n // _AT_ONCE)) - 1)
+    def _on_threads(self, call: Callable[[Any], None]) -> None:
+        """Call a native function that claims images, on all threads."""
+        self.totals["claimed"] = 0
+        helpers = min(threads(), -(-len(self._images) // _FOR_THREAD)) - 1
+        side_by_side(lambda: call(np.empty(1, segments.SCRATCH)), helpers)
 
     def launches(
         self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any

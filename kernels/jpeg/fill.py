@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import bytes_at, records_in, shorts_in
+from ..cpu.intrinsics import add_to, bytes_at, records_in, shorts_in
 from ..scalar import loop, up
 from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
@@ -364,7 +364,7 @@ def _copy_segment(segment, out):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], int64, int64, "
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
     "SELECTED[::1], TOTALS[::1], SCRATCH[::1], SEGMENT[::1], uint8[::1])",
     HEADER=HEADER,
     ACCESS=ACCESS,
@@ -374,9 +374,9 @@ def _copy_segment(segment, out):
     SEGMENT=SEGMENT,
 )
 def write_segments(
-    headers, addresses, sizes, access, regions, channels, places, first, stop, images, totals_, scratch_, segments, out
-):  # fmt: skip
-    """Write the images ``first`` to ``stop``: their records and the bytes of their segments.
+    headers, addresses, sizes, access, regions, channels, places, images, totals_, scratch_, segments, out
+):
+    """Write the images that no other thread has claimed: their records and the bytes of their segments.
 
     Images with segments that do not lie where the entry has them become ``REFUSED``.
 
@@ -386,7 +386,6 @@ def write_segments(
         As in :mod:`.segments`; ``channels`` of the result are 1 or 3.
     places : (N, 3) int64
         Element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and below.
-    first, stop : int
     segments : (totals.segments,) SEGMENT
         Filled, in the order of the images.
     out : (4 * totals.words,) uint8
@@ -395,7 +394,10 @@ def write_segments(
     totals, scratch = totals_[0], scratch_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
     scans = _scans_in(out, 4 * totals.scan_word, totals.scans)
-    for i in range(first, stop):
+    while True:
+        i = add_to(totals, "claimed", i64(1))
+        if i >= images.size:
+            break
         image, header = images[i], headers[i]
         if image.status != TAKEN:
             continue

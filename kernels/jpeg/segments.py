@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import bytes_at
+from ..cpu.intrinsics import add_to, bytes_at
 from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
@@ -106,6 +106,7 @@ TOTALS: Final = np.dtype(
         ("segment_word", "<i8"),
         ("bytes_word", "<i8"),
         ("words", "<i8"),  # size of the upload, after which the segments that the GPU finds begin
+        ("claimed", "<i8"),  # images that threads have begun with; changed atomically
     ],
     align=True,
 )
@@ -424,17 +425,16 @@ def _set_offsets(size, pairs, parts, totals):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, int64, int64, "
-    "SELECTED[::1], SCRATCH[::1])",
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, SELECTED[::1], TOTALS[::1], "
+    "SCRATCH[::1])",
     HEADER=HEADER,
     ACCESS=ACCESS,
     SELECTED=SELECTED,
+    TOTALS=TOTALS,
     SCRATCH=SCRATCH,
 )
-def select_segments(
-    headers, addresses, sizes, access, regions, most_blocks, span, first, stop, images, scratch_
-):  # fmt: skip
-    """Select, of the images ``first`` to ``stop``, those that can be decoded by segments, and the segments.
+def select_segments(headers, addresses, sizes, access, regions, most_blocks, span, images, totals_, scratch_):
+    """Select, of the images that no other thread has claimed, those that can be decoded by segments, and the segments.
 
     Parameters
     ----------
@@ -450,14 +450,18 @@ def select_segments(
     span : int
         Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
         many bits a pixel.
-    first, stop : int
     images : (N,) SELECTED
         Filled, except for the scale, which is given; of images that are not taken only the status.
+    totals : (1,) TOTALS
+        Counts the claimed images.
     scratch : (1,) SCRATCH
         Records come in arrays: Numba takes 2 us to open a record that Python passes.
     """
     scratch = scratch_[0]
-    for i in range(first, stop):
+    while True:
+        i = add_to(totals_[0], "claimed", i64(1))
+        if i >= images.size:
+            break
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
         image.status = _select(headers[i], data, access[i], regions[i], most_blocks, span, scratch, image)
 
@@ -465,6 +469,7 @@ def select_segments(
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], int64[::1], PAIR[::1], "
     "PART[::1], TOTALS[::1])",
+    nogil=False,
     HEADER=HEADER,
     SELECTED=SELECTED,
     PAIR=PAIR,

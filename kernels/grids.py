@@ -1,0 +1,123 @@
+"""Grids of a plan as kernels read them: matrices from their centers, the source pixels that they read, their records.
+
+Each function takes the arrays of :class:`gpuimg._plan.plan.Grid` for all images of a batch, C-contiguous: ``sizes``
+(N, 2), ``supports`` (N, 2), ``filters`` (N,) and ``windows`` (N, 4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiled import cached_jit
+from .layout import GATHERED, GAUSSIAN, NEAREST, RADIUS, RECORD, SEPARABLE, WHOLE
+from .scalar import f32, f64, strict
+
+_HORIZON = 1e-6  # depth below which a perspective view has no bounding box
+_MARGIN = 2.0  # source pixels read around the filter's reach
+_ROUNDING = 1e-4  # of a filter's width in taps
+
+
+@strict
+def _center(matrix, height, width, out):
+    for k in range(3):
+        out[k, 0], out[k, 1] = matrix[k, 0], matrix[k, 1]
+        out[k, 2] = matrix[k, 2] + (matrix[k, 0] * (width / 2.0) + matrix[k, 1] * (height / 2.0))
+    depth = out[2, 2]
+    if depth != 0.0:
+        for k in range(3):
+            for column in range(3):
+                out[k, column] /= depth
+
+
+@cached_jit("none(float64[:, :, ::1], int64[:, ::1], float64[:, :, ::1])", nogil=False)
+def center(matrices, sizes, out):
+    """Fill ``out`` (N, 3, 3) with matrices for positions relative to the grids' centers.
+
+    Smaller numbers lose less in float32.
+    """
+    for i in range(len(sizes)):
+        _center(matrices[i], f64(sizes[i, 0]), f64(sizes[i, 1]), out[i])
+
+
+@strict
+def _bounds(matrix, k, x, y):
+    """Return the smallest and largest source position along an axis of a grid of half sizes ``x`` and ``y``."""
+    if matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0 and matrix[2, 2] != 0.0:
+        spread = abs(matrix[k, 0]) * x + abs(matrix[k, 1]) * y
+        return matrix[k, 2] - spread, matrix[k, 2] + spread
+    low, high = np.inf, -np.inf
+    for corner in range(4):
+        at_x, at_y = x if corner & 1 else -x, y if corner & 2 else -y
+        depth = matrix[2, 0] * at_x + matrix[2, 1] * at_y + matrix[2, 2]
+        if depth <= _HORIZON:
+            return -np.inf, np.inf
+        at = (matrix[k, 0] * at_x + matrix[k, 1] * at_y + matrix[k, 2]) / depth
+        low, high = min(low, at), max(high, at)
+    return low, high
+
+
+@strict
+def _widen(size, matrix, support, filter_, window, region):
+    for k in range(2):
+        low, high = _bounds(matrix, k, f64(size[1] - 1) / 2.0, f64(size[0] - 1) / 2.0)
+        reach = RADIUS[filter_] * (1.0 if filter_ == NEAREST else support[k]) + _MARGIN
+        if filter_ > GAUSSIAN:  # mirrored: reads anywhere
+            reach = np.inf
+        # Clip before the cast: infinities and far-away views must not overflow.
+        first = np.int64(np.floor(min(max(low - reach, f64(window[k])), f64(window[k + 2] - 1))))
+        last = np.int64(np.ceil(min(max(high + reach, f64(first + 1)), f64(window[k + 2]))))
+        region[k], region[k + 2] = min(region[k], first), max(region[k + 2], last)
+
+
+@cached_jit(
+    "none(int64[:, ::1], float64[:, :, ::1], float64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int64[:, ::1])",
+    nogil=False,
+)
+def widen(sizes, matrices, supports, filters, windows, used, regions):
+    """Widen ``regions`` (N, 4), x0, y0, x1, y1, by the source pixels that grids read.
+
+    ``matrices`` are those of :func:`center`. Images whose ``used`` (N,) is 0 are left out.
+    """
+    for i in range(len(sizes)):
+        if used[i] > 0:
+            _widen(sizes[i], matrices[i], supports[i], filters[i], windows[i], regions[i])
+
+
+@strict
+def _fill(size, matrix, support, filter_, window, region, record):
+    record.height, record.width, record.filter = size[0], size[1], filter_
+    mixed = matrix[0, 1] != 0.0 or matrix[1, 0] != 0.0 or matrix[2, 0] != 0.0 or matrix[2, 1] != 0.0
+    whole = filter_ == NEAREST and matrix[2, 2] == 1.0  # shows pixels of its window as they are
+    for k in range(2):
+        corner, count = region[k], size[1 - k]
+        record.window[k] = max(window[k], corner) - corner
+        record.window[k + 2] = min(window[k + 2], region[k + 2]) - corner
+        for column in range(3):
+            record.matrix[3 * k + column] = matrix[k, column] - f64(corner) * matrix[2, column]
+        low = matrix[k, 2] - f64(count - 1) / 2.0 - 0.5
+        inside = low >= f64(window[k]) and low + f64(count) <= f64(window[k + 2])
+        whole = whole and inside and abs(matrix[k, k]) == 1.0 and low == np.rint(low)
+        record.support[k] = 1.0 if filter_ == NEAREST else support[k]
+        taps = np.ceil(2.0 * RADIUS[filter_] * f64(f32(record.support[k])) - _ROUNDING)
+        record.taps[k] = np.int64(max(taps, 1.0))
+    for column in range(3):
+        record.matrix[6 + column] = matrix[2, column]
+    record.way = GATHERED if mixed else WHOLE if whole else SEPARABLE
+
+
+@cached_jit(
+    "none(int64[:, ::1], float64[:, :, ::1], float64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], "
+    "int64[:, ::1], RECORD[::1])",
+    nogil=False,
+    RECORD=RECORD,
+)
+def fill_records(sizes, matrices, supports, filters, windows, kernels, regions, records):
+    """Fill records, except for the fields that runtimes fill, with positions relative to the corners of ``regions``.
+
+    ``matrices`` are those of :func:`center`; ``kernels`` (N, 2) are the taps of images whose filter is GAUSSIAN, empty
+    where there are none.
+    """
+    for i in range(len(sizes)):
+        _fill(sizes[i], matrices[i], supports[i], filters[i], windows[i], regions[i], records[i])
+        if filters[i] == GAUSSIAN and len(kernels):
+            records[i].taps[0], records[i].taps[1] = kernels[i, 0], kernels[i, 1]
