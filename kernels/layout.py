@@ -73,7 +73,7 @@ RARE_FILTERS: Final = (BOX, HAMMING, LANCZOS)
 SMOOTHNESS: Final = (0, 3, 1, 2, 4, 5, 6, 7, 8, 9)
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
-RADIUS: Final = (0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5)
+RADIUS: Final = np.array((0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5))
 
 # Ways to sample.
 GATHERED: Final = 0  # two-dimensional taps

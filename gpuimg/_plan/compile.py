@@ -15,8 +15,7 @@ from .plan import Frame, Grid, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
-_RADIUS = np.array(layout.RADIUS)
-_FILTERS = np.arange(len(_RADIUS))  # np.isin of a batch's filters would take longer than the rest of a check of them
+_FILTERS = np.arange(len(layout.RADIUS))  # np.isin of a batch would take longer than the rest of a check of filters
 _NEGATIVE = np.isin(_FILTERS, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
 _RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
@@ -47,7 +46,7 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
     images["rule"] = plan.exact
     size, result = (window[:, 2:] - window[:, :2]).astype(np.float64), plan.sizes[:, ::-1]
     scale = size / result
-    reach = _RADIUS[plan.grid.filter][:, None] * np.maximum(scale, 1.0) + 1.0
+    reach = layout.RADIUS[plan.grid.filter][:, None] * np.maximum(scale, 1.0) + 1.0
     low = np.clip(np.floor((parts[:, :2] + 0.5) * scale - reach), 0, size - 1)
     high = np.clip(np.ceil((parts[:, 2:] - 0.5) * scale + reach), low + 1, size)
     corner = window[:, :2] + low.astype(np.int64)

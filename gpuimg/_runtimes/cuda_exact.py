@@ -23,7 +23,6 @@ from .cuda_launch import launch
 from .cuda_memory import put_offsets
 
 _MOST_WORDS = 2**31 - 1
-_REACHES = np.array(RADIUS)
 
 
 class ExactSegment(NamedTuple):
@@ -91,7 +90,7 @@ def _taps(images: Any, start: int) -> tuple[Any, Any]:
     axes["out"][:, 0], axes["out"][:, 1] = images["width"], images["height"]
     axes["filter"], axes["rule"] = images["filter"][:, None], images["rule"][:, None]
     each, inverse = np.unique(axes, return_inverse=True)  # images of one size share theirs
-    each["most"] = exact.most_taps(each["size"], each["out"], _REACHES[each["filter"]])
+    each["most"] = exact.most_taps(each["size"], each["out"], RADIUS[each["filter"]])
     words = each["out"] * (2 + each["most"])
     if start + words.sum() > _MOST_WORDS:
         raise ValueError("the weights of these exact resizes do not fit in one batch: use smaller batches")

@@ -16,6 +16,7 @@ from .. import exact
 from ..compiled import NativeFunction
 from ..exact import EXACT, TORCH
 from ..lang import cgutils, intrinsic, ir, types
+from ..layout import RADIUS
 from ..scalar import loop, up
 from .bytes_store import band_of, call_store_bytes, most_rows
 from .intrinsics import (
@@ -38,7 +39,7 @@ from .intrinsics import (
 from .products import bytes_of, joined, saturated, sums_of_pairs
 from .records import KEPT_BYTES, STORED
 from .vectors import LANES
-from .weights import REACHES, is_tall, lay_weights, most_taps, rounded
+from .weights import is_tall, lay_weights, most_taps, rounded
 
 _ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, except for the last ones of a row
@@ -411,7 +412,7 @@ def _take_axis(memory, axis, at, size, out, kind, rule, most, low, high, even):
         kept[k] = word
     if changed == 0:
         return (first, count, pairs, row, parts, kept[len(wanted)], kept[len(wanted) + 1]), at
-    bits = lay_weights(size, REACHES[kind], kind, rule, first, count, real, total)
+    bits = lay_weights(size, RADIUS[kind], kind, rule, first, count, real, total)
     unit = np.float64(1 << bits)
     for x in range(out):
         weights[x] = weights[(most + 1) * out + x] = weights[(most + 2) * out + x] = 0
@@ -466,8 +467,8 @@ def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, ou
         return
     width, height = one.window[2] - one.window[0], one.window[3] - one.window[1]
     corner = one.window[1] * stride + one.window[0] * channels  # negative where what is left out is never read
-    most_x = most_taps(width, one.width, REACHES[one.filter])
-    most_y = most_taps(height, one.height, REACHES[one.filter])
+    most_x = most_taps(width, one.width, RADIUS[one.filter])
+    most_y = most_taps(height, one.height, RADIUS[one.filter])
     memory = memory[-address_of(memory) % _WIDE :]
     x_axis, at = _take_axis(
         memory, 0, KEPT_BYTES + stored.work, width, one.width, one.filter, one.rule, most_x, x0, x1, True
@@ -553,7 +554,7 @@ _whole_longs, padded, line_of, _turned = loop(_whole_longs_), loop(_padded), loo
 def exact_space(images: Any, stored: Any, channels: int) -> Any:
     """Bytes of work space, (N,), of (N,) EXACT and STORED."""
     x0, y0, x1, y1 = images["window"].T
-    width, height, reach = x1 - x0, y1 - y0, REACHES[images["filter"]]
+    width, height, reach = x1 - x0, y1 - y0, RADIUS[images["filter"]]
     most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
     columns = images["part"][:, 2] - images["part"][:, 0]
     # The longer of the two kinds of lines.

@@ -7,7 +7,7 @@ References: Pillow ``src/libImaging/Resample.c`` (``precompute_coeffs``, ``norma
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from ..compiled import cached_jit
 from ..exact import AXIS, TORCH
 from ..layout import BOX, HAMMING, LANCZOS, LINEAR, RADIUS
 from ..scalar import strict
-
-REACHES: Final = np.array(RADIUS)
 
 _PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
 _IDENTITY_BITS = 14  # after the point of a weight of 1 where nothing is summed: an int16, too
@@ -94,7 +92,7 @@ def lay_weights(size, reach, kind, rule, first, count, real, total):
     size : int
         Pixels of the source.
     reach : float
-        Of the filter ``kind``, see ``REACHES``.
+        Of the filter ``kind``, see ``layout.RADIUS``.
     first, count : (out,) int32
         First pixel and number of taps of each position; filled.
     real : (most * out,) float64
@@ -152,7 +150,7 @@ def lay_axes(axes, words, real):
         n, at = one.out, one.at
         first, count, weights = words[at : at + n], words[at + n : at + 2 * n], words[at + 2 * n :]
         values, total = real[: n * one.most], real[n * one.most : n * (one.most + 1)]
-        one.bits = lay_weights(one.size, REACHES[one.filter], one.filter, one.rule, first, count, values, total)
+        one.bits = lay_weights(one.size, RADIUS[one.filter], one.filter, one.rule, first, count, values, total)
         unit = np.float64(1 << one.bits)
         for i in range(n):
             for t in range(count[i]):
