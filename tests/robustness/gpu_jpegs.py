@@ -422,7 +422,7 @@ def main() -> None:
     out = parser.parse_args().out
     results = {
         "photos of 500x375": run("photos", iter(load()[:500]), regions=True),
-        "dense photos": run("dense", iter(load_set("dense")[:100])),
+        "dense photos": run("dense", iter(load_set("S-4.8")[:100])),
         "made": run("made", map(made, range(1000)), spans=(SPAN, 256), regions=True),
         "periodic": run("periodic", map(periodic, range(200))),
         "damaged": run("damaged", map(damaged, range(5000)), spans=(SPAN, 256)),
