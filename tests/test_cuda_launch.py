@@ -157,10 +157,21 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Sta
 
 
 def size_of_arguments(cubin: bytes) -> int:
-    """Return attribute ``EIATTR_CBANK_PARAM_SIZE`` of the ``.nv.info`` of a cubin's only kernel."""
-    found = {struct.unpack_from("<H", cubin, match.start() + 2)[0] for match in re.finditer(b"\x03\x19", cubin)}
-    assert len(found) == 1
-    return int(found.pop())
+    """Return attribute ``EIATTR_CBANK_PARAM_SIZE`` of a cubin's only kernel, in a section ``.nv.info``."""
+    (start,), (count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<2H", cubin, 0x3C)
+    sections = [struct.unpack_from("<2I4Q", cubin, start + 64 * k) for k in range(count)]  # ELF's section headers
+    found = []
+    for name, _, _, _, at, size in sections:
+        if not cubin.startswith(b".nv.info.", sections[names][4] + name):
+            continue
+        end = at + size
+        while at < end:
+            form, attribute, value = struct.unpack_from("<2BH", cubin, at)
+            if (form, attribute) == (3, 0x19):
+                found.append(int(value))
+            at += 4 + (value if form == 4 else 0)  # form 4: that many bytes follow
+    (one,) = found
+    return one
 
 
 def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
