@@ -148,8 +148,8 @@ except ImportError as error:
     assert "gpuimg[jit]" in said(start(hidden + code))
 
 
-#: Bytes of a library: x86-64-v4, the largest, has 607,512. More than a tenth beyond that needs a reason.
-LARGEST = 700_000
+#: Bytes of a library: x86-64-v4, the largest, has 673,056. More than a tenth beyond that needs a reason.
+LARGEST = 740_000
 
 
 @only_installed
