@@ -28,10 +28,7 @@ QUOTED = {
 }  # fmt: skip
 
 #: Results of an earlier version, which `make bench` has not measured again; none in a release.
-OLDER = {
-    *("busy", "core", "random", "transfer", "draft", "seek", "views", "prepare", "many"),
-    *("remote", "serve", "video", "exact-values", "accuracy"),
-}
+OLDER = {"many", "remote", "serve", "video", "exact-values", "accuracy"}
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
