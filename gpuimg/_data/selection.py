@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
@@ -12,7 +13,7 @@ from .._checks.types import Ints
 from ..errors import DecodeError, Failure
 
 
-class Opened:
+class Opened(ABC):
     """Opened images or clips, a frozen dataclass; failures are keyed by their indices."""
 
     data: Sequence[Any]
@@ -22,9 +23,9 @@ class Opened:
     selection: Any  # a Selection of the same class if these are taken from others, perhaps repeatedly
     failure: ClassVar[type[Failure]] = Failure
 
+    @abstractmethod
     def part(self, indices: Sequence[int]) -> Self:
         """Return some of the images or clips, none of which failed before, as a separate batch."""
-        raise NotImplementedError
 
     def record_failures(self, reasons: dict[int, str]) -> None:
         """Store reasons of failures by index; raise all of them if that is the policy of the batch."""

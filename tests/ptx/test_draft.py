@@ -26,7 +26,7 @@ pytest.importorskip("numba_cuda")
 from .device import Launches, executing
 from .fault import Fault
 from .pixels import RANDOM, assert_few_apart
-from .test_jpeg import without_barrier
+from .test_jpeg import absurd_coefficients, without_barrier
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -107,18 +107,12 @@ def test_restart_intervals(launches: Launches, scale: int) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_absurd_coefficients(launches: Launches, scale: int) -> None:
     """Products and sums wrap and saturate where libjpeg-turbo's do."""
-    files = []
-    for k, sampling in enumerate(("4:4:4", "4:2:0", "gray", "4:4:4", "gray", "gray")):
-        data = encoded(noise(24, 32, k), sampling, quality=100 if k < 4 else 10)
-        files.append(with_table(data, RANDOM.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
-    smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
-    files += [with_table(smooth, [int(step)] * 64) for step in RANDOM.integers(40, 5000, 4)]
     # Of the first row and the fifth only, which does not contribute to half size.
     y = np.arange(24)[:, None] * 2 + 1
     waves = np.repeat(180 + 50 * np.cos(y * 4 * np.pi / 16), 32, 1).astype(np.uint8)
     striped = encoded(Image.fromarray(waves), "gray", quality=30)
-    files += [with_table(striped, [step] * 64) for step in (500, 1000, 1500, 2000)]
-    assert_pillows(launches, files, scale)
+    files = [with_table(striped, [step] * 64) for step in (500, 1000, 1500, 2000)]
+    assert_pillows(launches, [*absurd_coefficients(), *files], scale)
 
 
 # -- whole calls -------------------------------------------------------------------------------------------------------
