@@ -1,12 +1,18 @@
-"""Compiled loops in the wheel, and the package's description.
+"""Compiled loops in the wheel, the package's dependencies, and its description.
 
 The description is the README without what leads nowhere outside of the repository.
 """
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
+
+import setuptools
+
+if int(setuptools.__version__.partition(".")[0]) < 77:
+    raise SystemExit(
+        f"gpuimg needs setuptools 77 or later to be built: pip install -U setuptools ({setuptools.__version__} is installed)"
+    )
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -23,12 +29,10 @@ class BuildPackage(build_py):
         """Build the modules, then the libraries."""
         super().run()
         chosen = levels_to_build()
-        if chosen.levels and not self.editable_mode:
-            from buildtools.build import build  # needs Numba
+        if chosen.levels:
+            from buildtools.build import build
 
-            folder = Path(self.build_lib, "gpuimg", "kernels", "_lib")
-            shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, for other levels
-            build(chosen.levels, folder, chosen.cuda)
+            build(chosen.levels, Path(self.build_lib, "gpuimg", "kernels", "_lib"), chosen.cuda)
 
 
 class BuildWheel(bdist_wheel):
@@ -36,8 +40,7 @@ class BuildWheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """Tags of the file name."""
-        chosen = levels_to_build()
-        return "py3", "none", f"manylinux_2_28_{chosen.machine}" if chosen.levels else "any"
+        return "py3", "none", levels_to_build().platform
 
     def write_wheelfile(self, wheelfile_base: str, *arguments: Any, **options: Any) -> None:
         """Write WHEEL, and the bill of materials to the same folder."""
@@ -61,6 +64,8 @@ text = re.sub(r"\[([^]]*)\]\((?!https?:|#)[^)]*\)", r"\1", text)  # links, of wh
 setup(
     long_description=text,
     long_description_content_type="text/markdown",
+    # Numba compiles the loops where no library is for the processor.
+    install_requires=["numpy>=2.1", "pillow>=12.0", *([] if levels_to_build().is_portable else ["numba>=0.61"])],
     distclass=Package,
     cmdclass={"build_py": BuildPackage, "bdist_wheel": BuildWheel},
 )

@@ -43,7 +43,7 @@ _NO_VALUE: Final = -2  # the status of a Numba function that returned None, as 0
 
 # Compiled for the oldest processor: they find out which one this is.
 _CPUID: Final = """
-define i32 @gpuimg_cpuid(i32 %leaf, i32 %subleaf, ptr %out) #0 {
+define weak i32 @gpuimg_cpuid(i32 %leaf, i32 %subleaf, ptr %out) #0 {
   %all = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 %leaf, i32 %subleaf)
   %a = extractvalue { i32, i32, i32, i32 } %all, 0
   %b = extractvalue { i32, i32, i32, i32 } %all, 1
@@ -58,7 +58,7 @@ define i32 @gpuimg_cpuid(i32 %leaf, i32 %subleaf, ptr %out) #0 {
   store i32 %d, ptr %to_d
   ret i32 0
 }
-define i64 @gpuimg_xgetbv() #0 {
+define weak i64 @gpuimg_xgetbv() #0 {
   %both = call { i32, i32 } asm "xgetbv", "={ax},={dx},{cx}"(i32 0)
   %low = extractvalue { i32, i32 } %both, 0
   %wide = zext i32 %low to i64
@@ -240,6 +240,6 @@ define void @{symbol("loop", name)}({", ".join(names)}) {{
 
 
 def common(triple: str) -> str:
-    """Tables that all entrances use, and CPUID where the processor has it."""
-    tables = f"@gpuimg_python = global [{len(_PYTHON)} x ptr] zeroinitializer\n@gpuimg_head = global i64 0\n"
+    """Tables that all entrances use, and CPUID where the processor has it; parts of a library share the first one's."""
+    tables = f"@gpuimg_python = weak global [{len(_PYTHON)} x ptr] zeroinitializer\n@gpuimg_head = weak global i64 0\n"
     return tables + (_CPUID if triple.startswith("x86_64") else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -41,15 +42,12 @@ LEVELS: Final = {
     "aarch64": Level("aarch64-unknown-linux-gnu", "generic", "+neon"),
 }
 
-#: Other systems. Object files for them are built, but have been neither linked nor run, and read files as on Linux.
-OTHERS: Final = {
-    "macos-arm64": Level("arm64-apple-macosx11.0.0", "apple-m1"),
-    "macos-x86-64-v3": Level("x86_64-apple-macosx11.0.0", "x86-64-v3"),
-    "windows-x86-64-v3": Level("x86_64-pc-windows-msvc", "x86-64-v3"),
-}
-
 #: Levels of a wheel, by machine.
 WHEELS: Final = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
+
+
+#: Parts of a library, compiled at once. Each takes 2 s to start, and what two parts call is compiled in both.
+PARTS: Final = 2
 
 
 class Chosen(NamedTuple):
@@ -59,13 +57,22 @@ class Chosen(NamedTuple):
     levels: tuple[str, ...]  # none: Numba compiles the loops where the wheel is installed
     cuda: bool = False  # with the kernels of GPUs
 
+    @property
+    def is_portable(self) -> bool:
+        """Return True where compiled loops serve every processor of the machine; otherwise the wheel needs Numba."""
+        return bool(self.levels) and self.levels == WHEELS[self.machine]
+
+    @property
+    def platform(self) -> str:
+        """Platform tag of the wheel."""
+        return f"{'manylinux_2_28' if self.is_portable else 'linux'}_{self.machine}" if self.levels else "any"
+
 
 def levels_to_build() -> Chosen:
     """Levels of the wheel that is built, by the environment variable ``GPUIMG_BUILD``.
 
     ``pure`` for none; a machine, such as ``aarch64``, for all of its levels, and ``aarch64+cuda`` for CUDA kernels in
-    addition; by default the level of this processor, or none where the system has no linker, or is another one than
-    Linux with glibc.
+    addition; by default the level of this processor, or none on a system other than Linux with glibc.
     """
     own, chosen = platform.machine(), os.environ.get("GPUIMG_BUILD", "")
     if chosen == "pure":
@@ -78,7 +85,7 @@ def levels_to_build() -> Chosen:
         return Chosen(machine, WHEELS[machine], bool(plus))
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc" or own not in WHEELS:
         return Chosen(own, ())
-    return Chosen(own, (own_level(),)) if linker(LEVELS[WHEELS[own][0]].triple) else Chosen(own, ())
+    return Chosen(own, (own_level(),))
 
 
 def own_level() -> str:
@@ -91,16 +98,24 @@ def own_level() -> str:
     return "x86-64-v3" if {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"} <= flags else "x86-64-v2"
 
 
-def compiler_driver(triple: str) -> str | None:
-    """The system's compiler driver for a target, which links."""
+def compiler_driver(triple: str) -> list[str]:
+    """Command of the system's compiler driver for a target, which links; empty where there is none."""
     own = platform.system() == "Linux" and triple.startswith(platform.machine())
-    return shutil.which("cc" if own else f"{triple.partition('-')[0]}-linux-gnu-gcc")
+    names = [os.environ.get("CC", ""), "cc", "gcc", "clang"] if own else [f"{triple.partition('-')[0]}-linux-gnu-gcc"]
+    commands = (shlex.split(name) for name in names)
+    return next((command for command in commands if command and shutil.which(command[0])), [])
 
 
 def linker(triple: str) -> list[str]:
-    """Command that links for a target; empty where there is none."""
-    if driver := compiler_driver(triple):
-        return [driver]
+    """Command that links for a target.
+
+    Raises
+    ------
+    RuntimeError
+        Where there is none.
+    """
+    if command := compiler_driver(triple):
+        return command
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc", "-target", f"{triple.partition('-')[0]}-linux-gnu.2.28"]
-    return []
+    raise RuntimeError(f"no linker for {triple}: install gcc or clang, or run: pip install ziglang")

@@ -1,4 +1,4 @@
-"""One library: all loops compiled for a level, merged, stripped of what nobody calls, linked and checked."""
+"""Loops compiled for a level, in several parts: each is merged and stripped of what nobody calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
@@ -13,9 +14,7 @@ from numba.core import sigutils
 
 from . import entrances
 from .codegen import Compiled, compile_for, compile_function, target_machine
-from .elf import check
-from .levels import LEVELS, OTHERS, Level
-from .link import link
+from .levels import Level
 
 #: Exceptions that loops may raise, which are lost where one loop calls another by its address.
 KNOWN_EXCEPTIONS: Final = {"range() arg 3 must not be zero"}
@@ -44,22 +43,58 @@ def kernels() -> Source:
     return Source(loops, sorted(ENTRANCES, key=lambda one: one.name), LOOP)
 
 
-def build_library(name: str, path: Path, source: Callable[[], Source] = kernels) -> None:
-    """Build the library of a level, or the object file for another system.
+def compile_part(
+    level: Level, path: Path, part: int = 0, parts: int = 1, source: Callable[[], Source] = kernels
+) -> None:
+    """Compile one of several parts of the loops to an object file.
 
     Once in a process that has not imported the kernels; ``source`` does.
     """
-    level = (LEVELS | OTHERS)[name]
+    from gpuimg.kernels.lang import set_compiler_process
+
+    set_compiler_process()
     compile_for(level)
-    code = _merge(level, *_compile(source()))
+    code = _merge(level, *_compile(_divided(source(), parts)[part]))
     check_exceptions(str(code).encode())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = target_machine(level).emit_object(code)
-    if name in OTHERS:
-        path.write_bytes(content)
-    else:
-        link(content, path, level.triple)
-        check(path, level.triple)
+    path.write_bytes(target_machine(level).emit_object(code))
+
+
+def _divided(source: Source, count: int) -> list[Source]:
+    """Divide loops into parts that take about equally long to compile, the same ones on every machine.
+
+    Functions of a module stay together: what they call is compiled once for a part.
+    """
+    modules: dict[str, list[Any]] = {}
+    for one in (*source.loops, *source.entrances):
+        modules.setdefault(one.function.__module__, []).append(one)
+    parts: list[list[Any]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    weights = {name: code_size(*(one.function for one in members)) for name, members in modules.items()}
+    for name in sorted(modules, key=lambda name: (-weights[name], name)):
+        part = sizes.index(min(sizes))
+        sizes[part] += weights[name]
+        parts[part] += modules[name]
+    return [
+        source._replace(
+            loops=[one for one in source.loops if one in part],
+            entrances=[one for one in source.entrances if one in part],
+        )
+        for part in parts
+    ]
+
+
+def code_size(*functions: Any) -> int:
+    """Bytes of byte code of functions and of all that they call: about what compiling them takes."""
+    sizes: dict[int, int] = {}
+    pending = [*functions]
+    while pending:
+        function = pending.pop()
+        function = getattr(function, "py_func", None) or getattr(function, "_defn", None) or function
+        if isinstance(function, FunctionType) and id(function) not in sizes:
+            sizes[id(function)] = len(function.__code__.co_code)
+            pending += [function.__globals__.get(name) for name in function.__code__.co_names]
+            pending += [cell.cell_contents for cell in function.__closure__ or ()]
+    return sum(sizes.values())
 
 
 def _compile(source: Source) -> tuple[list[Compiled], list[str]]:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from buildtools.library import Source, build_library
+from buildtools.elf import check
+from buildtools.levels import LEVELS
+from buildtools.library import Source, compile_part
+from buildtools.link import link
 
 PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
 
@@ -80,5 +83,8 @@ def _source(what: str) -> Source:
 
 
 if __name__ == "__main__":
-    what, level, out = sys.argv[1:]
-    build_library(level, Path(out), lambda: _source(what))
+    what, name, out = sys.argv[1:]
+    level, part = LEVELS[name], Path(f"{out}.o")
+    compile_part(level, part, source=lambda: _source(what))
+    link([part], Path(out), level.triple)
+    check(Path(out), level.triple)

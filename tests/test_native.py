@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from buildtools import backend, elf
-from buildtools.levels import LEVELS, OTHERS, WHEELS, Chosen, levels_to_build, own_level
+from buildtools.levels import LEVELS, WHEELS, Chosen, levels_to_build, linker, own_level
 from buildtools.sbom import write_sbom
 from gpuimg.kernels import native
 
@@ -96,19 +96,6 @@ def test_code_that_must_not_be_shipped_is_not_built(what: str, reason: str, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OTHERS)
-def test_objects_for_other_systems_are_built(name: str, tmp_path: Path) -> None:
-    """They are neither linked nor run anywhere."""
-    path = tmp_path / "loops.o"
-    done = compile_small("working", path, name)
-    assert done.returncode == 0, done.stderr
-    head = {"macos-arm64": "<II", "macos-x86-64-v3": "<II", "windows-x86-64-v3": "<H"}[name]
-    kinds = {"macos-arm64": (0xFEEDFACF, 0x100000C), "macos-x86-64-v3": (0xFEEDFACF, 0x1000007)}
-    assert struct.unpack_from(head, path.read_bytes()) == kinds.get(name, (0x8664,))  # Mach-O, COFF
-    assert b"gpuimg_entrance___main___total" in path.read_bytes()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("level", ["x86-64-v2", "aarch64"])
 def test_ziglang_links_where_there_is_no_compiler(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ziglang")
@@ -162,9 +149,23 @@ def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("GPUIMG_BUILD", wrong)
         with pytest.raises(ValueError, match=r"GPUIMG_BUILD must be one of pure, x86_64, x86_64\+cuda, .*, not '"):
             levels_to_build()
-    monkeypatch.delenv("GPUIMG_BUILD")
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert levels_to_build().levels == ()  # no linker
+    assert Chosen("x86_64", WHEELS["x86_64"]).platform == "manylinux_2_28_x86_64"
+    assert Chosen("x86_64", ("x86-64-v4",)).platform == "linux_x86_64"  # which no index takes
+    assert Chosen("x86_64", ()).platform == "any"
+
+
+@pytest.mark.parametrize("name", ["cc", "gcc", "clang", "mine"])
+def test_any_compiler_links(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triple = LEVELS[WHEELS[MACHINE][0]].triple
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    with pytest.raises(RuntimeError, match="install gcc or clang, or run: pip install ziglang"):
+        linker(triple)
+    (tmp_path / name).touch(0o755)
+    if name == "mine":
+        monkeypatch.setenv("CC", "mine -m64")
+    assert linker(triple)[0] == name
 
 
 @pytest.mark.parametrize(
