@@ -11,11 +11,10 @@ EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
 TORCH  ?= torch==2.13.0
 
-# Dependencies of the GPU extras that tests and benchmarks also need without a GPU: a toolkit that compiles the CUDA
-# kernels, and nvImageCodec, which decodes on the CPU.
-TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
-BENCH_EXTRAS = $(EXTRA),test,bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
 comma := ,
+# Extras of every environment: all that need no GPU, and those of this machine's GPU.
+EXTRAS = jit,tfrecord,parquet,array-record,remote,png,progress,video$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
+TEST_GROUPS = --group test --group dev $(if $(filter cpu,$(EXTRA)),--group without-gpu)
 
 BIN = $(VENV)/bin
 # Byte code is compiled on import, rather than for everything that is installed.
@@ -152,29 +151,31 @@ fuzz: $(VENV)/.test-ready
 $(VENV)/.made-for-$(EXTRA):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuimg needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) --quiet --upgrade pip
 	touch $@
 
 $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) -e '.[$(EXTRA),jit$(if $(filter cpu,$(EXTRA)),,-$(EXTRA))]'
+	$(PIP) -e '.[jit$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))]'
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) '$(TORCH)' -e '.[$(TEST_EXTRAS)]'
+	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
 	touch $@ $(VENV)/.demo-ready
 
 $(DOCS_VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -e '.[docs]'
+	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check --quiet --upgrade pip
+	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -e '.[jit,progress,video]' --group docs
 	$(DOCS_VENV)/bin/gpuimg warm --all
 	touch $@
 
 # The packages that the photos are made from.
 $(VENV)/.photos-ready: $(VENV)/.demo-ready
-	$(PIP) -e '.[bench]'
+	$(PIP) --group photos
 	touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
-	$(PIP) '$(TORCH)' -e '.[$(BENCH_EXTRAS)]'
+	$(PIP) '$(TORCH)' -e '.[$(EXTRAS)]' $(TEST_GROUPS) --group photos --group peers
 	$(PIP) --no-deps torchvision==0.28.0 timm==1.0.31
 	touch $@
 

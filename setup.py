@@ -11,7 +11,7 @@ import setuptools
 
 if int(setuptools.__version__.partition(".")[0]) < 77:
     raise SystemExit(
-        f"gpuimg needs setuptools 77 or later to be built: pip install -U setuptools ({setuptools.__version__} is installed)"
+        f"gpuimg is built by setuptools 77 or later, not {setuptools.__version__}: pip install -U setuptools"
     )
 
 from setuptools import Distribution, setup

@@ -1,7 +1,7 @@
 """The build backend: that of setuptools in a copy of the sources, with Numba where the loops are compiled.
 
-A copy, because setuptools writes into the sources: they may belong to another user, and what an earlier build left there
-must not get into a wheel.
+A copy, because setuptools writes into the sources: they may belong to another user, and what an earlier build left
+there must not get into a wheel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036  # pip installs what a build requires before it reads requires-python
     raise SystemExit(f"gpuimg needs Python 3.11 or later; this is Python {sys.version.split()[0]}")
 
 from setuptools import build_meta
@@ -30,8 +30,8 @@ __all__ = [
 
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv*", "*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist", "_lib", "_build", ".photos",
-    ".videos",
+    ".git", ".venv*", "*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist", "_lib", "_build",
+    ".photos", ".videos",
 )  # fmt: skip
 
 

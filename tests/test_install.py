@@ -1,4 +1,4 @@
-"""Every way of installing from source, with loops that are not compiled: front ends, folders, users, and what is missing."""
+"""Ways to install from source, with loops that are not compiled: front ends, folders, users, missing tools."""
 
 from __future__ import annotations
 
