@@ -151,7 +151,6 @@ fuzz: $(VENV)/.test-ready
 $(VENV)/.made-for-$(EXTRA):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuimg needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(PIP) --quiet --upgrade pip
 	touch $@
 
 $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
@@ -159,6 +158,7 @@ $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
+	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
 	touch $@ $(VENV)/.demo-ready
 
@@ -171,10 +171,12 @@ $(DOCS_VENV)/.ready: pyproject.toml
 
 # The packages that the photos are made from.
 $(VENV)/.photos-ready: $(VENV)/.demo-ready
+	$(PIP) --quiet --upgrade pip
 	$(PIP) --group photos
 	touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
+	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[$(EXTRAS)]' $(TEST_GROUPS) --group photos --group peers
 	$(PIP) --no-deps torchvision==0.28.0 timm==1.0.31
 	touch $@

@@ -70,30 +70,30 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     """Build a wheel."""
     folder, metadata = os.path.abspath(wheel_directory), metadata_directory and os.path.abspath(metadata_directory)
     with _in_a_copy():
-        return build_meta.build_wheel(folder, config_settings, metadata)
+        return str(build_meta.build_wheel(folder, config_settings, metadata))
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Any = None) -> str:
     """Write the metadata of a wheel."""
     folder = os.path.abspath(metadata_directory)
     with _in_a_copy():
-        return build_meta.prepare_metadata_for_build_wheel(folder, config_settings)
+        return str(build_meta.prepare_metadata_for_build_wheel(folder, config_settings))
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
     """Build a source distribution."""
     folder = os.path.abspath(sdist_directory)
     with _in_a_copy():
-        return build_meta.build_sdist(folder, config_settings)
+        return str(build_meta.build_sdist(folder, config_settings))
 
 
 def build_editable(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build a wheel that leads to the sources."""
     os.environ["GPUIMG_BUILD"] = "pure"
-    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    return str(build_meta.build_editable(wheel_directory, config_settings, metadata_directory))
 
 
 def prepare_metadata_for_build_editable(metadata_directory: str, config_settings: Any = None) -> str:
     """Write the metadata of such a wheel."""
     os.environ["GPUIMG_BUILD"] = "pure"
-    return build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings)
+    return str(build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings))

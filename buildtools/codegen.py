@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
-from numba.core import codegen, compiler, compiler_machinery, cpu, registry, typing
+from numba.core import codegen, compiler, cpu, registry, typing
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 
@@ -67,9 +67,6 @@ def compile_for(level: Level) -> None:
         library._ensure_finalized()
         return [].append  # a builtin function, which Numba requires; nobody calls it
 
-    compiler_machinery.PassManager._ENFORCING = (
-        False  # checks after each pass: an eighth of the time, and the same code
-    )
     llvm.get_process_triple = lambda: level.triple
     codegen.CPUCodegen._init = initialize
     codegen.JITCPUCodegen._add_module = lambda self, module: None
