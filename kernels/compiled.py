@@ -352,7 +352,8 @@ def compile_together(wanted: Iterable[str]) -> None:
         with tempfile.TemporaryDirectory() as claims:
             code = f"import sys; sys.path[:] = {sys.path}; from {__name__} import help_compile; "
             command = [sys.executable, "-c", code + f"help_compile({claims!r}, {missing})"]
-            processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(helpers)]
+            environment = os.environ | {"GPUIMG_NATIVE": "jit"}  # they need not find out, and warn, again
+            processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment) for _ in range(helpers)]
             for process in processes:
                 process.wait()  # what it failed to compile is compiled where it is called
         NativeFunction.compile_count += sum(

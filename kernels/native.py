@@ -246,7 +246,7 @@ def find(folder: Path) -> tuple[Library, str]:
 def _refused(reasons: list[str]) -> UnusableError:
     """Warn of what should not be."""
     text = "; ".join(reasons)
-    warnings.warn(f"compiled loops are not used: {text}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"compiled loops are not used, Numba compiles them: {text}", RuntimeWarning, stacklevel=2)
     return UnusableError(text)
 
 

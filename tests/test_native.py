@@ -305,7 +305,7 @@ def test_a_damaged_library_is_refused_and_another_one_used(
     levels = WHEELS[MACHINE]
     used = levels[: levels.index(own_level())]  # below the damaged one
     damage(folder / native.library_name(own_level()))
-    with pytest.warns(RuntimeWarning, match=f"compiled loops are not used: .*({reason})"):
+    with pytest.warns(RuntimeWarning, match=f"compiled loops are not used, Numba compiles them: .*({reason})"):
         found = level_found(folder)
     assert found == (used[-1] if used else None)
 
@@ -314,7 +314,7 @@ def test_a_damaged_library_is_refused_and_another_one_used(
 def test_a_damaged_manifest_is_refused(text: str, folder: Path, chosen: Callable[[str | None], None]) -> None:
     (folder / native.MANIFEST).write_text(text)
     with (
-        pytest.warns(RuntimeWarning, match=r"compiled loops are not used: .*manifest.json"),
+        pytest.warns(RuntimeWarning, match=r"compiled loops are not used, Numba compiles them: .*manifest.json"),
         pytest.raises(native.UnusableError),
     ):
         native.find(folder)
