@@ -4,7 +4,6 @@ __version__ = "0.2.0"
 
 
 def install_hint(*extras: str) -> str:
-    """Return instructions to install an extra, or exactly one of several, from a checkout: gpuimg is on no index."""
-    names = ", ".join(f"gpuimg[{extra}]" for extra in extras)
-    which = "exactly one of " if len(extras) > 1 else ""
-    return f'install {which}{names} (from a checkout: pip install ".[{extras[0]}]")'
+    """Return the command that installs an extra, or exactly one of several, from a checkout: gpuimg is on no index."""
+    commands = " or ".join(f'pip install ".[{extra}]"' for extra in extras)
+    return f"in a checkout of gpuimg, {commands}{', never both' if len(extras) > 1 else ''}"

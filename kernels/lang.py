@@ -10,7 +10,7 @@ import gc
 from contextlib import suppress
 from typing import Any
 
-from .native import LIBRARY, REASON
+from .native import LIBRARY, missing
 
 __all__ = [
     "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba",
@@ -36,9 +36,7 @@ if LIBRARY is None:
         import llvmlite
         import numba
     except ImportError as error:
-        raise ImportError(
-            f'Numba is not installed, and {REASON}; install gpuimg[jit] (from a checkout: pip install ".[jit]")'
-        ) from error
+        raise ImportError(missing() or f"Numba cannot be imported: {error}") from error
     from llvmlite import ir
     from numba import from_dtype, njit, types
     from numba.core import cgutils, compiler, sigutils

@@ -271,9 +271,19 @@ def _find() -> tuple[Library | None, str | None, str]:
 LIBRARY, LEVEL, REASON = _find()
 
 
+def missing() -> str | None:
+    """None if there are loops or what compiles them, else what is missing, for users."""
+    if LIBRARY is not None or importlib.util.find_spec("numba") is not None:
+        return None
+    return f'Numba is not installed, and {REASON}; pip install "numba>=0.61"'
+
+
 def describe() -> str:
     """One line for users: which code runs."""
-    return f"compiled with the package, for {LEVEL}" if LEVEL else f"compiled here by Numba: {REASON}"
+    lack = missing()
+    if lack is not None:
+        return f"cannot run: {lack}"
+    return f"compiled with the package, for {LEVEL}" if LEVEL else f"compiled by Numba when first used: {REASON}"
 
 
 def with_numba(module: str) -> Any:

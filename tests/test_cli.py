@@ -6,8 +6,10 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -93,6 +95,7 @@ def test_demo_prints_and_writes(tmp_path: Path, capfd: pytest.CaptureFixture[str
     text = capfd.readouterr().out
     for word in ("device     cpu", "decoder    JPEG on a CPU: gpuimg", "photos     12", "images/s", str(out)):
         assert word in text
+    assert "video" not in text
     assert sheet(out).shape == (564, 786, 3)
 
 
@@ -140,10 +143,18 @@ def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], t
     assert sheet(out).shape[:2] == shape  # at most 24 of them
 
 
-def test_demo_finds_the_photos_of_the_source_tree(tmp_path: Path) -> None:
+def test_demo_has_photos(tmp_path: Path) -> None:
+    """Small ones, whose origin is noted next to them."""
     done = run("demo", "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "contact_sheet.png").is_file()
+    assert sheet(tmp_path / "contact_sheet.png").shape == (312, 534, 3)
+    folder = Path(re.search(r"photos     4 in (.*)", done.stdout)[1])  # type: ignore[index]
+    photos = sorted(path for path in folder.iterdir() if path.suffix == ".jpg")
+    assert sum(path.stat().st_size for path in photos) < 65_000
+    noted = re.findall(
+        r"^\| (\S+\.jpg) \|.*\| (?:public domain|CC0 1\.0) \|", (folder / "PROVENANCE.md").read_text(), re.M
+    )
+    assert noted == [path.name for path in photos]
 
 
 def test_demo_takes_photos_of_one_pixel(tmp_path: Path) -> None:
@@ -331,14 +342,6 @@ def test_folder_without_photos(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert str(tmp_path) in fails(capfd, "demo", "--photos", str(tmp_path))
 
 
-def test_no_photos_outside_the_source_tree(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "site-packages" / "gpuimg" / "cli.py"))
-    assert "gpuimg demo --photos DIR" in fails(capfd, "demo")
-
-
 def test_corrupt_photo_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
@@ -393,6 +396,65 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err.startswith(usage)
 
 
+@pytest.mark.parametrize("command", ["bench", "demo", "index", "info", "prepare", "preview", "warm"])
+def test_examples_of_the_help_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder with `train`, of class folders, and `photos`."""
+    shutil.copytree(PHOTOS, tmp_path / "train" / "cats")
+    (tmp_path / "photos").symlink_to(tmp_path / "train" / "cats")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    example = capfd.readouterr().out.rstrip().splitlines()[-1]
+    assert example.startswith(f"example: gpuimg {command}")
+    words = example.removeprefix("example: gpuimg ").replace("--seconds 20", "--seconds 1").split()
+    assert cli.main(words) == 0, capfd.readouterr().err
+
+
+INTERRUPTED = {  # by what Python imports last before the signal
+    "demo": "numpy.linalg",
+    "info": "gpuimg._cli.main",
+    "preview": "gpuimg._cli.lettering",
+    "bench": "gpuimg._cli.contenders",
+    "warm": "gpuimg._cli.preview",
+}
+
+
+@pytest.mark.parametrize("command", INTERRUPTED)
+def test_interrupted(command: str, tmp_path: Path) -> None:
+    """Ctrl-C is one line, also during the imports."""
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    words = {"preview": ["a.png"], "bench": [".", "--seconds", "60"], "warm": ["--all"]}.get(command, [])
+    code = f"import sys; sys.argv[1:] = {[command, *words]!r}; from _gpuimg_cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-c", code], cwd=tmp_path, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.rpartition("|")[2].strip() == INTERRUPTED[command]:
+                break
+        process.send_signal(signal.SIGINT)
+        said = [line for line in process.stderr if not line.startswith("import time:")]
+    assert (process.returncode, said) == (130, ["gpuimg: interrupted\n"])
+
+
+def test_interrupted_while_it_works(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpuimg", "demo", "--device", "cpu"], cwd=tmp_path, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while not process.stdout.readline().startswith("photos"):
+            pass
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read().splitlines()
+    assert (process.returncode, said[-1]) == (130, "gpuimg: interrupted")
+    assert "Traceback (most recent call last):" not in said
+
+
 # -- info --------------------------------------------------------------------------------------------------------------
 
 
@@ -418,7 +480,7 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     )
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
-    assert re.fullmatch(r"compiled (with the package, for \S+|here by Numba: .+)", lines["loops"])
+    assert re.fullmatch(r"compiled (with the package, for \S+|by Numba when first used: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
 
@@ -433,7 +495,7 @@ def test_info_imports_nothing_heavy() -> None:
 
 def test_info_says_what_inflates() -> None:
     found: dict[str, list[str]] = {"deflate": [], "isal": []}
-    assert "Python's zlib; install gpuimg[png]" in inspection._inflater(found)
+    assert "Python's zlib; for more speed, in a checkout of gpuimg, pip install" in inspection._inflater(found)
     found["isal"] = ["1.8"]
     assert inspection._inflater(found) == "isal 1.8"
     found["deflate"] = ["0.9"]
@@ -478,7 +540,7 @@ def test_info_on_a_gpu_machine_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert "cuda:0        Test GPU" in text
     assert "up to CUDA 13.0" in text
     assert "default       cpu: CuPy is not installed" in text
-    assert text.count('install gpuimg[cuda13] (from a checkout: pip install ".[cuda13]")') == 2
+    assert text.count('in a checkout of gpuimg, pip install ".[cuda13]"') == 2
 
 
 def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +553,7 @@ def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(metadata, "version", version)
     assert any("installed twice" in line for line in inspection.missing())
-    assert any("gpuimg[torch]" in line for line in inspection.missing())
+    assert any('pip install ".[torch]"' in line for line in inspection.missing())
     del installed["nvidia-nvimgcodec-cu12"]
     assert not any("nvImageCodec" in line for line in inspection.missing())
 
@@ -509,6 +571,17 @@ def test_probe_is_a_program_without_dependencies() -> None:
     """The Makefile asks it before anything is installed."""
     done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")
+
+
+def test_info_says_that_nothing_can_run() -> None:
+    """Its exit status is 1, and what it tells to install is what pyproject.toml demands."""
+    done = run("info", block="numba", GPUIMG_NATIVE="jit")
+    lack = 'cannot run: Numba is not installed, and GPUIMG_NATIVE=jit; pip install "numba>=0.61"'
+    assert done.returncode == 1
+    assert f"loops         {lack}\n" in done.stdout
+    assert f"missing\n  {lack}\n" in done.stdout
+    extras = tomllib.loads((PHOTOS.parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["jit"] == ["numba>=0.61"]
 
 
 # -- warm --------------------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ except ImportError as error:
     print(error)
 """
     hidden = "import sys; sys.modules['numba'] = None\n"
-    assert "gpuimg[jit]" in said(start(hidden + code))
+    assert 'pip install "numba' in said(start(hidden + code))
 
 
 #: Bytes of a library: x86-64-v4, the largest, has 673,056. More than a tenth beyond that needs a reason.

@@ -70,7 +70,8 @@ def test_wheel_holds_the_package_once(wheel: Path) -> None:
         if "kernels" not in path.parts[len(ROOT.parts) :]
     }
     wanted |= {f"gpuimg/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "kernels").rglob("*.py")}
-    wanted |= {"gpuimg/py.typed"}
+    wanted |= {"_gpuimg_cli.py", "gpuimg/py.typed"}
+    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "gpuimg/_cli/photos").iterdir()}
     code = [name for name in names if ".dist-info/" not in name]
     assert sorted(code) == sorted(wanted)
     assert f"gpuimg-{gpuimg.__version__}.dist-info/licenses/LICENSE" in names
@@ -81,7 +82,7 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         folder = f"gpuimg-{gpuimg.__version__}.dist-info"
         metadata = archive.read(f"{folder}/METADATA").decode()
-        assert "gpuimg = gpuimg._cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
+        assert "gpuimg = _gpuimg_cli:main" in archive.read(f"{folder}/entry_points.txt").decode()
     assert {"License-Expression: Apache-2.0", "License-File: LICENSE"} <= set(metadata.splitlines())
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     # As they are spelled here, too: not every pip matches `_` with the `-` of the metadata.
@@ -191,8 +192,8 @@ except ImportError as error:
 """
     assert python(code).splitlines() == [
         "()",
-        "nvImageCodec is not installed; install exactly one of gpuimg[cuda12], gpuimg[cuda13] (from a checkout: "
-        'pip install ".[cuda12]")',
+        'nvImageCodec is not installed; in a checkout of gpuimg, pip install ".[cuda12]" or pip install ".[cuda13]", '
+        "never both",
     ]
 
 
@@ -233,7 +234,7 @@ try:
 except ImportError as error:
     print(error)
 """)
-    assert said == f'{words}; install gpuimg[{extra}] (from a checkout: pip install ".[{extra}]")'
+    assert said == f'{words}; in a checkout of gpuimg, pip install ".[{extra}]"'
 
 
 def test_no_hint_installs_gpuimg_from_an_index() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -23,11 +22,13 @@ from .._loading.samples import Columns, read_samples
 from .._runtimes.devices import runtime_for
 from .._threads.threads import threads
 from . import contenders, info, preview
-from .source import SourceError, add_source, opened
+from .options import UserError, add_device, add_json
+from .source import add_source, opened
+
+EXAMPLE = "gpuimg bench train --batch-size 128 --seconds 20"
 
 _ROUNDS = 3
 _SAMPLED = 256  # samples whose headers are read
-_PRESET = "imagenet_train"  # the preset that Pillow and torchvision run, too
 
 # The bottleneck by its name in ``Loader.stats``, with remedies.
 _ADVICE = {
@@ -42,26 +43,22 @@ _ADVICE = {
 }
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command and its options."""
-    command = commands.add_parser(
-        "bench",
-        help="measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
-        description="Load a data set for a while and report images/s and the bottleneck. Pillow in threads and "
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    command.description = (
+        "Load a data set for a while and report images/s and the bottleneck. Pillow in threads and "
         "torchvision in worker processes run in turn with gpuimg for comparison; they run only the preset "
-        "imagenet_train.",
+        "imagenet_train."
     )
     add_source(command)
-    what = command.add_mutually_exclusive_group()
-    what.add_argument("--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: {_PRESET})")
-    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your function (batch, rng) -> Batch")
+    preview.add_preprocessing(command)
     command.add_argument("--batch-size", type=int, default=64, metavar="N", help="(default: %(default)s)")
     command.add_argument(
         "--seconds", type=float, default=60.0, metavar="S", help="total duration, approximately (default: 60)"
     )
     command.add_argument("--index", metavar="PATH", help="a seek index of the data set, see gpuimg index")
-    command.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
-    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_device(command)
+    add_json(command)
 
 
 def run(options: Namespace) -> int:
@@ -69,16 +66,13 @@ def run(options: Namespace) -> int:
 
     Raises
     ------
-    SourceError
+    UserError
         For errors that the user can correct.
     """
     try:
         report = _measured(options)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise SourceError(str(error)) from error
-    except KeyboardInterrupt:
-        print("gpuimg: interrupted", file=sys.stderr)
-        return 130
+        raise UserError(str(error)) from error
     print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
     return 0
 
@@ -88,7 +82,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
         raise ValueError(f"--batch-size must be at least 1, not {options.batch_size}")
     if not 1 <= options.seconds <= 86400:
         raise ValueError(f"--seconds must be 1 to 86400, not {options.seconds:g}")
-    name = options.function or options.preset or _PRESET
+    name = options.function or options.preset or preview.PRESET
     preprocess = preview.imported(name) if options.function else preview.preset(name, None)
     source = opened(options, label=None)
     if not len(source):
@@ -102,7 +96,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
     cores = threads()
     contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
     left_out = {}
-    if name == _PRESET and not options.function:
+    if name == preview.PRESET and not options.function:
         files = contenders.Files(source, Columns(label=None))
         contestants["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
         left_out = {"torchvision": contenders.torchvision_problem()}

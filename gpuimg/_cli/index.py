@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from .._checks.text import counted
 from .._index.report import IndexReport
 from .._loading.build_index import build_index
 from ..sources._table import origin_of
-from .source import LISTED, SourceError, add_source, amount, opened, progress_of
+from .options import UserError, add_json
+from .source import LISTED, add_source, amount, opened, progress_of
+
+EXAMPLE = "gpuimg index train"
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command and its options."""
-    command = commands.add_parser(
-        "index",
-        help="build the seek index of a data set, with which crops are decoded faster",
-        description="Build the seek index of a data set, or resume an interrupted build. The exit status is 1 if files "
-        "cannot be read or decoded; these are listed and left out.",
-    )  # fmt: skip
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    command.description = (
+        "Build the seek index of a data set, or resume an interrupted build. The exit status is 1 if files "
+        "cannot be read or decoded; these are listed and left out."
+    )
     add_source(command)
     command.add_argument(
         "--every", default="8", metavar="K", help='MCUs between entries, or "rows" (default: %(default)s)'
@@ -32,15 +32,15 @@ def add_parser(commands: Any) -> None:
     command.add_argument("--out", metavar="PATH", help="path of the index (default: next to the source)")
     command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
     command.add_argument("--dry-run", action="store_true", help="only read headers and count; write nothing")
-    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_json(command)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Build, print the report, and return the exit status.
 
     Raises
     ------
-    SourceError
+    UserError
         For errors that the user can correct.
     """
     try:
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
                 source, options.out, every=every, threads=options.threads, progress=progress, dry_run=options.dry_run
             )
     except (ValueError, TypeError) as error:
-        raise SourceError(str(error)) from error
+        raise UserError(str(error)) from error
     except KeyboardInterrupt:
         print(f"gpuimg: interrupted{'' if options.dry_run else '; the same command resumes'}", file=sys.stderr)
         return 130

@@ -5,9 +5,11 @@ Versions are read from package metadata, without importing the packages.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
+from argparse import ArgumentParser, Namespace
 from importlib import metadata
 from typing import Any
 
@@ -17,7 +19,9 @@ from .._runtimes import probe
 from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
 from .._version import __version__, install_hint
+from ..kernels import native
 from ..kernels.cuda import shipped
+from .options import add_json
 
 # Distribution names of each package.
 _PACKAGES = {
@@ -36,6 +40,22 @@ _PACKAGES = {
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
 }
 _WIDTH = 14
+
+EXAMPLE = "gpuimg info --json"
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    command.description = (
+        "Show versions, devices, decoders, and missing packages. The exit status is 1 if nothing can run."
+    )
+    add_json(command)
+
+
+def run(options: Namespace) -> int:
+    """Print the information."""
+    print(json.dumps(facts(), indent=1) if options.json else report(), flush=True)
+    return int(native.missing() is not None)
 
 
 def describe_device(name: str) -> str:
@@ -72,8 +92,6 @@ def default_device() -> tuple[str, str]:
 
 def loops() -> tuple[str | None, str]:
     """The level that the installed loops are compiled for, or None and why Numba compiles them; and this in words."""
-    from ..kernels import native
-
     return (native.LEVEL, native.describe())
 
 
@@ -84,7 +102,7 @@ def announce_warming() -> None:
 
 
 def decoders(gpu: bool) -> dict[str, str]:
-    """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
+    """Return the decoder of each kind of image file; with ``gpu``, including those on the GPU."""
     found = versions()
     formats = "other JPEG, interlaced PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
@@ -93,7 +111,6 @@ def decoders(gpu: bool) -> dict[str, str]:
         "PNG": f"gpuimg, inflated by {_inflater(found)}",
         "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
     }
-    rows["videos"] = f"PyAV {', '.join(found['PyAV'])}" if found["PyAV"] else f"none: {install_hint('video')}"
     if gpu:
         kinds = ", ".join(nvimgcodec.decoders())
         others = f"nvImageCodec ({kinds})" if kinds else "the CPU, as nvImageCodec has no decoder here"
@@ -101,19 +118,25 @@ def decoders(gpu: bool) -> dict[str, str]:
     return rows
 
 
+def _video_decoder() -> str:
+    """Return what decodes videos."""
+    found = versions()["PyAV"]
+    return f"PyAV {', '.join(found)}" if found else f"none; {install_hint('video')}"
+
+
 def _inflater(found: dict[str, list[str]]) -> str:
     """Return the library that PNG files are inflated by, or Python's and what is faster; none is imported."""
     for package in png.FASTER:
         if found[package]:
             return f"{package} {', '.join(found[package])}"
-    return f"Python's zlib; {install_hint('png')}, for more speed"
+    return f"Python's zlib; for more speed, {install_hint('png')}"
 
 
 def missing() -> list[str]:
     """Return missing or broken packages, each with the command that installs them."""
     found = versions()
     problem = probe.gpu_problem()
-    lines = []
+    lines = [] if native.missing() is None else [native.describe()]
     if len(found["nvImageCodec"]) > 1:
         lines.append(
             "nvImageCodec is installed twice, and the two share files; make a fresh environment with one of them: "
@@ -141,7 +164,7 @@ def facts() -> dict[str, Any]:
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
         "cuda_kernels": shipped.description(),
         "default": {"device": device, "reason": reason},
-        "decoders": decoders(gpu=probe.gpu_problem() is None),
+        "decoders": decoders(gpu=probe.gpu_problem() is None) | {"videos": _video_decoder()},
         "missing": missing(),
     }
 

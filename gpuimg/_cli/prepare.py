@@ -5,27 +5,27 @@ from __future__ import annotations
 import json
 import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from .._checks.text import counted
 from .._prepare.prepare import prepare
 from .._prepare.report import PrepareReport
-from .source import LISTED, SourceError, add_source, amount, opened, progress_of
+from .options import UserError, add_json
+from .source import LISTED, add_source, amount, opened, progress_of
+
+EXAMPLE = "gpuimg prepare train train-256 --short-side 256 --index"
 
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command and its options."""
-    command = commands.add_parser(
-        "prepare",
-        help="write a copy of a data set with smaller images, which decode faster",
-        description="Write a copy of a data set with smaller images, or resume an interrupted call. The exit status "
-        "is 1 if files cannot be read or decoded; these are listed and left out.",
-    )  # fmt: skip
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    command.description = (
+        "Write a copy of a data set with smaller images, or resume an interrupted call. The exit status "
+        "is 1 if files cannot be read or decoded; these are listed and left out."
+    )
     add_source(command)
     command.add_argument("destination", metavar="DST", help="folder that is empty or does not exist")
     command.add_argument("--short-side", type=int, metavar="N", help="shrink larger images to this shorter side")
@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> None:
     command.add_argument("--index", action="store_true", help="also write the seek index")
     command.add_argument("--no-measure", action="store_true", help="do not measure images/s before and after")
     command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
-    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_json(command)
 
 
 def run(options: Namespace) -> int:
@@ -54,13 +54,16 @@ def run(options: Namespace) -> int:
 
     Raises
     ------
-    SourceError
+    UserError
         For errors that the user can correct.
     """
     try:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)
         source = opened(options, **chosen)
+        if options.short_side is None and options.max_pixels is None and not options.lossless:
+            sizes = "without --short-side or --max-pixels, images keep their sizes"
+            print(f"gpuimg: {sizes} and most are encoded again", file=sys.stderr)
         with progress_of(quiet=options.json) as progress:
             report = prepare(
                 source, options.destination, short_side=options.short_side, max_pixels=options.max_pixels,
@@ -69,7 +72,7 @@ def run(options: Namespace) -> int:
                 measure=not options.no_measure, threads=options.threads, progress=progress,
             )  # fmt: skip
     except (ValueError, TypeError) as error:
-        raise SourceError(str(error)) from error
+        raise UserError(str(error)) from error
     except KeyboardInterrupt:
         print("gpuimg: interrupted; the same command resumes", file=sys.stderr)
         return 130

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import sys
 import traceback
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +17,14 @@ from .. import presets
 from .._batch.batch import Batch, as_batch
 from .._batch.contact_sheet import short_lines
 from .._batch.opening import decode_batch
-from .._batch.pictures import Picture, displayed
+from .._batch.pictures import Picture, displayed, png
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from ..errors import DecodeError
 from . import lettering
+from .options import UserError, add_device, add_sheet, working
+
+EXAMPLE = "gpuimg preview photos/cat.jpg --preset deit3_train -n 5"
 
 Preprocess = Callable[[Batch, Rng], Any]
 
@@ -38,6 +42,7 @@ PRESETS: dict[str, Callable[..., Preprocess]] = {
     for name, function in vars(presets).items()
     if inspect.isfunction(function) and function.__module__ == presets.__name__ and not name.startswith("_")
 }
+PRESET = "imagenet_train"  # the default
 
 _CELL = 168  # pixels; longer side of a picture, about 30 characters of text
 _GAP = 8
@@ -45,8 +50,40 @@ _MARGIN = 16
 _BLACK, _GRAY = 40, 120  # gray levels of the text
 
 
-class PreviewError(Exception):
-    """An error that the user can correct; printed without a traceback."""
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="one row of the sheet each")
+    add_preprocessing(command)
+    command.add_argument("-n", type=int, default=8, metavar="N", help="draws of each image (default: %(default)s)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the draws, epochs 0 to N - 1 (default: 0)")
+    command.add_argument("--size", type=int, help="size of a preset's results (default: that of the preset)")
+    add_sheet(command, "preview.png")
+    add_device(command)
+
+
+def add_preprocessing(command: ArgumentParser) -> None:
+    """Add ``--preset`` and ``--function``."""
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--preset", metavar="NAME", help=f"{', '.join(sorted(PRESETS))} (default: {PRESET})")
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your function (batch, rng) -> Batch")
+
+
+def run(options: Namespace) -> int:
+    """Write the sheet."""
+    for name, least in (("n", 1), ("seed", 0), ("size", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise UserError(f"{'-' if name == 'n' else '--'}{name} must be at least {least}, not {value}")
+    if options.function and options.size:
+        raise UserError("--size is for presets; your function determines its size itself")
+    missing = [str(path) for path in options.images if not path.is_file()]
+    if missing:
+        raise UserError(f"no such image: {', '.join(missing)}")
+    preprocess = imported(options.function) if options.function else preset(options.preset or PRESET, options.size)
+    drawn = sheet(options.images, preprocess, options.n, options.seed, working(options.device))
+    options.out.write_bytes(png(drawn))
+    print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")
+    return 0
 
 
 def preset(name: str, size: int | None) -> Preprocess:
@@ -54,11 +91,11 @@ def preset(name: str, size: int | None) -> Preprocess:
 
     Raises
     ------
-    PreviewError
+    UserError
         For an unknown name, listing the known ones.
     """
     if name not in PRESETS:
-        raise PreviewError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+        raise UserError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
     return PRESETS[name]() if size is None else PRESETS[name](size)
 
 
@@ -67,23 +104,23 @@ def imported(name: str) -> Preprocess:
 
     Raises
     ------
-    PreviewError
+    UserError
         If the name has no colon, the module cannot be imported, or it has no such function.
     """
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
-        raise PreviewError(f"--function must be module:function, not {name!r}")
+        raise UserError(f"--function must be module:function, not {name!r}")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise PreviewError(f"module {module_name!r} cannot be imported: {_described(error)}") from error
+        raise UserError(f"module {module_name!r} cannot be imported: {_described(error)}") from error
     function: Any = module
     for part in function_name.split("."):
         function = getattr(function, part, None)
     if not callable(function):
-        raise PreviewError(f"module {module_name!r} has no function {function_name!r}")
+        raise UserError(f"module {module_name!r} has no function {function_name!r}")
     checked: Preprocess = function
     return checked
 
@@ -95,7 +132,7 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
 
     Raises
     ------
-    PreviewError
+    UserError
         If the preprocessing raises an exception, or its result does not have the right number of images.
     DecodeError
         For images that cannot be decoded.
@@ -129,9 +166,9 @@ def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
     except DecodeError:
         raise
     except Exception as error:
-        raise PreviewError(f"the preprocessing failed: {_described(error)}") from error
+        raise UserError(f"the preprocessing failed: {_described(error)}") from error
     if not len(batch) or len(batch) % len(images):
-        raise PreviewError(f"the preprocessing returned a batch of {len(batch)} for {len(images)} images")
+        raise UserError(f"the preprocessing returned a batch of {len(batch)} for {len(images)} images")
     return result if isinstance(result, Mix) else batch
 
 

@@ -33,10 +33,6 @@ _NAMES = (
 )  # fmt: skip
 
 
-class SourceError(Exception):
-    """An error that the user can correct; printed without a traceback."""
-
-
 def add_source(command: Any) -> None:
     """Add the source argument and the options that describe it."""
     command.add_argument(

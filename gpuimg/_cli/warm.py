@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tempfile
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,63 @@ from .._ops.pixels import normalize
 from .._plan.compile import build_for, compile_plan, ops_used
 from .._random.mixing import blend
 from .._random.rng import Rng
-from .._runtimes.probe import compiling_extra, is_installed
+from .._runtimes import probe
 from .._version import install_hint
+from . import info
+from .options import UserError, add_json
+from .preview import PRESET, preset
+
+EXAMPLE = "gpuimg warm --preset deit3_train"
 
 _IMAGES = 4  # images per batch; with the seeds below, enough to draw each branch of a random preset
 _SEEDS = range(8)
+
+
+def add_options(command: ArgumentParser) -> None:
+    """Add the options."""
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--preset", metavar="NAME", help=f"the kernels of this preset (default: {PRESET})")
+    which.add_argument("--all", action="store_true", help="all kernels")
+    command.add_argument(
+        "--capability",
+        action="append",
+        metavar="8.0,9.0",
+        help="also for GPUs of these compute capabilities, present or not (default: those present); the files can be "
+        "copied to a machine without a compiler",
+    )
+    add_json(command)
+
+
+def run(options: Namespace) -> int:
+    """Compile, and print what was compiled."""
+    name = None if options.all else options.preset or PRESET
+    if name is not None:
+        preset(name, None)  # raises for an unknown name
+    try:
+        given = ",".join(options.capability or ()).split(",")
+        capabilities = [capability_of(one) for one in given if one]
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not capabilities and probe.gpu_problem() is None:
+        capabilities = probe.capabilities()
+    shipped = info.loops()[0]
+    compiled, seconds, folder = (0, 0.0, None) if shipped else warm(name)
+    report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
+    report["folder"] = None if folder is None else str(folder)
+    if shipped and not options.json:
+        print(f"compiled   no loops: this installation has them for {shipped}", flush=True)
+    elif not options.json:
+        print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
+        print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)
+    report["gpus"] = []
+    for major, minor in capabilities:
+        compiled, seconds = warm_gpu(name, (major, minor))
+        report["gpus"].append({"capability": f"{major}.{minor}", "compiled": compiled, "seconds": seconds})
+        if not options.json:
+            print(f"compiled   {compiled} kernels for GPUs of compute capability {major}.{minor} in {seconds:.1f} s")
+    if options.json:
+        print(json.dumps(report, indent=1))
+    return 0
 
 
 def warm(preset: str | None) -> tuple[int, float, Path | None]:
@@ -94,8 +148,8 @@ def capability_of(name: str) -> tuple[int, int]:
     found = (int(match[1]), int(match[2])) if match else None
     if found is not None and shipped.lack(found) is None:
         return found
-    if not is_installed("numba_cuda"):
-        hint = install_hint(compiling_extra())
+    if not probe.is_installed("numba_cuda"):
+        hint = install_hint(probe.compiling_extra())
         raise ImportError(f"numba-cuda, which compiles for GPUs, is not installed; {hint}")
     from ..kernels.cuda.compiler import supported
 

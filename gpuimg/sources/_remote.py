@@ -124,7 +124,7 @@ class Storage:
         try:
             return url_to_fs(url, **_options(url, self.remote.storage_options))  # type: ignore[no-any-return]
         except ImportError as error:
-            raise ImportError(f"{url}: {error}; {install_hint('remote')} for S3 and HTTP") from error
+            raise ImportError(f"{url}: {error}; for S3 and HTTP, {install_hint('remote')}") from error
 
     def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
         """Return the result of ``attempt``, with retries after temporary failures.

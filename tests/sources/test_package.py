@@ -92,7 +92,7 @@ def test_missing_library_is_named(module: str, call: str, words: str, monkeypatc
     with pytest.raises(ImportError) as caught:
         getattr(sources, call)("a")
     extra = call.replace("_", "-")
-    hint = f'install gpuimg[{extra}] (from a checkout: pip install ".[{extra}]")'
+    hint = f'in a checkout of gpuimg, pip install ".[{extra}]"'
     assert str(caught.value) == f"reading {words}; {hint}"
 
 

@@ -688,7 +688,7 @@ def test_settings() -> None:
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("fsspec", "fsspec.core"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"reading s3://bucket/a.tar needs fsspec; install gpuimg\[remote\]"):
+    with pytest.raises(ImportError, match=r"reading s3://bucket/a.tar needs fsspec; in a .* pip install .\.\[remote\]"):
         gi.tar("s3://bucket/a.tar")
 
 

@@ -1,0 +1,21 @@
+"""The console command. It is not in the package, whose import takes the first second, so that Ctrl-C ends this, too."""
+
+import signal
+import sys
+
+
+def main() -> int:
+    """Run the command line of gpuimg; after Ctrl-C print one line and return 130."""
+    try:
+        from gpuimg._cli.main import main
+
+        return main()
+    except KeyboardInterrupt:
+        print("gpuimg: interrupted", file=sys.stderr)
+        return 130
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own end would print a traceback
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Options that several commands have, and the errors of their users."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from .._runtimes.devices import runtime_for
+
+
+class UserError(Exception):
+    """An error that the user can correct; printed without a traceback."""
+
+
+def add_device(command: ArgumentParser) -> None:
+    """Add ``--device``."""
+    command.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
+
+
+def add_json(command: ArgumentParser) -> None:
+    """Add ``--json``."""
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def add_sheet(command: ArgumentParser, name: str) -> None:
+    """Add ``--out`` of a command that writes a sheet of pictures."""
+    command.add_argument(
+        "--out", type=Path, default=Path(name), metavar="PNG", help="file to write (default: %(default)s)"
+    )
+
+
+def working(device: str | None) -> str:
+    """Return the full name of the requested or default device.
+
+    Raises
+    ------
+    UserError
+        If it does not exist or does not work.
+    """
+    try:
+        return runtime_for(device).name
+    except (ValueError, RuntimeError) as error:
+        raise UserError(str(error)) from error
