@@ -6,6 +6,7 @@ processor in transformers, on the batch's device; masks and counts are NumPy arr
 
 ``exact`` is the rule by which bytes are resized, as in :func:`gpuimg.resize`. By default it is that of the model's
 home: ``"torch"`` for transformers' default backend, ``"pillow"`` for its backend "pil", for timm and open_clip.
+transformers lays transparent pixels over white: open such files with ``alpha="white"``.
 
 >>> import gpuimg, numpy as np
 >>> prepare = gpuimg.models.qwen_vl()
@@ -242,7 +243,7 @@ def _timm_eval(
     images: Images, rng: Any = None,
 ) -> Batch:  # fmt: skip
     x = as_batch(images)
-    new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode == "border")
+    new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode != "center")
     x = resize(x, new, filter, exact=exact)
     # Central crops are black outside of the image, with "border" they have the color of the mean.
     color = np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit if mode == "border" else 0
@@ -266,7 +267,8 @@ def open_clip_eval(
         Height and width of the results in pixels.
     mean, std : (3,) float
     interpolation : {"bicubic", "bilinear"}
-    resize_mode : {"shortest", "squash"}
+    resize_mode : {"shortest", "longest", "squash"}
+        With "longest" the whole image is padded with black.
     exact : {"pillow", "pillow12", "torch"}, optional
 
     Returns
@@ -289,8 +291,10 @@ def open_clip_eval(
     >>> gpuimg.models.open_clip_eval()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
-    arguments.one_of(resize_mode, "resize_mode", ("shortest", "squash"))
+    arguments.one_of(resize_mode, "resize_mode", ("shortest", "longest", "squash"))
     size = arguments.whole_number(size, "size")
+    if resize_mode == "longest":
+        return partial(_timm_eval, resize_mode, (size, size), (size, size), interpolation, mean, std, exact)
     scaled: Any = (size, size) if resize_mode == "squash" else size
     return partial(_centered, scaled, size, interpolation, mean, std, exact)
 

@@ -130,6 +130,7 @@ def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mea
     return result
 
 
+_WIDE = {"input_size": (3, 96, 64)}
 _TIMM = {"input_size": (3, 224, 224), "mean": HALF, "std": HALF}
 CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
 IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
@@ -160,19 +161,22 @@ def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter:
 
 
 @pytest.mark.parametrize(
-    ("config", "longest", "fill"),
+    ("prepare", "size", "share", "longest", "fill"),
     [
-        ({"input_size": (3, 96, 64), "crop_pct": 0.9}, False, (0, 0, 0)),
-        ({"input_size": (3, 65, 90), "crop_pct": 0.8, "crop_mode": "border"}, True, (124, 116, 104)),
-        ({"input_size": (3, 64, 64), "crop_pct": 1.0, "crop_mode": "border"}, True, (124, 116, 104)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.9}), (96, 64), 0.9, False, (0, 0, 0)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.8, "crop_mode": "border"}), (96, 64), 0.8, True, (124, 116, 104)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 1.0, "crop_mode": "border"}), (96, 64), 1.0, True, (124, 116, 104)),
+        (gi.models.open_clip_eval(65, *IMAGENET, "bilinear", "longest"), (65, 65), 1.0, True, (0, 0, 0)),
     ],
 )
-def test_timms_other_evaluations_on_pillow_images(config: Any, longest: bool, fill: tuple[int, ...]) -> None:
+def test_evaluations_of_whole_pillow_images(
+    prepare: Any, size: tuple[int, int], share: float, longest: bool, fill: tuple[int, ...]
+) -> None:
     """ResizeKeepRatio, then a central part of a canvas."""
-    height, width = config["input_size"][1:]
+    height, width = size
     want = []
     for image in images():
-        ratios = [image.shape[k] / int((height, width)[k] / config["crop_pct"]) for k in range(2)]
+        ratios = [image.shape[k] / int((height, width)[k] / share) for k in range(2)]
         ratio = max(ratios) if longest else min(ratios)
         new = [round(side / ratio) for side in image.shape[:2]]
         resized = Image.fromarray(image).resize((new[1], new[0]), BILINEAR)
@@ -182,8 +186,7 @@ def test_timms_other_evaluations_on_pillow_images(config: Any, longest: bool, fi
         canvas.paste(resized, (left, top))
         mean, std = (np.array(v, np.float32) for v in IMAGENET)
         want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
-    found = gi.models.timm_eval(config)(images()).array()
-    assert np.count_nonzero(found != np.stack(want)) == 0
+    assert np.count_nonzero(prepare(images()).array() != np.stack(want)) == 0
 
 
 def test_wrong_arguments() -> None:
@@ -192,7 +195,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"input_size.* must be a whole number of at least 1, not 0"):
         gi.models.timm_eval({"input_size": (3, 224, 0)})
     with pytest.raises(ValueError, match="resize_mode must be one of"):
-        gi.models.open_clip_eval(resize_mode="longest")
+        gi.models.open_clip_eval(resize_mode="middle")
 
 
 if __name__ == "__main__":
