@@ -19,7 +19,6 @@ from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from PIL import Image
 
 from .. import models
 from .._batch.batch import Batch, as_batch
@@ -100,7 +99,8 @@ def _with_default(auto: Any) -> Callable[..., Any]:
     def loaded(mapping: Any, backend: str) -> Any:
         if backend != BACKEND or BACKEND in mapping:
             return load(mapping, backend)
-        found = load(mapping, auto._resolve_backend(None, None, mapping.get("torchvision")))
+        uses_pil = mapping.get("torchvision") in auto.DEFAULT_TO_PIL_BACKEND_IMAGE_PROCESSORS
+        found = load(mapping, "pil" if uses_pil else "torchvision")
         if found is not None:
             warnings.warn(
                 f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4
@@ -166,6 +166,8 @@ def _opened(listed: list[Any], processor: Any, to_rgb: bool) -> Batch | None:
 
 def _files(files: list[Any], processor: Any, to_rgb: bool) -> Batch:
     """Open files as the processor takes their Pillow images."""
+    from PIL import Image
+
     opened = open_batch(files, alpha="white" if to_rgb else "drop", device="cpu")
     for file in () if to_rgb else files:
         with Image.open(file if isinstance(file, (str, os.PathLike)) else io.BytesIO(file)) as image:
@@ -176,7 +178,7 @@ def _files(files: list[Any], processor: Any, to_rgb: bool) -> Batch:
 
 def _pixels(image: Any, processor: Any, to_rgb: bool) -> Any:
     """Return an image as an (H, W, 3) uint8 array, converted by the processor; None where another form is possible."""
-    if isinstance(image, Image.Image):
+    if hasattr(image, "convert"):  # Pillow's
         given = f"an image of mode {image.mode!r}"
         is_plain = image.mode == "RGB" and "transparency" not in image.info
     else:
