@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,40 @@ def test_evaluations_of_whole_pillow_images(
         mean, std = (np.array(v, np.float32) for v in IMAGENET)
         want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
     assert np.count_nonzero(prepare(images()).array() != np.stack(want)) == 0
+
+
+WIDE = np.zeros((2, 32, 64, 3), np.uint8)
+#: Calls with one argument, by its name; choices last.
+CALLS: list[tuple[str, Any]] = [
+    *((name, gi.models.qwen_vl) for name in ("patch", "merge", "frames", "min_pixels", "max_pixels")),
+    *((name, gi.models.qwen3_vl_video) for name in ("patch", "merge", "frames", "min_pixels", "video_tokens")),
+    *((name, gi.models.siglip2_naflex) for name in ("patch", "patches")),
+    *((name, gi.models.kimi) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.models.pixtral) for name in ("side", "patch")),
+    *((name, gi.models.internvl) for name in ("tile", "most", "least")),
+    *((name, gi.models.idefics3) for name in ("tile", "side")),
+    *((name, gi.models.gemma3) for name in ("size", "pan_and_scan")),
+    *((name, gi.models.llava_anyres) for name in ("tile", "grids")),
+    *((name, gi.models.dinov2) for name in ("size", "resize_size")),
+    *((name, gi.presets.timm_train) for name in ("hflip", "vflip", "grayscale_prob", "re_prob")),
+    *((name, partial(gi.sizes.navit, [(4, 5)])) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.sizes.buckets) for name in ("area", "step", "aspect")),
+    ("patch", gi.resize(WIDE, 32).tokens),
+    *((name, partial(gi.resize(WIDE, 32).tokens, 16)) for name in ("merge", "frames", "order", "pad")),
+    *((name, gi.resize(WIDE, 32).padded) for name in ("value", "multiple", "align", "layout")),
+    ("layout", gi.resize(WIDE, 32).array),
+    ("layout", gi.resize(WIDE, 32).arrays),
+    ("alpha", partial(gi.open_batch, [], device="cpu")),
+    ("resize_mode", gi.models.open_clip_eval),
+    ("crop_mode", lambda crop_mode: gi.models.timm_eval({"crop_mode": crop_mode})),
+]
+
+
+@pytest.mark.parametrize("value", [2**49, 2**63, 2**64, -1, 1e400, (1, 2), [[1]], "a", np.array(["a", "b"])], ids=str)
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_errors_name_the_callers_argument(name: str, call: Any, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b.* not "):
+        call(**{name: value})
 
 
 def test_wrong_arguments() -> None:
