@@ -6,6 +6,7 @@ processor in transformers, on the batch's device; masks and counts are NumPy arr
 
 ``exact`` is the rule by which bytes are resized, as in :func:`gpuimg.resize`. By default it is that of the model's
 home: ``"torch"`` for transformers' default backend, ``"pillow"`` for its backend "pil", for timm and open_clip.
+transformers lays transparent pixels over white: open such files with ``alpha="white"``.
 
 >>> import gpuimg, numpy as np
 >>> prepare = gpuimg.models.qwen_vl()
@@ -72,7 +73,7 @@ def clip(
     >>> gpuimg.models.clip()(np.zeros((2, 40, 50, 3), np.uint8)).array(layout="NCHW").shape
     (2, 3, 224, 224)
     """
-    size = arguments.whole_number(size, "size")
+    (size,) = arguments.sides(size=size)
     return partial(_short_side, size, size, "bicubic", mean, std, exact)
 
 
@@ -106,7 +107,7 @@ def dinov2(
     >>> gpuimg.models.dinov2()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
-    size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
+    size, resize_size = arguments.sides(size=size, resize_size=resize_size)
     return partial(_short_side, resize_size, size, "bicubic", mean, std, exact)
 
 
@@ -134,7 +135,7 @@ def dinov3(size: int = 224) -> _ToBatch:
     >>> gpuimg.models.dinov3()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
-    size = arguments.whole_number(size, "size")
+    (size,) = arguments.sides(size=size)
     return partial(_squashed, (size, size), "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
 
 
@@ -159,7 +160,7 @@ def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact:
     >>> gpuimg.models.siglip(384)(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[384, 384], [384, 384]]
     """
-    size = arguments.whole_number(size, "size")
+    (size,) = arguments.sides(size=size)
     return partial(_squashed, (size, size), "bicubic", mean, std, exact)
 
 
@@ -184,7 +185,7 @@ def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Ex
     >>> gpuimg.models.vit()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
-    size = arguments.whole_number(size, "size")
+    (size,) = arguments.sides(size=size)
     return partial(_squashed, (size, size), "bilinear", mean, std, exact)
 
 
@@ -226,7 +227,8 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
     """
     config = configuration(config)
     height, width = size = input_size(config)
-    mode = config.get("crop_mode") or "center"
+    mode = config.get("crop_mode")
+    mode = "center" if mode is None else mode
     arguments.one_of(mode, 'config["crop_mode"]', ("center", "squash", "border"))
     share = config.get("crop_pct") or 0.875
     scaled = math.floor(height / share), math.floor(width / share)
@@ -242,7 +244,7 @@ def _timm_eval(
     images: Images, rng: Any = None,
 ) -> Batch:  # fmt: skip
     x = as_batch(images)
-    new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode == "border")
+    new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode != "center")
     x = resize(x, new, filter, exact=exact)
     # Central crops are black outside of the image, with "border" they have the color of the mean.
     color = np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit if mode == "border" else 0
@@ -266,7 +268,8 @@ def open_clip_eval(
         Height and width of the results in pixels.
     mean, std : (3,) float
     interpolation : {"bicubic", "bilinear"}
-    resize_mode : {"shortest", "squash"}
+    resize_mode : {"shortest", "longest", "squash"}
+        With "longest" the whole image is padded with black.
     exact : {"pillow", "pillow12", "torch"}, optional
 
     Returns
@@ -289,8 +292,10 @@ def open_clip_eval(
     >>> gpuimg.models.open_clip_eval()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
-    arguments.one_of(resize_mode, "resize_mode", ("shortest", "squash"))
-    size = arguments.whole_number(size, "size")
+    arguments.one_of(resize_mode, "resize_mode", ("shortest", "longest", "squash"))
+    (size,) = arguments.sides(size=size)
+    if resize_mode == "longest":
+        return partial(_timm_eval, resize_mode, (size, size), (size, size), interpolation, mean, std, exact)
     scaled: Any = (size, size) if resize_mode == "squash" else size
     return partial(_centered, scaled, size, interpolation, mean, std, exact)
 
@@ -358,7 +363,9 @@ def qwen_vl(
     >>> qwen3(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (432, 1536)
     """
-    return partial(_qwen_vl, patch, merge, frames, min_pixels, max_pixels, mean, std, exact)
+    patch, merge, frames = arguments.sides(patch=patch, merge=merge, frames=frames)
+    low, high = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
+    return partial(_qwen_vl, patch, merge, frames, low, high, mean, std, exact)
 
 
 def _qwen_vl(
@@ -415,9 +422,7 @@ def qwen_vl_video(
     >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
     ((1848, 1176), [[3, 22, 28]])
     """
-    return partial(
-        _qwen_video, _qwen2_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
-    )
+    return _qwen_videos(_qwen2_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact)
 
 
 def qwen3_vl_video(
@@ -458,9 +463,18 @@ def qwen3_vl_video(
     >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
     ((1296, 1536), [[3, 18, 24]])
     """
-    return partial(
-        _qwen_video, _qwen3_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
-    )
+    return _qwen_videos(_qwen3_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact)
+
+
+def _qwen_videos(
+    rule: Callable[..., Ints], patch: int, merge: int, frames: int, min_pixels: int, max_pixels: int, mean: Any,
+    std: Any, video_tokens: int | None, exact: Any,
+) -> _ToArrays:  # fmt: skip
+    patch, merge, frames = arguments.sides(patch=patch, merge=merge, frames=frames)
+    low, high = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
+    if video_tokens is not None:
+        (video_tokens,) = arguments.areas(video_tokens=video_tokens)
+    return partial(_qwen_video, rule, patch, merge, frames, low, high, mean, std, video_tokens, exact)
 
 
 def _qwen_video(
@@ -511,6 +525,7 @@ def siglip2_naflex(
     >>> gpuimg.models.siglip2_naflex()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 256, 768)
     """
+    patch, patches = arguments.sides(patch=patch, patches=patches)
     return partial(_siglip2_naflex, patch, patches, mean, std, exact)
 
 
@@ -559,6 +574,7 @@ def kimi(
     >>> gpuimg.models.kimi()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
     (16, 3, 14, 14)
     """
+    sizes.navit([], patch, merge, patches, side)  # checks them
     return partial(_kimi, patch, merge, patches, side, mean, std, exact)
 
 
@@ -605,6 +621,7 @@ def pixtral(
     >>> gpuimg.models.pixtral()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
     (1, 3, 32, 48)
     """
+    side, patch = arguments.sides(side=side, patch=patch)
     return partial(_pixtral, side, patch, mean, std, exact)
 
 
@@ -652,6 +669,7 @@ def internvl(
     >>> gpuimg.models.internvl()(np.zeros((1, 300, 400, 3), np.uint8))["num_patches"].tolist()
     [13]
     """
+    sizes.tiles([], tile, most, least)  # checks them
     return partial(_internvl, tile, most, least, mean, std, overview, exact)
 
 
@@ -699,6 +717,10 @@ def llava_anyres(
     >>> gpuimg.models.llava_anyres()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 3, 3, 336, 336)
     """
+    (tile,) = arguments.sides(tile=tile)
+    sizes.best_grid([], grids)  # checks them
+    if np.any(np.array(grids) % tile):
+        raise ValueError(f"grids must be multiples of tile, {tile} pixels, not {grids!r}")
     return partial(_llava_anyres, tile, np.array(grids), mean, std, exact)
 
 
@@ -753,6 +775,7 @@ def idefics3(
     >>> gpuimg.models.idefics3()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 13, 3, 364, 364)
     """
+    tile, side = arguments.sides(tile=tile, side=side)
     return partial(_idefics3, tile, side, mean, std, exact)
 
 
@@ -830,6 +853,13 @@ def gemma3(
     >>> outputs["pixel_values"].shape, outputs["num_crops"].tolist()
     ((4, 3, 896, 896), [3])
     """
+    if pan_and_scan is not None:
+        if not isinstance(pan_and_scan, (tuple, list)) or len(pan_and_scan) != 3:
+            raise ValueError(f"pan_and_scan must be (smallest side, most parts, ratio), not {pan_and_scan!r}")
+        smallest, most, ratio = pan_and_scan
+        smallest, most = arguments.sides(**{"pan_and_scan[0]": smallest, "pan_and_scan[1]": most})
+        pan_and_scan = smallest, most, arguments.number(ratio, "pan_and_scan[2]")
+    (size,) = arguments.sides(size=size)
     return partial(_gemma3, size, mean, std, pan_and_scan, exact)
 
 

@@ -610,6 +610,7 @@ def timm_train(
         raise ValueError(f"{misplaced[0]} must be an argument of timm_train, not in config")
     if auto_augment is not None:
         parsed(auto_augment)
+    probability = partial(arguments.number, low=0.0, high=1.0)
     return partial(
         timm_training,
         Timm(
@@ -618,14 +619,14 @@ def timm_train(
             given.get("mean", IMAGENET_MEAN),
             given.get("std", IMAGENET_STD),
             *crop_of(train_crop_mode, scale, ratio),
-            hflip,
-            vflip,
+            probability(hflip, "hflip"),
+            probability(vflip, "vflip"),
             auto_augment,
             None if auto_augment and "3a" not in auto_augment else jitter_of(color_jitter),
-            1.0 if color_jitter_prob is None else color_jitter_prob,
-            grayscale_prob,
-            gaussian_blur_prob,
-            re_prob,
+            probability(1.0 if color_jitter_prob is None else color_jitter_prob, "color_jitter_prob"),
+            probability(grayscale_prob, "grayscale_prob"),
+            probability(gaussian_blur_prob, "gaussian_blur_prob"),
+            probability(re_prob, "re_prob"),
             erased_of(re_mode),
             re_count,
             exact,

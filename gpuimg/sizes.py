@@ -18,10 +18,12 @@ from numpy.typing import ArrayLike
 
 from ._checks import arguments
 from ._checks.types import Floats, Ints
+from .kernels import layout
 
 _LONGEST_SHAPE = 200  # times the shorter side: the limit of Qwen's rule
 _SMALLEST, _LARGEST = 1e-5 / 10, 100.0  # scales between which SigLIP 2's rule searches
 _STEPS = 24  # of that search: as many as leave an interval below 1e-5
+_MOST_TILES = 1 << 10  # all of whose some 7000 grids are compared
 
 
 def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pixels: int = 28 * 28 * 1280) -> Ints:
@@ -56,7 +58,8 @@ def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pix
     [[364, 504], [56, 84]]
     """
     old = _checked(sizes)
-    factor, least, most = _whole(factor=factor, min_pixels=min_pixels, max_pixels=max_pixels)
+    (factor,) = arguments.sides(factor=factor)
+    least, most = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
     return _multiples(old, factor, least, most)
 
 
@@ -107,9 +110,8 @@ def smart_video(
     ([[384, 512]], [[192, 256]])
     """
     old = _checked(sizes)
-    frames, factor, temporal, least, most = _whole(
-        frames=frames, factor=factor, temporal=temporal, min_pixels=min_pixels, max_pixels=max_pixels
-    )
+    frames, factor, temporal = arguments.sides(frames=frames, factor=factor, temporal=temporal)
+    least, most = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
     if frames < temporal:
         raise ValueError(f"a clip must have at least {temporal} frames, those of a patch, not {frames}")
     enlarged = (old * (factor / old).max(1, initial=0.0)[:, None]).astype(np.int64)
@@ -166,7 +168,7 @@ def naflex(sizes: ArrayLike, patch: int = 16, patches: int = 256) -> Ints:
     [[224, 288]]
     """
     old = _checked(sizes)
-    patch, patches = _whole(patch=patch, patches=patches)
+    (patch,), (patches,) = arguments.sides(patch=patch), arguments.areas(patches=patches)
 
     def scaled(scale: Floats) -> Floats:
         whole: Floats = np.maximum(patch, np.ceil(old * scale[:, None] / patch) * patch)
@@ -220,7 +222,8 @@ def navit(
     ([[375, 500]], [[392, 504]])
     """
     old = _checked(sizes)
-    patch, merge, patches, side = _whole(patch=patch, merge=merge, patches=patches, side=side)
+    patch, merge, side = arguments.sides(patch=patch, merge=merge, side=side)
+    (patches,) = arguments.areas(patches=patches)
     count = np.maximum(1.0, old // patch).prod(1)
     scale = np.minimum(np.minimum(1.0, np.sqrt(patches / count))[:, None], (side * patch) / old).min(1, initial=1.0)
     new = np.clip((old * scale[:, None]).astype(np.int64), 1, side * patch)
@@ -260,7 +263,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     [[384, 512], [768, 1024]]
     """
     old = _checked(sizes)
-    side, multiple = _whole(side=side, multiple=multiple)
+    side, multiple = arguments.sides(side=side, multiple=multiple)
     ratio = np.maximum(old / side, 1.0).max(1, initial=1.0)[:, None]
     new: Ints = np.floor(old / ratio).astype(np.int64)
     if np.any(new < 1):
@@ -279,7 +282,7 @@ def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> 
     tile : int
         Side of a tile in pixels.
     most, least : int
-        Limits of the number of tiles.
+        Limits of the number of tiles, at most 1024.
 
     Returns
     -------
@@ -307,10 +310,10 @@ def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> 
     [[3, 4], [2, 4]]
     """
     old = _checked(sizes)
-    tile, most, least = _whole(tile=tile, most=most, least=least)
+    (tile,) = arguments.sides(tile=tile)
+    most = arguments.whole_number(most, "most", high=_MOST_TILES)
+    least = arguments.whole_number(least, "least", high=most)
     shapes = [(w, h) for w in range(1, most + 1) for h in range(1, most // w + 1) if w * h >= least]
-    if not shapes:
-        raise ValueError(f"least must be at most {most}, the most tiles, not {least}")
     aspect, area = old[:, 1] / old[:, 0], old.prod(1)
     best, distance = np.ones((len(old), 2), np.int64), np.full(len(old), np.inf)
     for w, h in sorted(shapes, key=lambda shape: shape[0] * shape[1]):
@@ -395,9 +398,8 @@ def buckets(area: int = 1024 * 1024, step: int = 64, aspect: float = 2.0) -> Int
     >>> gpuimg.sizes.buckets(256 * 256).tolist()
     [[320, 192], [256, 256], [192, 320]]
     """
-    area, step = _whole(area=area, step=step)
-    if not 1.0 <= aspect < np.inf:
-        raise ValueError(f"aspect must be at least 1, not {aspect!r}")
+    (area,), (step,) = arguments.areas(area=area), arguments.sides(step=step)
+    aspect = arguments.number(aspect, "aspect", low=1.0, high=layout.EXACT)
     if area < step * step:
         raise ValueError(f"area must be at least {step * step}, which is step * step, not {area}")
     side = np.arange(step, int(np.sqrt(area * aspect)) + 1, step)
@@ -464,8 +466,3 @@ def _filled(sizes: Any, name: str) -> Ints:
     if not len(array):
         raise ValueError(f"{name} must hold at least one size")
     return array
-
-
-def _whole(**values: Any) -> list[int]:
-    """Return arguments by name as whole numbers of at least 1."""
-    return [arguments.whole_number(value, name) for name, value in values.items()]

@@ -191,7 +191,7 @@ OWNERS = {
         f"gpuimg/{name}.py"
         for name in (
             *("_decoding/pillow", "_batch/pictures", "_cli/contenders", "_cli/lettering", "_cli/warm"),
-            "_prepare/encode",
+            *("_prepare/encode", "integrations/transformers"),
         )
     },
     "av": set(),  # by name, in _video/files.py

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,7 @@ def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mea
     return result
 
 
+_WIDE = {"input_size": (3, 96, 64)}
 _TIMM = {"input_size": (3, 224, 224), "mean": HALF, "std": HALF}
 CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
 IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
@@ -160,19 +162,22 @@ def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter:
 
 
 @pytest.mark.parametrize(
-    ("config", "longest", "fill"),
+    ("prepare", "size", "share", "longest", "fill"),
     [
-        ({"input_size": (3, 96, 64), "crop_pct": 0.9}, False, (0, 0, 0)),
-        ({"input_size": (3, 65, 90), "crop_pct": 0.8, "crop_mode": "border"}, True, (124, 116, 104)),
-        ({"input_size": (3, 64, 64), "crop_pct": 1.0, "crop_mode": "border"}, True, (124, 116, 104)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.9}), (96, 64), 0.9, False, (0, 0, 0)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.8, "crop_mode": "border"}), (96, 64), 0.8, True, (124, 116, 104)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 1.0, "crop_mode": "border"}), (96, 64), 1.0, True, (124, 116, 104)),
+        (gi.models.open_clip_eval(65, *IMAGENET, "bilinear", "longest"), (65, 65), 1.0, True, (0, 0, 0)),
     ],
 )
-def test_timms_other_evaluations_on_pillow_images(config: Any, longest: bool, fill: tuple[int, ...]) -> None:
+def test_evaluations_of_whole_pillow_images(
+    prepare: Any, size: tuple[int, int], share: float, longest: bool, fill: tuple[int, ...]
+) -> None:
     """ResizeKeepRatio, then a central part of a canvas."""
-    height, width = config["input_size"][1:]
+    height, width = size
     want = []
     for image in images():
-        ratios = [image.shape[k] / int((height, width)[k] / config["crop_pct"]) for k in range(2)]
+        ratios = [image.shape[k] / int((height, width)[k] / share) for k in range(2)]
         ratio = max(ratios) if longest else min(ratios)
         new = [round(side / ratio) for side in image.shape[:2]]
         resized = Image.fromarray(image).resize((new[1], new[0]), BILINEAR)
@@ -182,8 +187,41 @@ def test_timms_other_evaluations_on_pillow_images(config: Any, longest: bool, fi
         canvas.paste(resized, (left, top))
         mean, std = (np.array(v, np.float32) for v in IMAGENET)
         want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
-    found = gi.models.timm_eval(config)(images()).array()
-    assert np.count_nonzero(found != np.stack(want)) == 0
+    assert np.count_nonzero(prepare(images()).array() != np.stack(want)) == 0
+
+
+WIDE = np.zeros((2, 32, 64, 3), np.uint8)
+#: Calls with one argument, by its name; choices last.
+CALLS: list[tuple[str, Any]] = [
+    *((name, gi.models.qwen_vl) for name in ("patch", "merge", "frames", "min_pixels", "max_pixels")),
+    *((name, gi.models.qwen3_vl_video) for name in ("patch", "merge", "frames", "min_pixels", "video_tokens")),
+    *((name, gi.models.siglip2_naflex) for name in ("patch", "patches")),
+    *((name, gi.models.kimi) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.models.pixtral) for name in ("side", "patch")),
+    *((name, gi.models.internvl) for name in ("tile", "most", "least")),
+    *((name, gi.models.idefics3) for name in ("tile", "side")),
+    *((name, gi.models.gemma3) for name in ("size", "pan_and_scan")),
+    *((name, gi.models.llava_anyres) for name in ("tile", "grids")),
+    *((name, gi.models.dinov2) for name in ("size", "resize_size")),
+    *((name, gi.presets.timm_train) for name in ("hflip", "vflip", "grayscale_prob", "re_prob")),
+    *((name, partial(gi.sizes.navit, [(4, 5)])) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.sizes.buckets) for name in ("area", "step", "aspect")),
+    ("patch", gi.resize(WIDE, 32).tokens),
+    *((name, partial(gi.resize(WIDE, 32).tokens, 16)) for name in ("merge", "frames", "order", "pad")),
+    *((name, gi.resize(WIDE, 32).padded) for name in ("value", "multiple", "align", "layout")),
+    ("layout", gi.resize(WIDE, 32).array),
+    ("layout", gi.resize(WIDE, 32).arrays),
+    ("alpha", partial(gi.open_batch, [], device="cpu")),
+    ("resize_mode", gi.models.open_clip_eval),
+    ("crop_mode", lambda crop_mode: gi.models.timm_eval({"crop_mode": crop_mode})),
+]
+
+
+@pytest.mark.parametrize("value", [2**49, 2**63, 2**64, -1, 1e400, (1, 2), [[1]], "a", np.array(["a", "b"])], ids=str)
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_errors_name_the_callers_argument(name: str, call: Any, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b.* not "):
+        call(**{name: value})
 
 
 def test_wrong_arguments() -> None:
@@ -192,7 +230,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"input_size.* must be a whole number of at least 1, not 0"):
         gi.models.timm_eval({"input_size": (3, 224, 0)})
     with pytest.raises(ValueError, match="resize_mode must be one of"):
-        gi.models.open_clip_eval(resize_mode="longest")
+        gi.models.open_clip_eval(resize_mode="middle")
 
 
 if __name__ == "__main__":

@@ -165,13 +165,15 @@ def test_wrong_arguments() -> None:
         gi.sizes.smart_video([(10, 10)], 1)
     with pytest.raises(ValueError, match="image 1 of 1 x 2000 pixels is too narrow for a longest side of 1024"):
         gi.sizes.longest([(10, 10), (1, 2000)])
-    with pytest.raises(ValueError, match="factor must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="factor must be a whole number from 1 to 16777216, not 0"):
         gi.sizes.smart([(10, 10)], 0)
-    with pytest.raises(ValueError, match="least must be at most 3"):
+    with pytest.raises(ValueError, match="least must be a whole number from 1 to 3, not 4"):
         gi.sizes.tiles([(10, 10)], most=3, least=4)
     with pytest.raises(ValueError, match="grids must hold at least one"):
         gi.sizes.best_grid([(10, 10)], np.zeros((0, 2), np.int64))
-    with pytest.raises(ValueError, match="aspect must be at least 1"):
+    with pytest.raises(ValueError, match=r"aspect must be a number from 1 to 16777216, not 0\.5"):
         gi.sizes.buckets(aspect=0.5)
     with pytest.raises(ValueError, match="area must be at least 4096"):
         gi.sizes.buckets(100)
+    with pytest.raises(ValueError, match="most must be a whole number from 1 to 1024, not 1025"):
+        gi.sizes.tiles([(10, 10)], most=1025)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import gpuimg as gi
 
-from . import processors
+from . import pngs, processors
+from .samples import file_of
 
-PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))[:3]
+PHOTOS = [Path(__file__).parents[1] / "examples" / "photos" / f"{name}.jpg" for name in ("astronaut", "cat", "rocket")]
 #: Minor versions of transformers that these tests have passed with; pyproject.toml's extra begins with the first.
 VERSIONS = {"5.23"}
 
@@ -46,11 +50,22 @@ def registered() -> list[str]:
     return register()
 
 
-def pair(name: str, folder: Path) -> tuple[Any, Any]:
+#: Settings for small outputs, where a model has large ones.
+SMALL: dict[str, dict[str, Any]] = {
+    "internvl": {"size": {"height": 48, "width": 48}},
+    "idefics3": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}},
+    "smolvlm": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}},
+    "gemma3": {"size": {"height": 48, "width": 48}},
+}
+
+
+def pair(name: str, folder: Path, settings: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """A model's processor as ``from_pretrained`` gives it with and without ``backend="gpuimg"``."""
     from transformers import AutoImageProcessor
 
     processors.processor(name, "torchvision").save_pretrained(folder)
+    saved = folder / "preprocessor_config.json"
+    saved.write_text(json.dumps(json.loads(saved.read_text()) | (settings or {})))
     (folder / "config.json").write_text(json.dumps({"model_type": TYPES[name]}))
     found = [AutoImageProcessor.from_pretrained(folder, backend=backend) for backend in ("gpuimg", "torchvision")]
     return found[0], found[1]
@@ -84,6 +99,77 @@ def test_files_give_the_outputs_of_the_default_backend(
     assert_equal(ours(images, return_tensors="pt"), want)
 
 
+def awkward() -> list[bytes]:
+    """Files of every mode, with and without transparency, of all orientations and of thin shapes."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(0, 256, (19, 23, 4), np.uint8)
+    rgba = Image.fromarray(pixels)
+    rgb, gray, palette = rgba.convert("RGB"), rgba.convert("L"), rgba.convert("RGB").quantize(9)
+    found = [pngs.made(rng, 21, 18, color, depth, pngs.FILTERS) for color, depth in pngs.BUILDS]
+    found += [file_of(rgb, "PNG", transparency=rgb.getpixel((0, 0))), file_of(gray, "PNG", transparency=9)]
+    found += [file_of(palette, "PNG", transparency=rng.bytes(7)), file_of(palette, "GIF", transparency=0)]
+    found += [file_of(image, "WEBP", lossless=True) for image in (rgb, rgba)]
+    found += [file_of(rgb.convert("CMYK"), "JPEG"), file_of(gray, "JPEG"), file_of(rgb.convert("1"), "TIFF")]
+    found += [file_of(rgba.resize(size), "PNG") for size in ((1, 1), (500, 3), (3, 500))]
+    for orientation in range(2, 9):
+        exif = Image.Exif()
+        exif[274] = orientation
+        found.append(file_of(rgba if orientation % 2 else rgb, "PNG", exif=exif))
+    return found
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_awkward_images_give_the_same_values_or_an_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow images, arrays and files: the last upright, and 16-bit gray as upper bytes, which Pillow would clip."""
+    ours, theirs = pair(name, tmp_path, SMALL.get(name))
+    path = tmp_path / "file"
+    cases: list[tuple[Any, Any]] = []
+    for data in awkward():
+        image = Image.open(io.BytesIO(data))
+        upright = ImageOps.exif_transpose(image)
+        if image.mode.startswith("I;16"):
+            upright = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        cases += [(image, image), (data, upright)]
+        if image.mode in ("RGB", "RGBA"):
+            cases += [(array, array) for array in (np.array(image), np.array(image).transpose(2, 0, 1).copy())]
+    cases += [(np.zeros(shape, np.uint8),) * 2 for shape in ((4, 9, 3), (1, 9, 3), (3, 9, 4), (8, 9, 1))]
+    wants = []
+    for _, reference in cases:
+        try:
+            wants.append(theirs(reference, return_tensors="pt"))
+        except RuntimeError:
+            wants.append(None)
+    assert (None in wants) == (not theirs.do_convert_rgb)
+    monkeypatch.setattr(type(theirs), "preprocess", lambda *_, **__: pytest.fail("not by gpuimg"))
+    for (given, _), want in zip(cases, wants, strict=True):
+        if isinstance(given, bytes):
+            path.write_bytes(given)
+        for form in (given, path) if isinstance(given, bytes) else (given,):
+            if want is None:
+                with pytest.raises(ValueError, match=r"do_convert_rgb=True .*docs/vlm\.md"):
+                    ours(form, return_tensors="pt")
+            else:
+                assert_equal(ours(form, return_tensors="pt"), want)
+
+
+def test_an_option_decides_whether_images_are_converted(tmp_path: Path) -> None:
+    ours, theirs = pair("vit", tmp_path)
+    image = Image.new("LA", (40, 30), (9, 99))
+    file, gray = file_of(image, "PNG"), image.convert("L")
+    for options in ({"do_convert_rgb": True}, {"do_convert_rgb": True, "resample": 3}):
+        want = theirs(image, return_tensors="pt", **options)
+        for given in (image, file):
+            assert_equal(ours(given, return_tensors="pt", **options), want)
+    options = {"do_normalize": False}  # gray remains gray
+    assert_equal(ours(gray, return_tensors="pt", **options), theirs(gray, return_tensors="pt", **options))
+    with pytest.raises(ValueError, match="takes RGB images, not a file of mode 'LA'"):
+        ours(file, return_tensors="pt", **options)
+
+
 @pytest.mark.parametrize(("name", "counts"), [*((name, [1, 0, 2]) for name in TYPES), ("idefics3", [1, 1, 1])])
 def test_samples_of_several_images(
     name: str, counts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +201,7 @@ def test_forms_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     "options",
     [
         {"do_normalize": False},
+        {"do_normalize": None},
         {"size": {"shortest_edge": 100}, "crop_size": {"height": 90, "width": 90}},
         {"do_center_crop": False, "size": {"height": 32, "width": 40}},
         {"resample": 0},
@@ -154,6 +241,26 @@ def test_a_saved_processor_loads_without_gpuimg(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "preprocessor_config.json").read_text())
     assert saved["image_processor_type"] == "Qwen2VLImageProcessor"
     assert "gpuimg" not in json.dumps(saved)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("convnext", "ConvNextImageProcessor"), ("dinov3_vit", "DINOv3ViTImageProcessor")]
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_other_families_have_the_default_backend_and_a_warning(
+    module: str, name: str, named: bool, tmp_path: Path
+) -> None:
+    from transformers import AutoImageProcessor
+
+    getattr(import_module(f"transformers.models.{module}"), name)().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": module}))
+    if not named:  # the model's type is what is left
+        saved = tmp_path / "preprocessor_config.json"
+        saved.write_text(saved.read_text().replace("image_processor_type", "other"))
+    with pytest.warns(UserWarning, match=rf"does not have {name}: .*docs/vlm\.md") as caught:
+        found = AutoImageProcessor.from_pretrained(tmp_path, backend="gpuimg")
+    assert len(caught) == 1
+    assert type(found) is type(AutoImageProcessor.from_pretrained(tmp_path))
 
 
 def test_damaged_files_raise(tmp_path: Path) -> None:

@@ -267,7 +267,8 @@ class Batch(Sequence[Array]):
         >>> [array.shape for array in x.arrays()]
         [(2, 32, 32, 3), (1, 16, 16, 3)]
         """
-        computed = self._computed(dtype, CLIP_LAYOUTS.get(layout, layout))
+        is_of_clips = isinstance(layout, str) and layout in CLIP_LAYOUTS
+        computed = self._computed(dtype, CLIP_LAYOUTS[layout] if is_of_clips else layout)
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
         parts = [part for part in np.split(np.arange(self._recording.units), ends) if len(part)]
         name = recorded(computed).source.dtype
@@ -316,7 +317,8 @@ class Batch(Sequence[Array]):
         Parameters
         ----------
         value : float
-            Of the padding, as it is stored: 0 to 255 in uint8, and after :func:`normalize` a normalized value.
+            Of the padding, as it is stored: a whole number from 0 to 255 in uint8, and after :func:`normalize` a finite
+            normalized value.
         align : {"corner", "center"}
             Images begin at the top left corner, or are centered.
         multiple : int
@@ -409,13 +411,13 @@ class Batch(Sequence[Array]):
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
-        if layout in CLIP_LAYOUTS:
+        if isinstance(layout, str) and layout in CLIP_LAYOUTS:
             return array_of_clips(self, allocate, dtype, layout, out)
+        check_layout(layout)
         n = len(self)
         height, width = one_size(self.sizes)
         shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
         if out is not None:
-            check_layout(layout)
             checked_out(self._recording, out, dtype, shape)
             self._run(out.reshape(-1), offsets_of(self.sizes, self.channels)[0], layout)
             return out

@@ -44,7 +44,7 @@ def result_dtype(batch: Any, dtype: Any) -> str:
 
 def check_layout(layout: str) -> None:
     """Refuse any other layout."""
-    if layout not in ("NHWC", "NCHW"):
+    if not isinstance(layout, str) or layout not in ("NHWC", "NCHW"):
         clips = f"; array() also accepts {', '.join(map(repr, CLIP_LAYOUTS))} for clips"
         raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}{clips}')
 

@@ -98,14 +98,16 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
     name = result_dtype(batch, dtype)
     check_layout(layout)
     arguments.one_of(align, "align", ("corner", "center"))
-    step = arguments.whole_number(multiple, "multiple")
+    (step,) = arguments.sides(multiple=multiple)
+    limits = {"low": 0, "high": np.iinfo(name).max, "whole": True} if name.startswith("uint") else {}
+    filling = arguments.number(value, "value", **limits)
     sizes, channels, n = batch.sizes, batch.channels, len(batch)
     height, width = (-(-sizes.max(0, initial=0) // step) * step).tolist()
     shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
     runtime = batch.runtime
     flat = runtime.empty(int(np.prod(shape)), name)  # ordered after what reads it still, as it is filled first
     with runtime.device():
-        flat[:] = float(value)
+        flat[:] = filling
     spare = np.array([height, width]) - sizes
     corners = spare // 2 if align == "center" else np.zeros_like(spare)
     first = corners[:, 0] * width + corners[:, 1]
@@ -121,9 +123,7 @@ def tokens(
 ) -> Tokens:
     """Implement :meth:`gpuimg.Batch.tokens`."""
     name = result_dtype(batch, dtype)
-    side, merged, deep = (
-        arguments.whole_number(value, what) for value, what in ((patch, "patch"), (merge, "merge"), (frames, "frames"))
-    )
+    side, merged, deep = arguments.sides(patch=patch, merge=merge, frames=frames)
     arguments.one_of(order, "order", ("CTPP", "PPC"))
     if order == "PPC" and deep > 1:
         raise ValueError(f'order="PPC" has no time; use "CTPP" with frames={deep}')
@@ -171,7 +171,7 @@ def sample_ends(counts: Any, n: int) -> Ints:
 
 def of_whole_patches(batch: Recording, frames: Any) -> Recording:
     """Return clips whose last frame is repeated to a multiple of ``frames``."""
-    deep = arguments.whole_number(frames, "frames")
+    (deep,) = arguments.sides(frames=frames)
     if batch.frames is None or batch.frames % deep == 0:
         return batch
     return batch.at_frames(np.minimum(np.arange(-(-batch.frames // deep) * deep), batch.frames - 1))
@@ -195,7 +195,7 @@ def _room(used: Ints, pad: Any) -> int | None:
     if isinstance(pad, str):
         arguments.one_of(pad, "pad", ("longest",))
         return most
-    room = arguments.whole_number(pad, "pad")
+    (room,) = arguments.sides(pad=pad)
     if most > room:
         raise ValueError(f"pad must be at least {most}, the most tokens of an image, not {room}")
     return room

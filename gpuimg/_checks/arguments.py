@@ -13,6 +13,7 @@ from ..kernels import layout
 from .types import Floats, Ints, Mask
 
 _LARGEST = float(np.finfo(np.float64).max)
+_LARGEST_WHOLE = 2**63 - 1  # int64's
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -111,16 +112,35 @@ def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -
         number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
         number = None
+    if high is None and number is not None and number > _LARGEST_WHOLE:
+        high = _LARGEST_WHOLE
     if number is None or number < low or (high is not None and number > high):
         limits = _limits(low, np.inf if high is None else high)
         raise ValueError(f"{name} must be a whole number{limits}, not {value!r}")
     return number
 
 
+def sides(**values: Any) -> list[int]:
+    """Return numbers along a side, in pixels or patches, by name: at most those of the largest image."""
+    return [whole_number(value, name, high=layout.EXACT) for name, value in values.items()]
+
+
+def areas(**values: Any) -> list[int]:
+    """Return numbers of pixels or patches of an image by name: at most those of the largest one."""
+    return [whole_number(value, name, high=layout.EXACT**2) for name, value in values.items()]
+
+
+def number(value: Any, name: str, **limits: Any) -> float:
+    """Return one number, finite and within limits."""
+    if not is_single(value):
+        raise ValueError(f"{name} must be one number, not {value!r}")
+    return float(per_image(value, 1, name, **limits)[0])
+
+
 def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
-    """Refuse a string that is not one of the allowed values of an option."""
+    """Refuse a value that is not one of the strings that an option allows."""
     names = tuple(allowed)
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}")
 
 

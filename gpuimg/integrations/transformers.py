@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -21,7 +23,7 @@ import numpy as np
 from .. import models
 from .._batch.batch import Batch, as_batch
 from .._batch.frameworks import as_tensor
-from .._batch.opening import decode_batch, open_batch
+from .._batch.opening import open_batch
 from .._checks.types import Interpolation
 from .._ops.pixels import normalize
 from .._ops.resize_crop import crop, resize
@@ -57,8 +59,9 @@ def register() -> list[str]:
     Notes
     -----
     The processor takes paths and file bytes, too. Its outputs equal those of transformers' backend "torchvision" on
-    the CPU, value for value. A call with options, or a processor with settings, that gpuimg does not support runs
-    transformers' code.
+    the CPU, value for value; those of a file are those of its Pillow image, upright. A call with options, or a
+    processor with settings, that gpuimg does not support runs transformers' code. Another family of processors has
+    transformers' default backend, with a warning.
 
     Examples
     --------
@@ -68,12 +71,12 @@ def register() -> list[str]:
     """
     try:
         from transformers import CONFIG_MAPPING, AutoImageProcessor
-        from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+        from transformers.models.auto import image_processing_auto as auto
     except ImportError as error:
         raise ImportError(f"this backend needs transformers 5; {install_hint('transformers')}") from error
     found = []
     classes: dict[str, type] = {}
-    for model, names in IMAGE_PROCESSOR_MAPPING_NAMES.items():
+    for model, names in auto.IMAGE_PROCESSOR_MAPPING_NAMES.items():
         name = names.get("torchvision")
         if name not in _FAMILIES or model not in CONFIG_MAPPING:
             continue
@@ -84,7 +87,27 @@ def register() -> list[str]:
             CONFIG_MAPPING[model], image_processor_classes={BACKEND: classes[name]}, exist_ok=True
         )
         found.append(model)
+    if auto._load_class_with_fallback.__module__ != __name__:
+        auto._load_class_with_fallback = _with_default(auto)
     return sorted(found)
+
+
+def _with_default(auto: Any) -> Callable[..., Any]:
+    """Return transformers' choice of a class, with its default backend, not the first one, for other families."""
+    load = auto._load_class_with_fallback
+
+    def loaded(mapping: Any, backend: str) -> Any:
+        if backend != BACKEND or BACKEND in mapping:
+            return load(mapping, backend)
+        uses_pil = mapping.get("torchvision") in auto.DEFAULT_TO_PIL_BACKEND_IMAGE_PROCESSORS
+        found = load(mapping, "pil" if uses_pil else "torchvision")
+        if found is not None:
+            warnings.warn(
+                f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4
+            )
+        return found
+
+    return loaded
 
 
 def _extended(base: Any, recipe: _Recipe) -> type:
@@ -92,13 +115,14 @@ def _extended(base: Any, recipe: _Recipe) -> type:
 
     def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
         listed, counts = _listed(images)
-        opened = _opened(listed)
-        wanted = kwargs.get("return_tensors")
-        if opened is not None and not args and wanted in ("pt", "np") and _is_default(self, kwargs):
-            outputs = recipe(opened, self, counts) if _is_usual(self) else None
-            if outputs is not None:
-                return _feature(outputs, wanted)
-        return base.preprocess(self, _decoded(images), *args, **kwargs)
+        to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
+        wanted: Any = kwargs.get("return_tensors")
+        has_recipe = not args and wanted in ("pt", "np") and _is_default(self, kwargs) and _is_usual(self)
+        opened = _opened(listed, self, to_rgb) if has_recipe else None
+        outputs = None if opened is None else recipe(opened, self, counts)
+        if outputs is not None:
+            return _feature(outputs, wanted)
+        return base.preprocess(self, _decoded(images, self, to_rgb), *args, **kwargs)
 
     # Of the same name: a saved configuration names the class, and must load without gpuimg.
     names = {"preprocess": preprocess, "backend": property(lambda self: BACKEND), "__module__": __name__}
@@ -128,37 +152,62 @@ def _listed(images: Any) -> tuple[list[Any], list[int]]:
     return listed, [len(listed)]
 
 
-def _opened(listed: list[Any]) -> Batch | None:
+def _opened(listed: list[Any], processor: Any, to_rgb: bool) -> Batch | None:
     """Return images as a batch; None for a form that is left to transformers."""
     if not listed:
         return None
     if all(map(_is_file, listed)):
-        return open_batch(listed, device="cpu")
-    arrays = [_pixels(image) for image in listed]
+        return _files(listed, processor, to_rgb)
+    arrays = [_pixels(image, processor, to_rgb) for image in listed]
     if any(array is None for array in arrays):
         return None
     return as_batch(arrays)
 
 
-def _pixels(image: Any) -> Any:
-    """Return an image as an (H, W, 3) uint8 array; None where another form is possible."""
+def _files(files: list[Any], processor: Any, to_rgb: bool) -> Batch:
+    """Open files as the processor takes their Pillow images."""
+    from PIL import Image
+
+    opened = open_batch(files, alpha="white" if to_rgb else "drop", device="cpu")
+    for file in () if to_rgb else files:
+        with Image.open(file if isinstance(file, (str, os.PathLike)) else io.BytesIO(file)) as image:
+            if image.mode != "RGB":
+                raise _not_rgb(f"a file of mode {image.mode!r}", processor)
+    return opened
+
+
+def _pixels(image: Any, processor: Any, to_rgb: bool) -> Any:
+    """Return an image as an (H, W, 3) uint8 array, converted by the processor; None where another form is possible."""
     if hasattr(image, "convert"):  # Pillow's
-        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-    if not hasattr(image, "shape") or not hasattr(image, "dtype") or not str(image.dtype).endswith("uint8"):
-        return None
-    if getattr(image, "is_cuda", False):
-        return None
-    array = np.asarray(image)
-    if array.ndim != 3 or (array.shape[0] == 3) == (array.shape[2] == 3):
-        return None
-    return array if array.shape[2] == 3 else array.transpose(1, 2, 0)
+        given = f"an image of mode {image.mode!r}"
+        is_plain = image.mode == "RGB" and "transparency" not in image.info
+    else:
+        has_bytes = str(getattr(image, "dtype", "")).endswith("uint8")
+        if not has_bytes or image.ndim != 3 or getattr(image, "is_cuda", False):
+            return None
+        given = f"an array of shape {tuple(image.shape)}"
+        is_plain = image.shape[2] == 3 and image.shape[0] not in (1, 3, 4)  # channels come last
+    if is_plain:
+        return np.asarray(image)
+    found = processor.process_image(image, do_convert_rgb=to_rgb)
+    has_colors, is_float = len(found) == 3, found.is_floating_point()
+    if not (has_colors or is_float) and np.size(processor.image_mean) == 3:  # its error would be that of a broadcast
+        raise _not_rgb(given, processor)
+    return found.permute(1, 2, 0).numpy() if has_colors and not is_float else None
 
 
-def _decoded(images: Any) -> Any:
+def _not_rgb(given: str, processor: Any) -> ValueError:
+    return ValueError(
+        f"{type(processor).__name__} takes RGB images, not {given}: pass do_convert_rgb=True to convert images "
+        "(docs/vlm.md)"
+    )
+
+
+def _decoded(images: Any, processor: Any, to_rgb: bool) -> Any:
     """Return files among images as arrays, which transformers takes."""
     if isinstance(images, (list, tuple)):
-        return [_decoded(image) for image in images]
-    return decode_batch([images], device="cpu")[0] if _is_file(images) else images
+        return [_decoded(image, processor, to_rgb) for image in images]
+    return _files([images], processor, to_rgb)[0] if _is_file(images) else images
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -166,10 +215,8 @@ def _decoded(images: Any) -> Any:
 
 def _is_default(processor: Any, options: dict[str, Any]) -> bool:
     """Return True if a call's options are the processor's own settings."""
-    return all(
-        name == "return_tensors" or value is None or value == getattr(processor, name, None)
-        for name, value in options.items()
-    )
+    applied = ("return_tensors", "do_convert_rgb")
+    return all(name in applied or value == getattr(processor, name, None) for name, value in options.items())
 
 
 def _is_usual(processor: Any) -> bool:
