@@ -367,6 +367,14 @@ def test_states_are_plain_and_checked() -> None:
         loader.load_state_dict({})
     with pytest.raises(ValueError, match="ranks"):
         loader.load_state_dict([state, state])
+    values: list[Any] = ["x", -1, [0], [[]], [["x"]], 1.5]
+    for name in state:
+        for value in values:
+            with pytest.raises(ValueError, match=f"{name}|with other indices"):
+                loader.load_state_dict({**state, name: value})
+    for wrong in (5, "x", [], [5]):
+        with pytest.raises(TypeError, match=r"state must be a dict"):
+            loader.load_state_dict(wrong)  # type: ignore[arg-type]
 
 
 def test_a_million_samples_cost_nothing() -> None:
@@ -611,6 +619,7 @@ def test_resume_while_skipping_in_another_world() -> None:
 @pytest.mark.parametrize(("options", "message"), [
     ({"batch_size": 0}, "batch_size"), ({"batch_size": 2.0}, "batch_size"), ({"prefetch": 0}, "prefetch"),
     ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
+    ({"readers": 2**31}, "readers .* from 1 to 1024"), ({"decoders": 2**31}, "decoders .* from 1 to 1024"),
     ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
     ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
     ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
@@ -660,6 +669,9 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
         cpu(Source(4), stream="main")
+    index: Any = 1.5
+    with pytest.raises(TypeError, match="index must be a path"):
+        cpu(Source(4), index=index)
     with pytest.raises(ValueError, match="per-thread default stream"):
         cpu(Source(4), stream=2)
 

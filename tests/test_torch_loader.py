@@ -99,7 +99,7 @@ def test_pinned_memory_is_that_of_results_where_there_is_a_gpu() -> None:
 def test_dicts_for_trainers_that_call_the_model_by_keywords() -> None:
     (batch, *_) = load(keys=("pixel_values", "labels"), progress=importlib.util.find_spec("tqdm") is not None)
     assert {name: tuple(value.shape) for name, value in batch.items()} == {"pixel_values": (4, 3, 8, 8), "labels": (4,)}
-    for keys in ("ab", ("a",), (1, 2)):
+    for keys in (5, "ab", ("a",), (1, 2)):
         with pytest.raises(ValueError, match="keys must be two strings"):
             load(keys=keys)
 
@@ -293,6 +293,12 @@ def test_mapped_labels_and_failures() -> None:
     assert [failure.index for failure in caught.value.failures] == [1]
     with pytest.raises(gi.DecodeError, match="sample 3"):
         mapped(Source(5, unreadable=[3]))[3]
+    for wrong in (0.5, -2.5, "a", slice(2), None):
+        with pytest.raises(TypeError, match=r"indices of samples must be integers, not \["):
+            mapped()[wrong]
+    with pytest.raises(IndexError, match="of 10"):
+        mapped()[2**70]
+    np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
 
 
 # -- trainers ----------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
+from .._threads.threads import MOST_THREADS
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
 from .blocks import Blocks
@@ -236,7 +237,7 @@ def load(
     by_size = batch_size if isinstance(batch_size, (Buckets, TokenBudget)) else None
     places = 1 if by_size is not None else whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
-    decoders = whole_number(decoders, "decoders")
+    decoders = whole_number(decoders, "decoders", 1, MOST_THREADS)
     drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)

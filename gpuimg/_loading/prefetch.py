@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from .._checks.arguments import whole_number
+from .._threads.threads import MOST_THREADS
 
 T = TypeVar("T")
 
@@ -306,7 +307,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     Raises
     ------
     ValueError
-        For a depth or a number of workers below 1.
+        For a depth or a number of workers below 1, and for more than 1,024 workers.
     TypeError
         If the object is not iterable or, with several workers, not a sequence.
     RuntimeError
@@ -318,7 +319,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     >>> list(gpuimg.prefetch((k * k for k in range(4)), depth=2))
     [0, 1, 4, 9]
     """
-    depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers")
+    depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers", 1, MOST_THREADS)
     if workers == 1:
         return Prefetched(Prefetcher(_as_jobs(iter(iterable)), depth, 1, "prefetch"))
     items: Any = iterable

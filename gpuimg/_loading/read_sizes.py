@@ -14,6 +14,7 @@ from .._checks.types import Ints, Samples
 from .._decoding.options import DecodeOptions
 from .._index.names import checksum_of_names
 from .._io.native_read import ChunkReader, prepare
+from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._indexes import Arrays, cached_arrays, expect
 from .in_order import Chunk, InOrder, Progress, Work, shown
@@ -67,7 +68,7 @@ def read_sizes(
     [[30, 40], [0, 0]]
     """
     check_source(source)
-    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     progress = progress if callable(progress) else flag(progress, "progress")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,10 +103,14 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return several samples, decoded together."""
         n = len(self)
-        wanted = np.array(indices, np.int64)
-        if np.any(outside := (wanted < -n) | (wanted >= n)):
-            raise IndexError(f"sample {int(wanted[np.argmax(outside)])} of {n}")
-        wanted %= n
+        try:
+            numbers = [operator.index(index) for index in indices]
+        except TypeError:
+            raise TypeError(f"indices of samples must be integers, not {indices!r}") from None
+        outside = [number for number in numbers if not -n <= number < n]
+        if outside:
+            raise IndexError(f"sample {outside[0]} of {n}")
+        wanted = np.array(numbers, np.int64) % n
         epoch = self._requests.epoch()
         epochs = np.array(self._requests.count(wanted.tolist()) if epoch is None else [epoch] * len(wanted))
         items: list[Any] = [None] * len(wanted)
