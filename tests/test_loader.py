@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -774,6 +775,36 @@ def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
         gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ctrl-C within a destructor
+@pytest.mark.parametrize("loops", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_interrupted_loops_end_their_threads(loops: int, policy: str) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    list(cpu(Source(8), on_error=policy))  # imports, which Ctrl-C leaves half done
+    draws = np.random.default_rng()
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        for _ in range(loops):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.03 * draws.uniform(0.02, 1.0) ** 4)  # most while threads start
+                for _ in cpu(Source(64), on_error=policy, epochs=100, batch_size=4):
+                    pass
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    for thread in threading.enumerate():
+        if thread.name.startswith("gpuimg") and thread.is_alive():
+            thread.join(20.0)
+            assert not thread.is_alive()
+    assert interrupted > loops // 2
 
 
 def test_a_new_loop_ends_the_old_one() -> None:

@@ -148,6 +148,11 @@ class Loader:
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
         self._loop = weakref.ref(running)
+        try:
+            pipeline.batches.start()
+        except BaseException:  # Ctrl-C, which may be raised while some threads run and others do not
+            running.close()
+            raise
         return running
 
     def __next__(self) -> LoadedBatch:

@@ -106,7 +106,10 @@ class FinishedBatch(NamedTuple):
 
 
 class Pipeline:
-    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``."""
+    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``.
+
+    They are started by ``batches.start()``.
+    """
 
     def __init__(
         self, settings: Settings, memory: Sequence[ResultMemory], position: Position, last_epoch: int | None
@@ -137,21 +140,26 @@ class Pipeline:
         self._stop_reading()
         self._read.clear()
         jobs = self._read_jobs
-        reader = Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True)
+        self._started(Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True))
+
+    def _started(self, reader: Prefetcher[Any]) -> Prefetcher[Any]:
         with self._lock:
+            if self._stopped:
+                raise Stopped
             self._reader = reader
-            stopped = self._stopped
-        if stopped:
-            self._stop_reading()
-            raise Stopped
+            reader.start()
+        return reader
 
     def _stop_reading(self) -> None:
+        reader = self._reader
+        if reader is None:
+            return
+        reader.signal()
+        reader.join()
         with self._lock:
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.signal()
-            reader.join()
-            self.read_waited += reader.waited
+            if self._reader is reader:  # else another thread stopped it, too
+                self._reader = None
+                self.read_waited += reader.waited
 
     def _next_batch(self, size: int) -> list[Sample]:
         if isinstance(self._settings.order, BatchOrder):

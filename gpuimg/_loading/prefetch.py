@@ -39,6 +39,8 @@ class Prefetcher(Generic[T]):
 
     With ``spare``, all threads but the first sleep until the consumer has had to wait once. From then on they sleep
     while half of ``depth`` results are ready or in progress: more threads than needed slow each other down.
+
+    :meth:`start` begins: whoever is to end the threads must know them first, as Ctrl-C may be raised in between.
     """
 
     def __init__(
@@ -69,6 +71,9 @@ class Prefetcher(Generic[T]):
             threading.Thread(target=self._work, args=(k == 0,), name=f"gpuimg-{name}-{k}", daemon=True)
             for k in range(workers)
         ]
+
+    def start(self) -> None:
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
@@ -209,14 +214,15 @@ class Prefetcher(Generic[T]):
             return
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():  # not if the start was interrupted
                 thread.join(max(deadline - time.monotonic(), 0.0))
                 if thread.is_alive():
                     warnings.warn(f"thread {thread.name} is still busy; it ends when its call returns", stacklevel=2)
                     return
         close = getattr(self._jobs, "close", None)
         if close is not None:
-            close()
+            with self._state:  # a generator refuses to be closed by two threads at a time
+                close()
 
 
 class Ending:
@@ -228,8 +234,9 @@ class Ending:
 
     def __call__(self) -> None:
         """End them now."""
-        if self._finalizer.detach() is not None:
+        if self._finalizer.alive:
             self._end()
+            self._finalizer.detach()  # only now: Ctrl-C may be raised while they end
 
 
 def _dropped(end: Callable[[], None]) -> None:
@@ -256,6 +263,7 @@ class Prefetched(Iterator[T]):
     def __init__(self, prefetcher: Prefetcher[T]) -> None:
         self._prefetcher = prefetcher
         self._end = Ending(self, partial(stop, (prefetcher,)))
+        prefetcher.start()
 
     def __next__(self) -> T:
         try:
