@@ -463,6 +463,39 @@ def test_filling_marks_them() -> None:
     assert images[valid].any((1, 2, 3)).all()
 
 
+@pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
+@pytest.mark.parametrize("policy", ["raise", "skip", "fill"])
+@pytest.mark.parametrize(("preprocess", "reason"), [
+    (gi.models.clip(96), "resized from 1 x 6000 to 96 x 576000"),
+    (lambda x: gi.resize(x, gi.sizes.smart(x.sizes, 28)).tokens(14), "6000.0 times as long as wide"),
+    (lambda x: gi.resize(x, gi.sizes.longest(x.sizes, 32)), "too narrow for a longest side of 32"),
+    (lambda x: gi.models.clip(96)(x.take(range(len(x))[::-1])).take(range(len(x))[::-1]), "resized from 1 x 6000"),
+])  # fmt: skip
+def test_an_image_that_preprocess_refuses_is_a_bad_sample(preprocess: Any, reason: str, policy: Any) -> None:
+    narrow = jpeg(1, (1, 6000))
+    source = [(narrow if i in (5, 12) else FILES[i], i) for i in range(20)]
+    loader = cpu(source, preprocess, on_error=policy)
+    if policy == "raise":
+        with pytest.raises(gi.DecodeError, match=rf"1 of 8 .*\n  image 5 \(sample 5\): .*{reason}"):
+            list(loader)
+        return
+    assert sorted(set(valid_indices(loader))) == [i for i in range(20) if i not in (5, 12)]
+    assert [(failure.index, reason in failure.reason) for failure in loader.failures] == [(5, True), (12, True)]
+
+
+def test_a_box_beyond_its_image_is_a_bad_sample() -> None:
+    source = [(FILES[i], np.array([[0.0, 0.0, 4.0, 90.0 if i == 2 else 5.0]])) for i in range(4)]
+
+    def resized(x: gi.Batch, rng: gi.Rng, boxes: Any) -> Any:
+        x = gi.resize(x, (8, 8))
+        return x, gi.transform_boxes(x, boxes)[0]
+
+    loader = cpu(source, resized, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded .*\n.* box 0 reaches beyond the image"):
+        (batch,) = loader
+    assert batch.valid.tolist() == [True, True, False, True]
+
+
 @pytest.mark.parametrize("policy", ["skip", "fill"])
 @pytest.mark.parametrize(
     ("most", "raises"), [(0, True), (5, True), (6, False), (0.14, True), (0.15, False), (1.0, False)]

@@ -14,7 +14,7 @@ import pytest
 
 import gpuimg as gi
 from tests.forks import python
-from tests.loading import CORRUPT, FILES, Source, cpu, train, valid_indices
+from tests.loading import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
 from tests.test_torch_dataset import FORKED
 from tests.watchdog import ours
 
@@ -34,10 +34,14 @@ def load(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     return gpuimg.torch.load(Source(21) if source is None else source, preprocess, **options)
 
 
-def mapped(source: Any = None, **options: Any) -> Any:
+def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     import gpuimg.torch
 
-    return gpuimg.torch.Dataset(Source(10) if source is None else source, train, device="cpu", **options)
+    return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
+
+
+def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.random_crop(x, 24, rng=rng)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -293,6 +297,8 @@ def test_mapped_labels_and_failures() -> None:
     assert [failure.index for failure in caught.value.failures] == [1]
     with pytest.raises(gi.DecodeError, match="sample 3"):
         mapped(Source(5, unreadable=[3]))[3]
+    with pytest.raises(gi.DecodeError, match=r"image 2 \(sample 2\): its size \(20, 28\) is smaller"):
+        mapped([(jpeg(i, (20 if i == 2 else 29, 28)), i) for i in range(4)], crop_of_24).__getitems__([3, 2])
     for wrong in (0.5, -2.5, "a", slice(2), None):
         with pytest.raises(TypeError, match=r"indices of samples must be integers, not \["):
             mapped()[wrong]

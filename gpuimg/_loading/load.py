@@ -145,8 +145,9 @@ def load(
         ``WORLD_SIZE``, or those of Slurm in a job step, Open MPI or MPICH), else all samples. Lightning's launcher sets
         no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
     on_error : {"raise", "skip", "fill"}
-        Policy for samples that cannot be read or decoded. ``"raise"``: raise a :class:`DecodeError` in place of the
-        batch. ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
+        Policy for samples that cannot be read or decoded, and those that ``preprocess`` raises an :class:`ImageError`
+        for, such as images that are too narrow. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
+        ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
         samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
         a black image, not ``valid``.
     max_failures : int or float, optional

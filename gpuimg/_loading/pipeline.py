@@ -32,7 +32,7 @@ from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
 from .._threads.turn import Turn
-from ..errors import DecodeError, Failure
+from ..errors import DecodeError, Failure, ImageError
 from .batch_order import BatchOrder
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
@@ -78,6 +78,10 @@ class OpenedBatch(NamedTuple):
 
     samples: list[Sample]
     images: Encoded
+
+
+class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
+    """Samples of a batch were found to be what ``preprocess`` is not possible for: open the batch again."""
 
 
 class EntryUse(NamedTuple):
@@ -245,7 +249,10 @@ class Pipeline:
                     continue
                 if raises:
                     _raise(opened)
-                finished = self._run(number, opened, epoch, after, late=late)
+                try:
+                    finished = self._run(number, opened, epoch, after, late=late)
+                except Unfit:
+                    continue
             if not self._reread_failed(opened):
                 break
         if raises:
@@ -264,7 +271,10 @@ class Pipeline:
             opened = self._open(good, position.epoch)
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
-                finished = self._run(number, opened, position.epoch, after)
+                try:
+                    finished = self._run(number, opened, position.epoch, after)
+                except Unfit:
+                    continue
                 if not opened.images.failures:
                     return finished._replace(failures=failures)
             if self._reread_failed(opened):
@@ -344,14 +354,19 @@ class Pipeline:
         which = number % len(settings.runtimes)
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
-        missing = [sample.error is not None for sample in samples]
-        labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
+        known = self._known_labels(samples)
+        labels = _labels_of(samples, known)
         with runtime.private_stream(settings.decoders * len(settings.runtimes), late=late):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
-                    images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
+                    try:
+                        images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
+                    except ImageError:
+                        if not self._mark_unfit(source, samples, epoch, known):
+                            raise
+                        raise Unfit from None
             if not isinstance(images, Tokens):
                 images = self._computed(images, source, which)
             event = runtime.record_event()
@@ -366,6 +381,23 @@ class Pipeline:
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
         )  # fmt: skip
+
+    def _mark_unfit(self, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
+        """Mark the samples that ``preprocess`` is not possible for alone either; return True if there are any.
+
+        The error has a position in the batch that a function was called with, which may be a part of ``source``.
+        """
+        preprocess, found = self._settings.preprocess, False
+        for k, sample in enumerate(samples):
+            if sample.error is not None or preprocess is None:
+                continue
+            try:
+                preprocess(source.take([k]), self._rng([sample], epoch), _labels_of([sample], known))
+            except ImageError as error:
+                sample.data, sample.resident, sample.error, found = b"", None, error, True
+            except Exception:  # a function for several samples; the first error is that of all of them
+                return False
+        return found
 
     def _computed(self, images: Batch, source: Batch, which: int) -> Any:
         """Return the pixels of the result of ``preprocess`` for a batch: an array, or a batch if the sizes differ."""
@@ -402,6 +434,10 @@ def _keep_freed_memory() -> None:
     32 MiB. Other allocators are not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched
+
+
+def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
+    return collate([sample.label for sample in samples], [sample.error is not None for sample in samples], known)
 
 
 def _same(finished: FinishedBatch) -> FinishedBatch:

@@ -16,7 +16,7 @@ from .._io.native_read import ChunkReader
 from .._loading.samples import collate, read_samples
 from .._loading.settings import UserFunction, adapted, check_choices, check_columns, check_keys, check_source
 from .._random.rng import Rng
-from ..errors import DecodeError, Failure
+from ..errors import DecodeError, Failure, ImageError
 from .shared import SharedRequests
 from .tensors import tensor_of
 
@@ -140,6 +140,12 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         except DecodeError as error:
             of = [(samples[failure.index], failure.reason) for failure in error.failures]
             raise DecodeError(tuple(Failure(one.index, one.name, why) for one, why in of), len(samples)) from None
+        except ImageError as error:
+            if len(samples) == 1:
+                raise DecodeError((Failure(samples[0].index, samples[0].name, error.reason),), 1) from error
+            for k in range(len(samples)):  # names the sample
+                self._items(indices[k : k + 1], epoch)
+            raise
         if labels is None:
             labels = [None] * len(samples)
         pairs = zip(decoded, tensor_of(labels), strict=True)
