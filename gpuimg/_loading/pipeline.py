@@ -298,8 +298,9 @@ class Pipeline:
         else:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
-            if samples[0].target is not None:
+            if isinstance(settings.order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
+                images.record_failures(_of_other_sizes(images, settings.order.target_sizes))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images)
 
@@ -438,6 +439,16 @@ def _keep_freed_memory() -> None:
 
 def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
     return collate([sample.label for sample in samples], [sample.error is not None for sample in samples], known)
+
+
+def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArray[np.int32]]) -> dict[int, str]:
+    """Return reasons, by index, for images whose batch was chosen by sizes of other images."""
+    wrong = np.flatnonzero(np.any(target_sizes(images.sizes) != images.targets, 1))
+    return {
+        k: "its size is {} x {}, not that in sizes= of the batch size: read the sizes again".format(*images.sizes[k])
+        for k in wrong.tolist()
+        if k not in images.failures
+    }
 
 
 def _same(finished: FinishedBatch) -> FinishedBatch:

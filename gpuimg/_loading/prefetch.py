@@ -40,7 +40,7 @@ class Prefetcher(Generic[T]):
     With ``spare``, all threads but the first sleep until the consumer has had to wait once. From then on they sleep
     while half of ``depth`` results are ready or in progress: more threads than needed slow each other down.
 
-    :meth:`start` begins: whoever is to end the threads must know them first, as Ctrl-C may be raised in between.
+    :meth:`start` begins: what ends the threads must know them first, as Ctrl-C may be raised in between.
     """
 
     def __init__(
