@@ -73,6 +73,35 @@ def test_images_of_several_sizes_and_labels_that_are_no_numbers() -> None:
     assert batch.labels == ["a", "b"]
 
 
+COLUMNS: list[dict[str, Any]] = [
+    {"a": k, "b": 0.5 * k, "c": np.full(3, k), "d": str(k), "e": {"f": np.float32(k)}} for k in range(4)
+]
+
+
+def assert_collated(found: Any) -> None:
+    """The same as by torch's own collation, types of numbers aside."""
+    expected = data.default_collate(COLUMNS)
+    found["e"], expected["e"] = found["e"]["f"], expected["e"]["f"]
+    assert {key: type(value) for key, value in found.items()} == {key: type(value) for key, value in expected.items()}
+    for key in "abce":
+        np.testing.assert_array_equal(found[key], expected[key])
+    assert found["d"] == expected["d"]
+
+
+def as_arrays(x: gi.Batch, rng: gi.Rng, labels: Any) -> Any:
+    return gi.resize(x, (8, 8)), {"a": np.arange(len(x)), "e": {"f": rng.uniform(0, 1)}}
+
+
+def test_labels_that_are_dicts() -> None:
+    source = list(zip(FILES, COLUMNS, strict=False))
+    (batch,) = load(source)
+    assert_collated(batch.to("cpu").labels)
+    assert_collated(data.default_collate([label for _, label in mapped(source).__getitems__(range(4))]))
+    (batch,) = load(source, as_arrays)
+    assert {type(batch.labels["a"]), type(batch.labels["e"]["f"])} == {torch.Tensor}
+    assert mapped(source, as_arrays).__getitems__([0, 1])[1][1]["a"] == 1
+
+
 def test_batches_survive_pickles_and_moves() -> None:
     batch = next(iter(load()))
     for other in (pickle.loads(pickle.dumps(batch)), copy.deepcopy(batch), batch.to("cpu"), batch.to("meta")):

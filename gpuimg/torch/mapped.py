@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,5 +148,13 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
             raise
         if labels is None:
             labels = [None] * len(samples)
-        pairs = zip(decoded, tensor_of(labels), strict=True)
+        if isinstance(labels, Mapping):
+            labels = [_row(labels, k) for k in range(len(samples))]
+        labels = [tensor_of(label) for label in labels] if isinstance(labels, list) else tensor_of(labels)
+        pairs = zip(decoded, labels, strict=True)
         return [pair if self._keys is None else dict(zip(self._keys, pair, strict=True)) for pair in pairs]
+
+
+def _row(columns: Any, k: int) -> Any:
+    """Return the label of one sample, of a dict of the labels of all."""
+    return {key: _row(one, k) for key, one in columns.items()} if isinstance(columns, Mapping) else columns[k]
