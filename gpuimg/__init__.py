@@ -108,7 +108,7 @@ from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
 from ._video.index import VideoInfo
-from .errors import DecodeError, Failure, VideoError
+from .errors import DecodeError, Failure, ImageError, VideoError
 from .sources import Remote, array_record, coco, file_list, folder, iterable, lmdb, parquet, recordio, tar, tfrecord
 
 __all__ = [
@@ -121,6 +121,7 @@ __all__ = [
     "CopyPaste",
     "DecodeError",
     "Failure",
+    "ImageError",
     "ImageInfo",
     "IndexReport",
     "LoadedBatch",

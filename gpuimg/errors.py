@@ -60,6 +60,36 @@ class DecodeError(ValueError):
         return type(self), (self.failures, self.total)
 
 
+class ImageError(ValueError):
+    """An image of a batch that an operation is not possible for, such as a crop that is larger than the image.
+
+    Raised by gpuimg's functions. In a loader the policy ``on_error`` applies to it, as to an image that cannot be
+    decoded: ``preprocess`` is called again without the sample. A ``preprocess`` function may raise it, too.
+
+    Attributes
+    ----------
+    index : int
+        Position in the batch; of several such images, the first.
+    reason : str
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> try:
+    ...     gpuimg.five_crop([np.zeros((8, 8, 3), np.uint8), np.zeros((8, 2, 3), np.uint8)], (4, 4))
+    ... except gpuimg.ImageError as error:
+    ...     print(error)
+    image 1: its size (8, 2) is smaller than (4, 4)
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        self.index, self.reason = index, reason
+        super().__init__(f"image {index}: {reason}")
+
+    def __reduce__(self) -> tuple[type[ImageError], tuple[int, str]]:
+        return type(self), (self.index, self.reason)
+
+
 class VideoError(ValueError):
     """A video, or some of its frames, cannot be decoded.
 

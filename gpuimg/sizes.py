@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from ._checks import arguments
 from ._checks.types import Floats, Ints
+from .errors import ImageError
 from .kernels import layout
 
 _LONGEST_SHAPE = 200  # times the shorter side: the limit of Qwen's rule
@@ -125,7 +126,7 @@ def _multiples(old: Ints, factor: int, least: int, most: int, frames: int = 1, c
     shape = side.max(1, initial=1.0) / side.min(1, initial=np.inf)
     if np.any(shape > _LONGEST_SHAPE):
         i = int(np.argmax(shape))
-        raise ValueError(f"image {i} is {shape[i]:.1f} times as long as wide; at most {_LONGEST_SHAPE} are allowed")
+        raise ImageError(i, f"{shape[i]:.1f} times as long as wide; at most {_LONGEST_SHAPE} are allowed")
     new = np.rint(side / factor) * factor
     area, pixels = counted * new.prod(1), frames * side.prod(1)
     shrink = np.sqrt(pixels / most)[:, None]
@@ -268,7 +269,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     new: Ints = np.floor(old / ratio).astype(np.int64)
     if np.any(new < 1):
         i = int(np.argmax(np.any(new < 1, 1)))
-        raise ValueError(f"image {i} of {old[i, 0]} x {old[i, 1]} pixels is too narrow for a longest side of {side}")
+        raise ImageError(i, f"{old[i, 0]} x {old[i, 1]} pixels are too narrow for a longest side of {side}")
     return -(-new // multiple) * multiple
 
 

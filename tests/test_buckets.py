@@ -23,7 +23,7 @@ from gpuimg._loading.batch_order import BatchOrder
 from gpuimg._loading.buckets import batches_of
 from gpuimg._loading.order import order_of
 from gpuimg._loading.sharding import Share
-from tests.loading import CORRUPT, cpu, jpeg
+from tests.loading import CORRUPT, cpu, jpeg, valid_indices
 from tests.samples import file_of
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -47,6 +47,9 @@ class Various:
     def __getitem__(self, i: int) -> tuple[bytes, int]:
         self.reads += 1
         return self.files[i], i
+
+    def describe(self, i: int) -> str:
+        return f"{i}.jpg"
 
 
 def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
@@ -395,12 +398,36 @@ def test_sizes_are_read_once(tmp_path: Path) -> None:
     assert source.reads == 20
     np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
     loader = cpu(source, resized, batch_size=gi.Buckets(3, ALLOWED, cache))
-    assert source.reads == 20
+    assert source.reads == 20 + 2 * 16  # compared with the file
     assert len(list(loader)) == len(loader)
     assert len(gi.read_sizes(Various(21), cache)) == 21  # of another source: read again
     seen: list[tuple[int, int]] = []
     gi.read_sizes(source, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (20, 20)
+
+
+def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
+    """The two data sets have as many samples, of the same names."""
+    wide, tall = ([(jpeg(k, size), k) for k in range(40)] for size in ((10, 40), (40, 10)))
+    for kind, source in (("wide", wide), ("tall", tall)):
+        (tmp_path / kind).mkdir()
+        for data, k in source:
+            (tmp_path / kind / f"{k:02}.jpg").write_bytes(data)
+    first, second = (gi.file_list(sorted((tmp_path / kind).iterdir())) for kind in ("wide", "tall"))
+    cache = tmp_path / "sizes"
+    gi.read_sizes(first, cache)
+    with pytest.warns(RuntimeWarning, match="sample 0 is 40 x 10, not 10 x 40 pixels"):
+        assert gi.read_sizes(second, cache).tolist() == [[40, 10]] * 40
+    (tmp_path / "tall" / "01.jpg").write_bytes(wide[1][0])  # not one of those that are compared
+    for rule in (gi.Buckets(3, ALLOWED, cache), gi.TokenBudget(100, 4, lambda sizes: sizes // 4 * 4, cache)):
+        with pytest.raises(gi.DecodeError, match=r"image 1 \(.*01.jpg\): its size is 10 x 40, not that in sizes="):
+            list(cpu(second, resized, batch_size=rule))
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded and was black and not valid"):
+        valid = valid_indices(cpu(second, resized, batch_size=gi.Buckets(3, ALLOWED, cache), on_error="fill"))
+    assert sorted(valid) == [k for k in range(40) if k != 1]
+    for unnamed in (wide, tall):
+        with pytest.raises(ValueError, match="cache is for sources whose samples have names"):
+            cpu(unnamed, resized, batch_size=gi.Buckets(3, ALLOWED, cache))
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])

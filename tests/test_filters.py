@@ -141,14 +141,14 @@ def test_largest_blur_an_image_can_reflect() -> None:
         gi.gaussian_blur(images, (17, 7), 2.0), [references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))], FORMULA
     )
     for size in ((19, 7), (17, 9)):
-        with pytest.raises(ValueError, match=r"image 0 of size \(4, 9\) is too small: a kernel of .* of at least \("):
+        with pytest.raises(ValueError, match=r"image 0: its size \(4, 9\) is too small: a kernel of .* of at least \("):
             gi.gaussian_blur(images, size, 2.0)
 
 
 def test_an_image_that_is_not_blurred_may_be_of_any_size() -> None:
     small = pictures(sizes=[(1, 1), (9, 9)])
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
-    with pytest.raises(ValueError, match=r"image 0 of size \(1, 1\) is too small: .* of at least \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"image 0: its size \(1, 1\) is too small: .* of at least \(3, 3\)"):
         gi.gaussian_blur(small, 5, where=[True, False])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -367,6 +368,14 @@ def test_states_are_plain_and_checked() -> None:
         loader.load_state_dict({})
     with pytest.raises(ValueError, match="ranks"):
         loader.load_state_dict([state, state])
+    values: list[Any] = ["x", -1, [0], [[]], [["x"]], 1.5]
+    for name in state:
+        for value in values:
+            with pytest.raises(ValueError, match=f"{name}|with other indices"):
+                loader.load_state_dict({**state, name: value})
+    for wrong in (5, "x", [], [5]):
+        with pytest.raises(TypeError, match=r"state must be a dict"):
+            loader.load_state_dict(wrong)  # type: ignore[arg-type]
 
 
 def test_a_million_samples_cost_nothing() -> None:
@@ -452,6 +461,39 @@ def test_filling_marks_them() -> None:
     images = np.concatenate([batch.images for batch in batches])
     assert not images[~valid].any()
     assert images[valid].any((1, 2, 3)).all()
+
+
+@pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
+@pytest.mark.parametrize("policy", ["raise", "skip", "fill"])
+@pytest.mark.parametrize(("preprocess", "reason"), [
+    (gi.models.clip(96), "resized from 1 x 6000 to 96 x 576000"),
+    (lambda x: gi.resize(x, gi.sizes.smart(x.sizes, 28)).tokens(14), "6000.0 times as long as wide"),
+    (lambda x: gi.resize(x, gi.sizes.longest(x.sizes, 32)), "too narrow for a longest side of 32"),
+    (lambda x: gi.models.clip(96)(x.take(range(len(x))[::-1])).take(range(len(x))[::-1]), "resized from 1 x 6000"),
+])  # fmt: skip
+def test_an_image_that_preprocess_refuses_is_a_bad_sample(preprocess: Any, reason: str, policy: Any) -> None:
+    narrow = jpeg(1, (1, 6000))
+    source = [(narrow if i in (5, 12) else FILES[i], i) for i in range(20)]
+    loader = cpu(source, preprocess, on_error=policy)
+    if policy == "raise":
+        with pytest.raises(gi.DecodeError, match=rf"1 of 8 .*\n  image 5 \(sample 5\): .*{reason}"):
+            list(loader)
+        return
+    assert sorted(set(valid_indices(loader))) == [i for i in range(20) if i not in (5, 12)]
+    assert [(failure.index, reason in failure.reason) for failure in loader.failures] == [(5, True), (12, True)]
+
+
+def test_a_box_beyond_its_image_is_a_bad_sample() -> None:
+    source = [(FILES[i], np.array([[0.0, 0.0, 4.0, 90.0 if i == 2 else 5.0]])) for i in range(4)]
+
+    def resized(x: gi.Batch, rng: gi.Rng, boxes: Any) -> Any:
+        x = gi.resize(x, (8, 8))
+        return x, gi.transform_boxes(x, boxes)[0]
+
+    loader = cpu(source, resized, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded .*\n.* box 0 reaches beyond the image"):
+        (batch,) = loader
+    assert batch.valid.tolist() == [True, True, False, True]
 
 
 @pytest.mark.parametrize("policy", ["skip", "fill"])
@@ -611,6 +653,7 @@ def test_resume_while_skipping_in_another_world() -> None:
 @pytest.mark.parametrize(("options", "message"), [
     ({"batch_size": 0}, "batch_size"), ({"batch_size": 2.0}, "batch_size"), ({"prefetch": 0}, "prefetch"),
     ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
+    ({"readers": 2**31}, "readers .* from 1 to 1024"), ({"decoders": 2**31}, "decoders .* from 1 to 1024"),
     ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
     ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
     ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
@@ -660,6 +703,9 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
         cpu(Source(4), stream="main")
+    index: Any = 1.5
+    with pytest.raises(TypeError, match="index must be a path"):
+        cpu(Source(4), index=index)
     with pytest.raises(ValueError, match="per-thread default stream"):
         cpu(Source(4), stream=2)
 
@@ -762,6 +808,36 @@ def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
         gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ctrl-C within a destructor
+@pytest.mark.parametrize("loops", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_interrupted_loops_end_their_threads(loops: int, policy: str) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    list(cpu(Source(8), on_error=policy))  # imports, which Ctrl-C leaves half done
+    draws = np.random.default_rng()
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    interrupted = 0
+    try:
+        for _ in range(loops):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.03 * draws.uniform(0.02, 1.0) ** 4)  # most while threads start
+                for _ in cpu(Source(64), on_error=policy, epochs=100, batch_size=4):
+                    pass
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    for thread in threading.enumerate():
+        if thread.name.startswith("gpuimg") and thread.is_alive():
+            thread.join(20.0)
+            assert not thread.is_alive()
+    assert interrupted > loops // 2
 
 
 def test_a_new_loop_ends_the_old_one() -> None:

@@ -73,6 +73,7 @@ def test_spare_threads_help_a_slow_one_and_only_then(monkeypatch: pytest.MonkeyP
     barrier = threading.Barrier(4)
     threads: dict[int, str] = {}
     ahead = Prefetcher((partial(job, k) for k in range(12)), 8, 4, "spare", spare=True)
+    ahead.start()
     try:
         assert [ahead.get() for _ in range(12)] == list(range(12))
     finally:

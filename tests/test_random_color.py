@@ -509,7 +509,7 @@ def test_three_augment_pixels(dtype: str) -> None:
         ("random_gaussian_blur", (3, [1.0, 2.0, 3.0]), r"sigma must be \(low, high\), not \[1.0, 2.0, 3.0\]"),
         ("random_gaussian_blur", (3, (0.0, 1.0)), r"sigma must be"),
         ("random_gaussian_blur", (3, (0.1, 1.0), 1.5), "p must be a number from 0 to 1, not"),
-        ("random_gaussian_blur", (21,), r"image 0 of size \(9, 9\) is too small: a kernel of"),
+        ("random_gaussian_blur", (21,), r"image 0: its size \(9, 9\) is too small: a kernel of"),
     ],
 )
 def test_bad_arguments_are_refused(name: str, given: Any, message: str) -> None:
@@ -520,5 +520,5 @@ def test_bad_arguments_are_refused(name: str, given: Any, message: str) -> None:
 def test_three_augment_names_the_image_that_is_too_small() -> None:
     images = [*pictures()[1:3], np.zeros((6, 30, 3), np.uint8)]
     seeds = [seed for seed in range(20) if rng(seed, 3).choice(3)[2] == 2]
-    with pytest.raises(ValueError, match=r"image 2 of size \(6, 30\) is too small: a kernel of"):
+    with pytest.raises(ValueError, match=r"image 2: its size \(6, 30\) is too small: a kernel of"):
         gi.three_augment(images, rng=rng(seeds[0], 3))

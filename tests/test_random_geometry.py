@@ -403,7 +403,7 @@ def test_scale_jitter_multiplies_what_fits() -> None:
         ("random_resized_crop", (8,), {"interpolation": "magic"}, "interpolation must be"),
         ("random_crop", (0,), {}, r"size must be a whole number from 1 to 16777216"),
         ("random_crop", ((4, -1),), {}, r"size width must be a whole number from 1 to 16777216"),
-        ("random_crop", (10,), {}, r"image 0 of size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
+        ("random_crop", (10,), {}, r"image 0: its size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
         ("random_crop", (8,), {"padding": (1, 2, 3)}, "padding must be one number"),
         ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
         ("random_resize", (0, 5), {}, "min_size must be a whole number from 1 to 16777216, not 0"),
@@ -442,5 +442,5 @@ def test_bad_arguments_are_refused(name: str, given: Any, options: Any, message:
 
 
 def test_a_crop_names_the_image_that_is_too_small() -> None:
-    with pytest.raises(ValueError, match=r"image 2 of size \(7, 30\) is smaller than the crop of \(8, 8\)"):
+    with pytest.raises(ValueError, match=r"image 2: its size \(7, 30\) is smaller than the crop of \(8, 8\)"):
         gi.random_crop(pictures([(20, 30), (8, 8), (7, 30)]), 8, rng=0)

@@ -242,6 +242,7 @@ def test_bad_samples_are_left_out(policy: str) -> None:
     ({"indices": [True, False]}, r"\(30,\) booleans"), ({"weights": [1.0]}, "one number for each of 30 samples"),
     ({"weights": [1.0], "indices": [1, 2]}, "one number for each of 2 samples"), ({"weights": [0] * 30}, "not all 0"),
     ({"weights": [-1] + [1] * 29}, "at least 0"), ({"weights": [np.nan] + [1] * 29}, "finite"),
+    ({"weights": [1e308] * 30}, "a finite sum"),
     ({"repeats": 0, "shuffle": True}, "repeats must be a whole number"), ({"repeats": 2}, "repeats needs shuffle=True"),
     ({"repeats": 2, "shuffle": True, "weights": WEIGHTS}, "not both"),
 ])  # fmt: skip

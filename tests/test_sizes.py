@@ -159,11 +159,11 @@ def test_no_images_and_wrong_sizes(rule: Callable[[Any], Ints]) -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match=r"image 1 is 201\.0 times as long as wide"):
+    with pytest.raises(ValueError, match=r"image 1: 201\.0 times as long as wide"):
         gi.sizes.smart([(10, 10), (1, 201)])
     with pytest.raises(ValueError, match="at least 2 frames, those of a patch, not 1"):
         gi.sizes.smart_video([(10, 10)], 1)
-    with pytest.raises(ValueError, match="image 1 of 1 x 2000 pixels is too narrow for a longest side of 1024"):
+    with pytest.raises(ValueError, match="image 1: 1 x 2000 pixels are too narrow for a longest side of 1024"):
         gi.sizes.longest([(10, 10), (1, 2000)])
     with pytest.raises(ValueError, match="factor must be a whole number from 1 to 16777216, not 0"):
         gi.sizes.smart([(10, 10)], 0)

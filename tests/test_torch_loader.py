@@ -14,7 +14,7 @@ import pytest
 
 import gpuimg as gi
 from tests.forks import python
-from tests.loading import CORRUPT, FILES, Source, cpu, train, valid_indices
+from tests.loading import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
 from tests.test_torch_dataset import FORKED
 from tests.watchdog import ours
 
@@ -34,10 +34,14 @@ def load(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     return gpuimg.torch.load(Source(21) if source is None else source, preprocess, **options)
 
 
-def mapped(source: Any = None, **options: Any) -> Any:
+def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     import gpuimg.torch
 
-    return gpuimg.torch.Dataset(Source(10) if source is None else source, train, device="cpu", **options)
+    return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
+
+
+def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.random_crop(x, 24, rng=rng)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -67,6 +71,35 @@ def test_images_of_several_sizes_and_labels_that_are_no_numbers() -> None:
     (batch,) = load([(FILES[0], "a"), (FILES[1], "b")], None)
     assert [tuple(image.shape) for image in batch.images] == [(3, 20, 28)] * 2
     assert batch.labels == ["a", "b"]
+
+
+COLUMNS: list[dict[str, Any]] = [
+    {"a": k, "b": 0.5 * k, "c": np.full(3, k), "d": str(k), "e": {"f": np.float32(k)}} for k in range(4)
+]
+
+
+def assert_collated(found: Any) -> None:
+    """The same as by torch's own collation, types of numbers aside."""
+    expected = data.default_collate(COLUMNS)
+    found["e"], expected["e"] = found["e"]["f"], expected["e"]["f"]
+    assert {key: type(value) for key, value in found.items()} == {key: type(value) for key, value in expected.items()}
+    for key in "abce":
+        np.testing.assert_array_equal(found[key], expected[key])
+    assert found["d"] == expected["d"]
+
+
+def as_arrays(x: gi.Batch, rng: gi.Rng, labels: Any) -> Any:
+    return gi.resize(x, (8, 8)), {"a": np.arange(len(x)), "e": {"f": rng.uniform(0, 1)}}
+
+
+def test_labels_that_are_dicts() -> None:
+    source = list(zip(FILES, COLUMNS, strict=False))
+    (batch,) = load(source)
+    assert_collated(batch.to("cpu").labels)
+    assert_collated(data.default_collate([label for _, label in mapped(source).__getitems__(range(4))]))
+    (batch,) = load(source, as_arrays)
+    assert {type(batch.labels["a"]), type(batch.labels["e"]["f"])} == {torch.Tensor}
+    assert mapped(source, as_arrays).__getitems__([0, 1])[1][1]["a"] == 1
 
 
 def test_batches_survive_pickles_and_moves() -> None:
@@ -99,7 +132,7 @@ def test_pinned_memory_is_that_of_results_where_there_is_a_gpu() -> None:
 def test_dicts_for_trainers_that_call_the_model_by_keywords() -> None:
     (batch, *_) = load(keys=("pixel_values", "labels"), progress=importlib.util.find_spec("tqdm") is not None)
     assert {name: tuple(value.shape) for name, value in batch.items()} == {"pixel_values": (4, 3, 8, 8), "labels": (4,)}
-    for keys in ("ab", ("a",), (1, 2)):
+    for keys in (5, "ab", ("a",), (1, 2)):
         with pytest.raises(ValueError, match="keys must be two strings"):
             load(keys=keys)
 
@@ -293,6 +326,14 @@ def test_mapped_labels_and_failures() -> None:
     assert [failure.index for failure in caught.value.failures] == [1]
     with pytest.raises(gi.DecodeError, match="sample 3"):
         mapped(Source(5, unreadable=[3]))[3]
+    with pytest.raises(gi.DecodeError, match=r"image 2 \(sample 2\): its size \(20, 28\) is smaller"):
+        mapped([(jpeg(i, (20 if i == 2 else 29, 28)), i) for i in range(4)], crop_of_24).__getitems__([3, 2])
+    for wrong in (0.5, -2.5, "a", slice(2), None):
+        with pytest.raises(TypeError, match=r"indices of samples must be integers, not \["):
+            mapped()[wrong]
+    with pytest.raises(IndexError, match="of 10"):
+        mapped()[2**70]
+    np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
 
 
 # -- trainers ----------------------------------------------------------------------------------------------------------

@@ -37,6 +37,20 @@ def files(tmp_path: Path) -> list[Path]:
     return paths
 
 
+def test_clips_are_tensors_of_clips(files: list[Path]) -> None:
+    torch = pytest.importorskip("torch")
+    import gpuimg.torch
+
+    options: Any = {"batch_size": 2, "clips": gi.Clips(4, 2), "device": "cpu"}
+    source = gi.file_list(files[:2], labels=range(2))
+    loader = gpuimg.torch.load(source, lambda x: gi.resize(x, (8, 8)), **options)
+    (batch,) = loader
+    assert (batch.images.shape, batch.labels.shape) == ((2, 4, 3, 8, 8), (2,))
+    dataset = gpuimg.torch.IterableDataset(source, lambda x: gi.resize(x, (8, 8)), **options)
+    ((images, _),) = torch.utils.data.DataLoader(dataset, batch_size=None)
+    assert images.shape == (2, 4, 3, 8, 8)
+
+
 def test_clips_depend_on_the_sample_alone(files: list[Path]) -> None:
     source = gi.file_list(files, labels=range(len(files)))
     seen: dict[tuple[int, int], list[int]] = {}

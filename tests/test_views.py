@@ -367,7 +367,7 @@ def test_crops_of_several_sizes() -> None:
     for part, other in zip([*ten[:5], *ten[10:15]], expected, strict=True):
         np.testing.assert_array_equal(part, other)
     assert len(gi.ten_crop(np.zeros((0, 4, 4, 3), np.uint8), 2)) == 0
-    with pytest.raises(ValueError, match=r"image 1 of size \(7, 4\) is smaller than \(5, 5\)"):
+    with pytest.raises(ValueError, match=r"image 1: its size \(7, 4\) is smaller than \(5, 5\)"):
         gi.ten_crop([np.zeros((5, 5, 3), np.uint8), np.zeros((7, 4, 3), np.uint8)], 5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +41,11 @@ class BatchOrder:
 
     run = 1  # places that a rank takes together
 
-    def __init__(self, samples: Order, groups: Groups, drop_last: bool) -> None:
+    def __init__(
+        self, samples: Order, groups: Groups, drop_last: bool, target_sizes: Callable[[Ints], NDArray[np.int32]]
+    ) -> None:
         """Prepare the order of batches of the samples that an order without weights and repeats has."""
+        self.target_sizes = target_sizes
         self.shuffle = samples.shuffle
         self._samples, self._targets, self._most = samples, groups.targets, groups.most
         self._members = np.argsort(groups.group, kind="stable").astype(np.int32)  # samples, sorted by group

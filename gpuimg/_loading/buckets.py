@@ -40,7 +40,8 @@ class Buckets:
         Target sizes, height and width in pixels; by default :func:`gpuimg.sizes.buckets`, of 1024 x 1024 pixels.
     sizes : (N, 2) int or path, optional
         Height and width of the source's images. A path: the file in which :func:`read_sizes` keeps them. By default
-        :func:`load` reads them from the headers of all files.
+        they are read from the headers of all files. An image whose header demands another target is a bad sample, to
+        which ``on_error`` of the loader applies.
 
     Raises
     ------
@@ -69,9 +70,13 @@ class Buckets:
     def _allowed(self) -> Any:
         return buckets() if self.allowed is None else self.allowed
 
+    def target_sizes(self, sizes: Ints) -> NDArray[np.int32]:
+        """Return the size (N, 2) to which each image is resized."""
+        return _in_parts(lambda part: nearest(part, self._allowed), sizes)
+
     def groups(self, sizes: Ints) -> Groups:
         """Return the groups of images of these sizes (N, 2): one for each target size."""
-        targets = _in_parts(lambda part: nearest(part, self._allowed), sizes)
+        targets = self.target_sizes(sizes)
         allowed = np.unique(_packed(np.asarray(self._allowed)))
         group = np.searchsorted(allowed, _packed(targets)).astype(np.int32)
         return Groups(group, np.full(len(allowed), self.images), targets)
@@ -123,10 +128,13 @@ class TokenBudget:
         if self.targets is not None and not callable(self.targets):
             raise TypeError(f"targets must be a function from sizes to sizes, not {self.targets!r}")
 
+    def target_sizes(self, sizes: Ints) -> NDArray[np.int32]:
+        """Return the size (N, 2) to which each image is resized."""
+        return _in_parts(self.targets or (lambda part: naflex(part, self.patch)), sizes)
+
     def groups(self, sizes: Ints) -> Groups:
         """Return the groups of images of these sizes (N, 2): one for each range of lengths."""
-        rule = self.targets or (lambda part: naflex(part, self.patch))
-        targets = _in_parts(rule, sizes)
+        targets = self.target_sizes(sizes)
         if np.any(targets % self.patch):
             wrong = targets[np.any(targets % self.patch, 1)][0]
             raise ValueError(f"targets must return multiples of patch, {self.patch} pixels, not {wrong.tolist()}")
@@ -200,4 +208,5 @@ def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: 
             f"sizes must be whole numbers, height and width of each of {len(source):,} images, not {found.dtype} of "
             f"shape {found.shape}"
         )
-    return BatchOrder(samples, rule.groups(found if samples.indices is None else found[samples.indices]), drop_last)
+    groups = rule.groups(found if samples.indices is None else found[samples.indices])
+    return BatchOrder(samples, groups, drop_last, rule.target_sizes)

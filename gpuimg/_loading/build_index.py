@@ -14,6 +14,7 @@ from .._index.names import checksum_of_names
 from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
 from .._io.native_read import ChunkReader, prepare
+from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._table import origin_of
 from .in_order import Chunk, InOrder, Progress, Work, shown
@@ -94,7 +95,7 @@ def build_index(
     """
     check_source(source)
     step = 0 if every == "rows" else _checked_every(every)
-    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     start = time.perf_counter()
     prepare()

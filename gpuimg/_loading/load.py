@@ -30,6 +30,7 @@ from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
+from .._threads.threads import MOST_THREADS
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
 from .blocks import Blocks
@@ -144,8 +145,9 @@ def load(
         ``WORLD_SIZE``, or those of Slurm in a job step, Open MPI or MPICH), else all samples. Lightning's launcher sets
         no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
     on_error : {"raise", "skip", "fill"}
-        Policy for samples that cannot be read or decoded. ``"raise"``: raise a :class:`DecodeError` in place of the
-        batch. ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
+        Policy for samples that cannot be read or decoded, and those that ``preprocess`` raises an :class:`ImageError`
+        for, such as images that are too narrow. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
+        ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
         samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
         a black image, not ``valid``.
     max_failures : int or float, optional
@@ -236,7 +238,7 @@ def load(
     by_size = batch_size if isinstance(batch_size, (Buckets, TokenBudget)) else None
     places = 1 if by_size is not None else whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
-    decoders = whole_number(decoders, "decoders")
+    decoders = whole_number(decoders, "decoders", 1, MOST_THREADS)
     drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)

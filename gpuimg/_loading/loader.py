@@ -20,7 +20,7 @@ from .blocks import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
 from .settings import Settings, failure_limit
-from .sharding import Position, resumed
+from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
 
@@ -148,6 +148,11 @@ class Loader:
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
         self._loop = weakref.ref(running)
+        try:
+            pipeline.batches.start()
+        except BaseException:  # Ctrl-C, which may be raised while some threads run and others do not
+            running.close()
+            raise
         return running
 
     def __next__(self) -> LoadedBatch:
@@ -253,15 +258,13 @@ class Loader:
         Raises
         ------
         ValueError
-            For a state of another source or order, or states that were not saved together.
+            For a state of another source or order, a damaged one, or states that were not saved together.
+        TypeError
+            For anything but a dict or a list of dicts.
         """
-        states = [state] if isinstance(state, Mapping) else sorted(state, key=lambda one: int(one["rank"]))
+        states = checked_states(state)
         settings = self._settings
         for one in states:
-            if one.get("version") != 1:
-                raise ValueError(
-                    f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
-                )
             for name, mine in _identity(settings).items():
                 if name == "order" and one.get(name) != mine:
                     raise ValueError(
@@ -269,13 +272,13 @@ class Loader:
                     )
                 if one.get(name) != mine:
                     raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
-            if settings.of_stream and settings.source.sharded and int(one["world"]) != settings.world:
+            if settings.of_stream and settings.source.sharded and one["world"] != settings.world:
                 raise ValueError(
                     f"the state is of {one['world']} ranks with a stream each, but this loader's are {settings.world}"
                 )
         position = resumed(states, settings.places, settings.rank, settings.world, settings.order.run)
         self.close()
-        self._settings = replace(settings, seed=int(states[0]["seed"]))
+        self._settings = replace(settings, seed=states[0]["seed"])
         self._position = position
         self._inside = False
         self._requested = None

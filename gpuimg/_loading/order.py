@@ -135,9 +135,11 @@ def _limits(weights: Any, choices: int) -> Floats:
     found = numbers(weights, "weights")
     if found.shape != (choices,):
         raise ValueError(f"weights must be one number for each of {counted(choices, 'sample')}, not {found.shape}")
-    if not np.isfinite(found).all() or found.min() < 0 or not found.any():
-        raise ValueError("weights must be finite numbers of at least 0, and not all 0")
-    return np.cumsum(found)
+    with np.errstate(over="ignore", invalid="ignore"):
+        limits = np.cumsum(found)
+    if not np.isfinite(limits[-1]) or found.min() < 0 or not found.any():
+        raise ValueError("weights must be finite numbers of at least 0, not all 0 and with a finite sum")
+    return limits
 
 
 def class_weights(labels: Indices | SupportsArray) -> Floats:

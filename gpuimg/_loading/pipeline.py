@@ -32,7 +32,7 @@ from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
 from .._threads.turn import Turn
-from ..errors import DecodeError, Failure
+from ..errors import DecodeError, Failure, ImageError
 from .batch_order import BatchOrder
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
@@ -80,6 +80,10 @@ class OpenedBatch(NamedTuple):
     images: Encoded
 
 
+class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
+    """Samples of a batch were found to be what ``preprocess`` is not possible for: open the batch again."""
+
+
 class EntryUse(NamedTuple):
     """Use of the entries of a seek index in one batch."""
 
@@ -106,7 +110,10 @@ class FinishedBatch(NamedTuple):
 
 
 class Pipeline:
-    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``."""
+    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``.
+
+    They are started by ``batches.start()``.
+    """
 
     def __init__(
         self, settings: Settings, memory: Sequence[ResultMemory], position: Position, last_epoch: int | None
@@ -137,21 +144,26 @@ class Pipeline:
         self._stop_reading()
         self._read.clear()
         jobs = self._read_jobs
-        reader = Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True)
+        self._started(Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True))
+
+    def _started(self, reader: Prefetcher[Any]) -> Prefetcher[Any]:
         with self._lock:
+            if self._stopped:
+                raise Stopped
             self._reader = reader
-            stopped = self._stopped
-        if stopped:
-            self._stop_reading()
-            raise Stopped
+            reader.start()
+        return reader
 
     def _stop_reading(self) -> None:
+        reader = self._reader
+        if reader is None:
+            return
+        reader.signal()
+        reader.join()
         with self._lock:
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.signal()
-            reader.join()
-            self.read_waited += reader.waited
+            if self._reader is reader:  # else another thread stopped it, too
+                self._reader = None
+                self.read_waited += reader.waited
 
     def _next_batch(self, size: int) -> list[Sample]:
         if isinstance(self._settings.order, BatchOrder):
@@ -237,7 +249,10 @@ class Pipeline:
                     continue
                 if raises:
                     _raise(opened)
-                finished = self._run(number, opened, epoch, after, late=late)
+                try:
+                    finished = self._run(number, opened, epoch, after, late=late)
+                except Unfit:
+                    continue
             if not self._reread_failed(opened):
                 break
         if raises:
@@ -256,7 +271,10 @@ class Pipeline:
             opened = self._open(good, position.epoch)
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
-                finished = self._run(number, opened, position.epoch, after)
+                try:
+                    finished = self._run(number, opened, position.epoch, after)
+                except Unfit:
+                    continue
                 if not opened.images.failures:
                     return finished._replace(failures=failures)
             if self._reread_failed(opened):
@@ -280,8 +298,9 @@ class Pipeline:
         else:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
-            if samples[0].target is not None:
+            if isinstance(settings.order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
+                images.record_failures(_of_other_sizes(images, settings.order.target_sizes))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images)
 
@@ -336,14 +355,19 @@ class Pipeline:
         which = number % len(settings.runtimes)
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
-        missing = [sample.error is not None for sample in samples]
-        labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
+        known = self._known_labels(samples)
+        labels = _labels_of(samples, known)
         with runtime.private_stream(settings.decoders * len(settings.runtimes), late=late):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
-                    images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
+                    try:
+                        images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
+                    except ImageError:
+                        if not self._mark_unfit(source, samples, epoch, known):
+                            raise
+                        raise Unfit from None
             if not isinstance(images, Tokens):
                 images = self._computed(images, source, which)
             event = runtime.record_event()
@@ -358,6 +382,23 @@ class Pipeline:
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
         )  # fmt: skip
+
+    def _mark_unfit(self, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
+        """Mark the samples that ``preprocess`` is not possible for alone either; return True if there are any.
+
+        The error has a position in the batch that a function was called with, which may be a part of ``source``.
+        """
+        preprocess, found = self._settings.preprocess, False
+        for k, sample in enumerate(samples):
+            if sample.error is not None or preprocess is None:
+                continue
+            try:
+                preprocess(source.take([k]), self._rng([sample], epoch), _labels_of([sample], known))
+            except ImageError as error:
+                sample.data, sample.resident, sample.error, found = b"", None, error, True
+            except Exception:  # a function for several samples; the first error is that of all of them
+                return False
+        return found
 
     def _computed(self, images: Batch, source: Batch, which: int) -> Any:
         """Return the pixels of the result of ``preprocess`` for a batch: an array, or a batch if the sizes differ."""
@@ -394,6 +435,20 @@ def _keep_freed_memory() -> None:
     32 MiB. Other allocators are not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched
+
+
+def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
+    return collate([sample.label for sample in samples], [sample.error is not None for sample in samples], known)
+
+
+def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArray[np.int32]]) -> dict[int, str]:
+    """Return reasons, by index, for images whose batch was chosen by sizes of other images."""
+    wrong = np.flatnonzero(np.any(target_sizes(images.sizes) != images.targets, 1))
+    return {
+        k: "its size is {} x {}, not that in sizes= of the batch size: read the sizes again".format(*images.sizes[k])
+        for k in wrong.tolist()
+        if k not in images.failures
+    }
 
 
 def _same(finished: FinishedBatch) -> FinishedBatch:

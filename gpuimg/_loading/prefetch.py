@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from .._checks.arguments import whole_number
+from .._threads.threads import MOST_THREADS
 
 T = TypeVar("T")
 
@@ -38,6 +39,8 @@ class Prefetcher(Generic[T]):
 
     With ``spare``, all threads but the first sleep until the consumer has had to wait once. From then on they sleep
     while half of ``depth`` results are ready or in progress: more threads than needed slow each other down.
+
+    :meth:`start` begins: what ends the threads must know them first, as Ctrl-C may be raised in between.
     """
 
     def __init__(
@@ -68,6 +71,9 @@ class Prefetcher(Generic[T]):
             threading.Thread(target=self._work, args=(k == 0,), name=f"gpuimg-{name}-{k}", daemon=True)
             for k in range(workers)
         ]
+
+    def start(self) -> None:
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
@@ -208,14 +214,15 @@ class Prefetcher(Generic[T]):
             return
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():  # not if the start was interrupted
                 thread.join(max(deadline - time.monotonic(), 0.0))
                 if thread.is_alive():
                     warnings.warn(f"thread {thread.name} is still busy; it ends when its call returns", stacklevel=2)
                     return
         close = getattr(self._jobs, "close", None)
         if close is not None:
-            close()
+            with self._state:  # a generator refuses to be closed by two threads at a time
+                close()
 
 
 class Ending:
@@ -227,8 +234,9 @@ class Ending:
 
     def __call__(self) -> None:
         """End them now."""
-        if self._finalizer.detach() is not None:
+        if self._finalizer.alive:
             self._end()
+            self._finalizer.detach()  # only now: Ctrl-C may be raised while they end
 
 
 def _dropped(end: Callable[[], None]) -> None:
@@ -255,6 +263,7 @@ class Prefetched(Iterator[T]):
     def __init__(self, prefetcher: Prefetcher[T]) -> None:
         self._prefetcher = prefetcher
         self._end = Ending(self, partial(stop, (prefetcher,)))
+        prefetcher.start()
 
     def __next__(self) -> T:
         try:
@@ -306,7 +315,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     Raises
     ------
     ValueError
-        For a depth or a number of workers below 1.
+        For a depth or a number of workers below 1, and for more than 1,024 workers.
     TypeError
         If the object is not iterable or, with several workers, not a sequence.
     RuntimeError
@@ -318,7 +327,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     >>> list(gpuimg.prefetch((k * k for k in range(4)), depth=2))
     [0, 1, 4, 9]
     """
-    depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers")
+    depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers", 1, MOST_THREADS)
     if workers == 1:
         return Prefetched(Prefetcher(_as_jobs(iter(iterable)), depth, 1, "prefetch"))
     items: Any = iterable

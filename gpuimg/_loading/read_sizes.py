@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from .._checks.types import Ints, Samples
 from .._decoding.options import DecodeOptions
 from .._index.names import checksum_of_names
 from .._io.native_read import ChunkReader, prepare
+from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._indexes import Arrays, cached_arrays, expect
 from .in_order import Chunk, InOrder, Progress, Work, shown
 from .samples import Columns, read_samples
 from .settings import check_columns, check_source
+
+_COMPARED = 16  # samples whose headers are compared with kept sizes
 
 
 def read_sizes(
@@ -36,8 +39,8 @@ def read_sizes(
     source : object with ``len`` and ``source[i]``
         As in :func:`load`; it is called on several threads.
     cache : path, optional
-        A file that keeps the sizes. If it exists and belongs to the source (by number and names of samples), no header
-        is read.
+        A file that keeps the sizes of a source whose samples have names. If it exists and belongs to the source (by
+        number and names of samples, and the headers of 16 of them), no other header is read.
     threads : int, optional
         Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
@@ -53,7 +56,7 @@ def read_sizes(
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range, and if ``source`` is not a source.
+        For arguments out of range, if ``source`` is not a source, and for ``cache`` if its samples have no names.
     OSError
         If the file cannot be written.
 
@@ -67,7 +70,7 @@ def read_sizes(
     [[30, 40], [0, 0]]
     """
     check_source(source)
-    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     progress = progress if callable(progress) else flag(progress, "progress")
 
@@ -75,12 +78,26 @@ def read_sizes(
         return {"sizes": _read(source, columns, workers, progress)}
 
     def check(arrays: Arrays) -> None:
-        if expect(arrays, "sizes", np.int32, len(source), 2).min() < 0:
+        kept = expect(arrays, "sizes", np.int32, len(source), 2)
+        if kept.min() < 0:
             raise ValueError("'sizes' must be at least 0")
+        some = sorted({k * (len(source) - 1) // (_COMPARED - 1) for k in range(_COMPARED)})
+        found = _of_samples(source, some, columns, ChunkReader()).result
+        wrong = np.any(found != kept[some], 1) & np.any(found > 0, 1)  # a header may be unreadable this time
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            size, other = found[k].tolist(), kept[some[k]].tolist()
+            raise ValueError(f"sample {some[k]} is {size[0]} x {size[1]}, not {other[0]} x {other[1]} pixels")
 
-    arrays = build() if cache is None else cached_arrays(
-        cache, "cache", ("sizes 1", len(source), checksum_of_names(source)), build, check
-    )  # fmt: skip
+    if cache is None:
+        return build()["sizes"].astype(np.int64)
+    names = checksum_of_names(source)
+    if not names:
+        raise ValueError(
+            "cache is for sources whose samples have names, as those of gpuimg.folder; keep the sizes of others with "
+            "numpy.save"
+        )
+    arrays = cached_arrays(cache, "cache", ("sizes 1", len(source), names), build, check)
     return arrays["sizes"].astype(np.int64)
 
 
@@ -99,13 +116,19 @@ def _making(source: Samples, columns: Columns) -> Callable[[object], Work[NDArra
         reader = ChunkReader()
 
         def work(chunk: range) -> Chunk[NDArray[np.int32]]:
-            samples = read_samples(source, chunk, [True] * len(chunk), columns, reader)
-            data = [b"" if one.error is not None else one.data for one in samples]
-            images = open_images(data, DecodeOptions(), "fill")
-            sizes = images.sizes.astype(np.int32)
-            sizes[list(images.failures)] = 0
-            return Chunk(sizes, sum(map(len, data)))
+            return _of_samples(source, chunk, columns, reader)
 
         return work
 
     return of_thread
+
+
+def _of_samples(
+    source: Samples, indices: Sequence[int], columns: Columns, reader: ChunkReader
+) -> Chunk[NDArray[np.int32]]:
+    samples = read_samples(source, indices, [True] * len(indices), columns, reader)
+    data = [b"" if one.error is not None else one.data for one in samples]
+    images = open_images(data, DecodeOptions(), "fill")
+    sizes = images.sizes.astype(np.int32)
+    sizes[list(images.failures)] = 0
+    return Chunk(sizes, sum(map(len, data)))

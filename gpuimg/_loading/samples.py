@@ -15,6 +15,7 @@ from .._data.resident import ResidentFiles
 from .._io.file_bytes import printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
+from ..errors import ImageError
 from ..sources._table import is_remote, read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
@@ -51,8 +52,10 @@ class Sample:
 
     @property
     def reason(self) -> str:
-        """The reason why the sample could not be read."""
+        """The reason why the sample could not be read, or that ``preprocess`` gave."""
         error = self.error
+        if isinstance(error, ImageError):
+            return error.reason
         if isinstance(error, KeyError):  # its text is the key alone
             return f"cannot be read: KeyError: {error}"
         text = str((error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__)

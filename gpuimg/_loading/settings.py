@@ -24,6 +24,7 @@ from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
+from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
@@ -187,7 +188,7 @@ def readers_for(source: Any, readers: Any) -> int:
     """Return the number of reader threads: the user's, or the default for this source."""
     if readers is None:
         return _REMOTE_READERS if is_remote(source) else _READERS
-    return whole_number(readers, "readers")
+    return whole_number(readers, "readers", 1, MOST_THREADS)
 
 
 def check_source(source: Any, *, streams: bool = False) -> None:
@@ -218,6 +219,8 @@ def opened_index(index: Any, source: Any, runtimes: Sequence[Runtime]) -> SeekIn
                     "to begin in a file without one; gpuimg.build_index makes an index that they use"
                 )
         return LearnedIndex(len(source))
+    if not isinstance(index, (SeekIndex, str, os.PathLike)):
+        raise TypeError(f'index must be a path, a SeekIndex or "memory", not {index!r}')
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
     problem = found.problem_with(source)
     if problem:
@@ -289,7 +292,7 @@ def check_keys(keys: Any) -> tuple[str, str] | None:
     """Check the keys of images and labels for batches or samples that are dicts."""
     if keys is None:
         return None
-    if isinstance(keys, str) or len(keys) != 2 or not all(isinstance(key, str) for key in keys):
+    if not isinstance(keys, (tuple, list)) or len(keys) != 2 or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"keys must be two strings, for images and labels, not {keys!r}")
     return keys[0], keys[1]
 

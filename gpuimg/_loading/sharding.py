@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._checks.arguments import whole_number
 from .._checks.types import Ints, Mask
 
 #: Length of a source without a length.
@@ -142,8 +143,37 @@ class Position:
     given: int = 0
 
 
+def checked_states(state: Any) -> list[dict[str, Any]]:
+    """Return states of :meth:`gpuimg.Loader.state_dict`, one or a list of them, sorted by rank.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For anything else, such as states that a file format has changed.
+    """
+    states = [state] if isinstance(state, Mapping) else state
+    if not isinstance(states, (list, tuple)) or not states or not all(isinstance(one, Mapping) for one in states):
+        raise TypeError(f"state must be a dict of Loader.state_dict, or a list of them, not {state!r}")
+    return sorted(map(_checked, states), key=lambda one: one["rank"])
+
+
+def _checked(state: Mapping[str, Any]) -> dict[str, Any]:
+    if state.get("version") != 1:
+        raise ValueError(f"unknown version of a loader's state_dict: {state.get('version')!r}; this gpuimg knows 1")
+    found = dict(state)
+    for name, low in {"seed": 0, "epoch": 0, "world": 1, "rank": 0, "taken": 0, "given": 0}.items():
+        found[name] = whole_number(state.get(name), f"{name!r} of the state", low, (1 << 64) - 1)
+    levels = state.get("levels")
+    if not isinstance(levels, (list, tuple)) or not all(isinstance(one, (list, tuple)) and one for one in levels):
+        raise ValueError(f"'levels' of the state must be a list of lists, not {levels!r}")
+    found["levels"] = tuple(tuple(whole_number(count, "'levels' of the state", 0) for count in one) for one in levels)
+    if state.get("alike") not in (True, False):
+        raise ValueError(f"'alike' of the state must be True or False, not {state.get('alike')!r}")
+    return found
+
+
 def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int, run: int = 1) -> Position:
-    """Return the position at which a rank resumes from states of :meth:`gpuimg.Loader.state_dict`, sorted by rank.
+    """Return the position at which a rank resumes from the result of :func:`checked_states`.
 
     Raises
     ------
@@ -155,20 +185,19 @@ def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world:
         for name in ("seed", "epoch", "levels", "world"):
             if one[name] != first[name]:
                 raise ValueError(f"the states were not saved together: {name} is {first[name]} and {one[name]}")
-    ranks, before = [int(one["rank"]) for one in states], int(first["world"])
+    ranks, before = [one["rank"] for one in states], first["world"]
     if len(states) > 1 and ranks != list(range(before)):
         raise ValueError(f"these are states of ranks {ranks}, not of all {before}")
-    epoch = int(first["epoch"])
-    levels = tuple(tuple(int(count) for count in level) for level in first["levels"])
+    epoch, levels = first["epoch"], first["levels"]
     if world == before and (rank in ranks or first["alike"]):
         own = states[ranks.index(rank)] if rank in ranks else first
-        return Position(epoch, levels, int(own["taken"]), int(own["given"]))
+        return Position(epoch, levels, own["taken"], own["given"])
     if len(states) < before and not first["alike"] and first["taken"]:
         raise ValueError(
             f'this state is that of rank {ranks[0]} of {before} under on_error="skip", where ranks advance at their '
             f"own pace; rank {rank} of {world} needs the states of all ranks, as a list"
         )
-    taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * before
+    taken = tuple(one["taken"] for one in states) if len(states) > 1 else (first["taken"],) * before
     return Position(epoch, Share(samples, levels, 0, before, run).after(taken) if any(taken) else levels)
 
 

@@ -13,7 +13,7 @@ from .._checks.text import counted
 from .._io.native_read import ChunkReader
 from .blocks import Blocks
 from .pipeline import FinishedBatch, Pipeline
-from .prefetch import Prefetcher, Stopped
+from .prefetch import Prefetcher
 from .samples import Sample, with_data
 from .sharding import ENDLESS, Position
 
@@ -34,12 +34,8 @@ class StreamPipeline(Pipeline):
     """Pipeline of a source whose epochs end where its iterator does."""
 
     def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
-        with self._lock:
-            if self._stopped:
-                raise Stopped
-            jobs = (partial(self._read_batch, pending) for pending in self._pending())
-            reader = Prefetcher(jobs, _AHEAD, min(self._settings.readers, _AHEAD), "read")
-            self._reader = reader  # type: ignore[assignment]
+        jobs = (partial(self._read_batch, pending) for pending in self._pending())
+        reader = self._started(Prefetcher(jobs, _AHEAD, min(self._settings.readers, _AHEAD), "read"))
         for number in count():
             try:
                 samples, pending = reader.get()

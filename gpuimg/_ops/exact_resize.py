@@ -11,6 +11,7 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages
+from ..errors import ImageError
 from ..kernels import exact as rules
 from ..kernels import layout
 
@@ -65,9 +66,10 @@ def _check_sides(old: Ints, new: Ints) -> None:
     if np.any(refused):
         i = int(np.argmax(refused))
         (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
-        raise ValueError(
-            f"image {i}: resized from {h} x {w} to {rows} x {columns} pixels; with exact= a side may grow to "
-            f"{_LONGEST} pixels at most"
+        raise ImageError(
+            i,
+            f"resized from {h} x {w} to {rows} x {columns} pixels; with exact= a side may grow to {_LONGEST} pixels at "
+            "most",
         )
 
 
@@ -79,9 +81,10 @@ def _check_between(old: Ints, new: Ints, rule: int) -> None:
     if np.any(refused):
         i = int(np.argmax(refused))
         (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
-        raise ValueError(
-            f"image {i}: resized from {h} x {w} to {rows} x {columns} pixels, rows first as the library does, it would "
-            f"have {h} x {columns} pixels in between; resize it in two steps"
+        raise ImageError(
+            i,
+            f"resized from {h} x {w} to {rows} x {columns} pixels, rows first as the library does, it would have "
+            f"{h} x {columns} pixels in between; resize it in two steps",
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import Floats, PerImage, Size, Where
+from ..errors import ImageError
 from ..kernels import ops
 
 
@@ -64,9 +65,10 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     if np.any(small):
         k = int(np.argmax(small))
         kernel = sizes[k].astype(np.int64)
-        raise ValueError(
-            f"image {k} of size {tuple(batch.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} "
-            f"(x, y) reflects the border of images of at least {tuple((kernel[::-1] // 2 + 1).tolist())}"
+        raise ImageError(
+            k,
+            f"its size {tuple(batch.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} (x, y) "
+            f"reflects the border of images of at least {tuple((kernel[::-1] // 2 + 1).tolist())}",
         )
     return Batch(batch.with_plan(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen)))
 

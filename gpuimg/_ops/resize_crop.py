@@ -17,6 +17,7 @@ from .._checks import arguments
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan, identities
+from ..errors import ImageError
 from ..kernels import layout
 from .exact_resize import resize_exactly, rule_and_filters
 
@@ -399,7 +400,7 @@ def pad(
     kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
     if np.any(kept < 1):
         k = int(np.argmax(np.any(kept < 1, 1)))
-        raise ValueError(f"padding {padding!r} leaves no pixel of image {k} of size {tuple(plan.sizes[k].tolist())}")
+        raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
     chosen = arguments.mask(where, n)
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)

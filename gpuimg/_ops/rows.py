@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
+from ..errors import ImageError
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def rows_of(value: Any, n: int, width: int, name: str) -> Rows:
     bad = ~np.all(np.isfinite(array), 1)
     if np.any(bad):
         k = int(np.argmax(bad))
-        raise ValueError(f"{name} of image {owner[k]} must be finite, not {array[k].tolist()}")
+        raise ImageError(int(owner[k]), f"{name} must be finite, not {array[k].tolist()}")
     ragged = isinstance(value, (list, tuple))
     dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
     return Rows(array.astype(np.float64), owner, counts if ragged else None, shape, dtype)

@@ -10,6 +10,7 @@ from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.types import Ints, Size
 from .._data.images import rows_of
+from ..errors import ImageError
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
@@ -51,12 +52,13 @@ def five_crop(images: Images, size: Size) -> Batch:
 
 
 def _crop_sizes(batch: Batch, size: Any) -> Ints:
-    """Return sizes (N, 2) of crops; raise ValueError if an image is smaller."""
+    """Return sizes (N, 2) of crops; raise ImageError if an image is smaller."""
     new = arguments.sizes(size, recording_of(batch).image_count)
     small = np.any(batch.sizes < new, 1)
     if np.any(small):
         k = int(np.argmax(small))
-        raise ValueError(f"image {k} of size {tuple(batch.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
+        size, least = tuple(batch.sizes[k].tolist()), tuple(new[k].tolist())
+        raise ImageError(k, f"its size {size} is smaller than {least}")
     return new
 
 

@@ -17,6 +17,7 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, PerImage, TablePerImage
 from .._plan.plan import Entry
+from ..errors import ImageError
 from .boxes import (
     ROTATED,
     UPRIGHT,
@@ -107,10 +108,8 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
             height, width = batch.source.sizes[i].tolist()
-            raise ValueError(
-                f"box {k - int(np.argmax(rows.owner == i))} of image {i} ({height} x {width}) {fault}: "
-                f"{rows.flat[k].tolist()} ({format})"
-            )
+            number = k - int(np.argmax(rows.owner == i))
+            raise ImageError(i, f"box {number} {fault} ({height} x {width}): {rows.flat[k].tolist()} ({format})")
     return rows, corners_of(found)
 
 

@@ -27,6 +27,7 @@ from .._checks.types import (
     Size,
 )
 from .._ops import resize_crop, warp
+from ..errors import ImageError
 from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
 from .rng import Rng
 
@@ -172,9 +173,10 @@ def random_crop(
     spare = batch.sizes - new
     if np.any(spare < 0):
         k = int(np.argmax(np.any(spare < 0, 1)))
-        raise ValueError(
-            f"image {k} of size {tuple(batch.sizes[k].tolist())} is smaller than the crop of "
-            f"{tuple(new[k].tolist())}; use padding or pad_if_needed=True"
+        raise ImageError(
+            k,
+            f"its size {tuple(batch.sizes[k].tolist())} is smaller than the crop of {tuple(new[k].tolist())}; use "
+            "padding or pad_if_needed=True",
         )
     corner = np.floor(generator.units(2) * (spare + 1)).astype(np.int64)
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+MOST_THREADS = 1024  # that a caller may request of one kind: thousands leave no memory for anything else
+
 _ROOT = Path("/")
 
 # Numbers of processes on a machine that share its cores, by launcher: torchrun, Accelerate; Open MPI; MPICH, Intel MPI.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import warnings
@@ -209,7 +210,7 @@ def folder(
     if index_cache is not None:
         raise ValueError(f"index_cache is for a folder at a URL; {printable(base)} is local")
     with os.scandir(base) as entries:
-        classes = sorted(entry.name for entry in entries if entry.is_dir())
+        classes = sorted(entry.name for entry in entries if _is_folder(entry))
     if not classes:
         raise ValueError(f"{printable(base)}: no class folders; gpuimg.file_list takes images without classes")
     counts: list[int] = []
@@ -261,6 +262,15 @@ def _class_files(
         yield from map(os.fsencode, paths)
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False  # a link to itself: an unreadable file, as a link to nowhere
+
+
 def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, list[str]]]:
     """Yield a folder and its subfolders with their files; ``above``: (device, inode) of the folders that contain it."""
     status = os.stat(top)
@@ -271,7 +281,7 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
     files: list[str] = []
     with os.scandir(top) as entries:
         for entry in entries:
-            (inner if entry.is_dir() else files).append(entry.name)
+            (inner if _is_folder(entry) else files).append(entry.name)
     yield top, files
     for name in inner:
         yield from _walk(os.path.join(top, name), (*above, identity))

@@ -18,7 +18,7 @@ from .._loading.pipeline import LoadedBatch
 from .._loading.settings import UserFunction
 from ..sources.stream import Stream
 from .shared import SharedLoops
-from .tensors import Images, Labels, refuse_collation, tensor_of
+from .tensors import Images, Labels, refuse_collation, tensor_of, with_layout
 
 _ENDLESS = 1 << 32  # epochs between the first ones of two endless loops
 
@@ -47,7 +47,7 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
     Parameters
     ----------
     source, preprocess, **options
-        Arguments of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default.
+        Arguments of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default, ``"NTCHW"`` for ``clips``.
     with_valid : bool
         Return ``(images, labels, valid)``, where ``valid`` (N,) bool is that of :class:`gpuimg.LoadedBatch`: False for
         samples that are repeated to pad all ranks to the same number, and for those that could not be decoded under
@@ -90,7 +90,7 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         **options: Unpack[LoadOptions],
     ) -> None:
         super().__init__()
-        self._build(source, preprocess, flag(with_valid, "with_valid"), {"layout": "NCHW", **options})
+        self._build(source, preprocess, flag(with_valid, "with_valid"), with_layout(options))
         self._loops = SharedLoops()
         self._loops.reset(self._loader.state_dict())
         if options.get("epochs", 1) is not None and not len(self):

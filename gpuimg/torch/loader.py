@@ -19,7 +19,7 @@ from .._loading.pipeline import FinishedBatch, LoadedBatch
 from .._loading.settings import LOAD_HINTS, UserFunction, check_keys
 from .._runtimes.devices import on_cpu, runtime_for
 from ..sources.stream import Stream
-from .tensors import TensorBatch, of_tensors, tensor_of, tensors_of
+from .tensors import TensorBatch, of_tensors, tensor_of, tensors_of, with_layout
 
 
 class Sampler:
@@ -90,7 +90,7 @@ def load(
     Parameters
     ----------
     source, preprocess, **options
-        Arguments of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default.
+        Arguments of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default, ``"NTCHW"`` for ``clips``.
     device : torch.device, str or int, optional
         Device of the tensors. A GPU on which gpuimg works computes the batches itself. For any other the CPU computes
         them, in pinned memory, and they are copied ahead of the loop, on a separate stream; ``devices=["cpu"]``
@@ -130,7 +130,7 @@ def load(
     pin_memory = flag(pin_memory, "pin_memory")
     keys = check_keys(keys)
     target = None if device is None else torch.empty(0, device=device).device
-    arguments: dict[str, Any] = {"layout": "NCHW", **options}
+    arguments = with_layout(options)
     if target is not None and "devices" not in options:
         arguments["device"] = _computing(target)
     if target is not None and target.type == "cuda":

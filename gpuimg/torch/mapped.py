@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .._io.native_read import ChunkReader
 from .._loading.samples import collate, read_samples
 from .._loading.settings import UserFunction, adapted, check_choices, check_columns, check_keys, check_source
 from .._random.rng import Rng
-from ..errors import DecodeError, Failure
+from ..errors import DecodeError, Failure, ImageError
 from .shared import SharedRequests
 from .tensors import tensor_of
 
@@ -102,10 +103,14 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return several samples, decoded together."""
         n = len(self)
-        wanted = np.array(indices, np.int64)
-        if np.any(outside := (wanted < -n) | (wanted >= n)):
-            raise IndexError(f"sample {int(wanted[np.argmax(outside)])} of {n}")
-        wanted %= n
+        try:
+            numbers = [operator.index(index) for index in indices]
+        except TypeError:
+            raise TypeError(f"indices of samples must be integers, not {indices!r}") from None
+        outside = [number for number in numbers if not -n <= number < n]
+        if outside:
+            raise IndexError(f"sample {outside[0]} of {n}")
+        wanted = np.array(numbers, np.int64) % n
         epoch = self._requests.epoch()
         epochs = np.array(self._requests.count(wanted.tolist()) if epoch is None else [epoch] * len(wanted))
         items: list[Any] = [None] * len(wanted)
@@ -135,7 +140,21 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         except DecodeError as error:
             of = [(samples[failure.index], failure.reason) for failure in error.failures]
             raise DecodeError(tuple(Failure(one.index, one.name, why) for one, why in of), len(samples)) from None
+        except ImageError as error:
+            if len(samples) == 1:
+                raise DecodeError((Failure(samples[0].index, samples[0].name, error.reason),), 1) from error
+            for k in range(len(samples)):  # names the sample
+                self._items(indices[k : k + 1], epoch)
+            raise
         if labels is None:
             labels = [None] * len(samples)
-        pairs = zip(decoded, tensor_of(labels), strict=True)
+        if isinstance(labels, Mapping):
+            labels = [_row(labels, k) for k in range(len(samples))]
+        labels = [tensor_of(label) for label in labels] if isinstance(labels, list) else tensor_of(labels)
+        pairs = zip(decoded, labels, strict=True)
         return [pair if self._keys is None else dict(zip(self._keys, pair, strict=True)) for pair in pairs]
+
+
+def _row(columns: Any, k: int) -> Any:
+    """Return the label of one sample, of a dict of the labels of all."""
+    return {key: _row(one, k) for key, one in columns.items()} if isinstance(columns, Mapping) else columns[k]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -15,12 +15,13 @@ from .._batch.batch import Batch
 from .._batch.frameworks import as_tensor
 from .._batch.tokens import Tokens
 from .._loading.pipeline import LoadedBatch
+from .._loading.samples import collate
 
 _ARRAYS = ("values", "starts", "grids", "mask")  # of Tokens
 
 #: One tensor for images of one size, else a list of tensors.
 Images: TypeAlias = "torch.Tensor | Any"
-#: A tensor if the labels are numbers or arrays of one shape, else the labels of the source.
+#: A tensor if the labels are numbers or arrays of one shape; a dict of these for dicts; else the labels of the source.
 Labels: TypeAlias = "torch.Tensor | Any"
 
 
@@ -30,10 +31,12 @@ class TensorBatch(tuple[Images, Labels]):
     Attributes
     ----------
     images : torch.Tensor
-        (N, C, H, W), or as ``layout`` of the loader says; a list of tensors if the images differ in size; for
-        :meth:`gpuimg.Batch.tokens` the same record with tensors in place of arrays.
-    labels : torch.Tensor or list
-        As in :class:`gpuimg.LoadedBatch`.
+        (N, C, H, W), (N, T, C, H, W) for clips, or as ``layout`` says; a list of tensors if the images differ in
+        size; for :meth:`gpuimg.Batch.tokens` the same record with tensors in place of arrays.
+    labels : torch.Tensor, list or dict
+        As in :class:`gpuimg.LoadedBatch`, with tensors in place of arrays. Labels that are dicts with the same keys, or
+        a dict of arrays that ``preprocess`` returns, are one dict: of tensors for numbers and arrays of one shape, of
+        lists for other values.
     indices : (N,) torch.Tensor, int64
         The samples' indices in the source.
     valid : (N,) torch.Tensor, bool
@@ -88,21 +91,42 @@ class TensorBatch(tuple[Images, Labels]):
 
 
 def of_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
-    """Call a function with a tensor, or with each tensor of a list; return other values unchanged."""
+    """Call a function with a tensor, or with each tensor of a list or dict; return other values unchanged."""
     if isinstance(value, torch.Tensor):
         return function(value)
+    if isinstance(value, dict):
+        return {key: of_tensors(one, function) for key, one in value.items()}
     if isinstance(value, Tokens):
         return replace(value, **{name: of_tensors(getattr(value, name), function) for name in _ARRAYS})
     return [of_tensors(one, function) for one in value] if isinstance(value, list) else value
 
 
 def tensor_of(value: Any) -> Any:
-    """Return an array as a tensor, images of different sizes as a list of tensors, and other values unchanged."""
+    """Return an array as a tensor, images of different sizes as a list of tensors, and other values unchanged.
+
+    The same applies to the values of a dict. Of dicts with the same keys, one for each sample, one dict is made.
+    """
+    if isinstance(value, Mapping):
+        return {key: tensor_of(one) for key, one in value.items()}
+    if isinstance(value, list):
+        known = [one for one in value if one is not None]  # None: the sample could not be read
+        if known and all(isinstance(one, Mapping) and one.keys() == known[0].keys() for one in known):
+            return {key: tensor_of(_column(value, known, key)) for key in known[0]}
     if isinstance(value, Batch):
         return [as_tensor(image) for image in value]
     if isinstance(value, Tokens):
         return replace(value, **{name: tensor_of(getattr(value, name)) for name in _ARRAYS})
     return as_tensor(value) if hasattr(value, "__dlpack__") and not isinstance(value, torch.Tensor) else value
+
+
+def _column(labels: list[Any], known: list[Any], key: Any) -> Any:
+    missing = [label is None for label in labels]
+    return collate([None if label is None else label[key] for label in labels], missing, [one[key] for one in known])
+
+
+def with_layout(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a loader with torch's order of axes as the default."""
+    return {"layout": "NCHW" if options.get("clips") is None else "NTCHW", **options}
 
 
 def tensors_of(batch: LoadedBatch) -> TensorBatch:

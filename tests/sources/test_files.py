@@ -114,6 +114,16 @@ def test_folder_with_a_link_to_itself(tmp_path: Path) -> None:
         folder(tmp_path)
 
 
+def test_a_link_to_itself_is_one_unreadable_file(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg")
+    for name in ("a/2.jpg", "b"):
+        (tmp_path / name).symlink_to(tmp_path / name)
+    found = folder(tmp_path)
+    assert (found.classes, len(found), found[0][0]) == (["a"], 2, b"a/1.jpg")
+    with pytest.raises(OSError, match="symbolic links"):
+        found[1]
+
+
 def test_vanished_file(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.jpg", "a/2.jpg")
     before = open_files(tmp_path)
