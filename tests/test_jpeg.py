@@ -59,16 +59,6 @@ def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> No
     assert narrow == 2 * 2 * len(jpegs.OPTIONS)
 
 
-def test_halves_are_rounded_as_by_libjpeg(decoders: tuple[Decoder, Decoder]) -> None:
-    """Blocks of the frequencies 0 and 4 alone, whose factors are exact, so that sums may be halves."""
-    signs = np.array([1, -1, -1, 1, 1, -1, -1, 1])
-    heights = np.random.default_rng(1).integers(-20, 20, (6, 6, 4))
-    waves = np.ones((8, 8)), signs[:, None] * np.ones(8), signs * np.ones((8, 1)), np.outer(signs, signs)
-    blocks = 128 + sum(heights[..., k, None, None] * wave for k, wave in enumerate(waves))
-    image = Image.fromarray(blocks.swapaxes(1, 2).reshape(48, 48).astype(np.uint8))
-    assert_pillows(decoders[0], file_of(image, qtables=[[3] * 64] * 2))
-
-
 @pytest.mark.parametrize("quality", range(1, 101, 9))
 def test_qualities(quality: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     for k in range(9):
