@@ -413,9 +413,10 @@ KINDS: dict[str, Kind] = {
     )
 }  # fmt: skip
 
-# Bit flips and truncation, the damage of real life, come more often, and what has many variants.
+# More often: bit flips and truncation, the damage of real life; damage with many variants; and damage of scans, as most
+# damage of headers keeps our decoders from reading the file.
 _CHOICES = (
-    *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 8, *(truncation,) * 2, *(header_field,) * 8, orientation,
+    *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 36, *(truncation,) * 2, *(header_field,) * 6, orientation,
     frame_size, quantisation_table, huffman_table,
 )  # fmt: skip
 

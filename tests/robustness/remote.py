@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -141,39 +142,42 @@ def _epoch(source: Any, draw: random.Random) -> list[dict[int, str]]:
     return [before, pixels_of(rest)]
 
 
-def run(faults: int, seed: int) -> dict[str, int]:
+def run(faults: int, seed: int, web: Server, store: Server) -> dict[str, int]:
     """Read sources until a number of faults were injected."""
     draw, chance, report = random.Random(seed), Chance(seed), collections.Counter[str]()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        objects = data_set()
-        web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
-        store = stack.enter_context(s3(objects))
-        web.fault = store.fault = chance
-        kinds = ("tar", "tfrecord", "folder", "tar on S3", "folder on S3")
-        expected: dict[str, dict[int, str]] = {}
-        while (total := sum(chance.injected.values())) < faults or not expected.keys() >= set(kinds):
-            kind = next((one for one in kinds if one not in expected), None) or draw.choice(kinds)
-            cache = str(folder / f"cache {total}") if draw.random() < 0.3 else None
-            source = _source(kind, web, store, cache)
-            if kind not in expected:  # without the network: what the source holds, by the labels
-                labels = _labels(kind)
-                expected[kind] = pixels_of(cpu([(FILES[label], label) for label in labels], seed=1))
+    before, web.fault, store.fault = store.fault, chance, chance
+    kinds = ("tar", "tfrecord", "folder", "tar on S3", "folder on S3")
+    seen = set[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        while (total := sum(chance.injected.values())) < faults or len(seen) < len(kinds):
+            kind = next((one for one in kinds if one not in seen), None) or draw.choice(kinds)
+            seen.add(kind)
+            source = _source(kind, web, store, f"{folder}/{total}" if draw.random() < 0.3 else None)
             for _ in range(2):
-                report.update(_counts(expected[kind], _epoch(source, draw)))
+                report.update(_counts(_expected(kind), _epoch(source, draw)))
+    web.fault = store.fault = before
     return {**report, "faults": sum(chance.injected.values())}
 
 
 def check(folder: Path) -> Callable[[int], dict[str, int]]:
     """Return the check of some sources, with a hundred faults."""
     _remote._FIRST_PAUSE = 0.005
+    stack, objects = ExitStack(), data_set()
+    web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
+    store = stack.enter_context(s3(objects))
 
-    def checked(number: int) -> dict[str, int]:
-        counts = run(100, number)
+    def checked(number: int, stack: ExitStack = stack) -> dict[str, int]:  # which keeps the servers
+        counts = run(100, number, web, store)
         assert not any(counts[what] for what in ("lost", "doubled", "wrong")), counts
         return counts
 
     return checked
+
+
+@cache
+def _expected(kind: str) -> dict[int, str]:
+    """What a source holds, read without the network."""
+    return pixels_of(cpu([(FILES[label], label) for label in _labels(kind)], seed=1))
 
 
 def _source(kind: str, web: Server, store: Server, cache: str | None) -> Any:
