@@ -178,12 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.subjects) - set(SUBJECTS):
         parser.error(f"{', '.join(sorted(unknown))}: subjects are {', '.join(SUBJECTS)}")
-    packages = {name: version(name) for name in ("gpuimg", "numpy", "numba", "pillow")}
-    report: dict[str, Any] = {
-        "good": True,
-        "versions": {"python": platform.python_version()} | packages,
-        "subjects": {},
-    }
+    versions = {name: version(name) for name in ("numpy", "numba", "pillow")} | {"python": platform.python_version()}
+    report: dict[str, Any] = {"version": version("gpuimg"), "good": True, "versions": versions, "subjects": {}}
     for name in options.subjects or SUBJECTS:
         begin, outcomes, findings = time.monotonic(), Counter[str](), list[str]()
         count = -(-options.number // round(1 / SUBJECTS[name].share))
