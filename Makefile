@@ -38,8 +38,8 @@ help:
 	@echo "make bench   all benchmarks, with other libraries, into bench/results and the pages"
 	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
 	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack"
-	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
-	@echo "make fuzz    damaged files for five minutes; FIRST=1000000 for other ones"
+	@echo "make soak    damaged files, data sets, indexes, plans and servers, up to 20,000 of each kind; NUMBER for others"
+	@echo "make fuzz    a thousand of them, in five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments and everything that was built"
 	@echo
 	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
@@ -135,17 +135,15 @@ gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
 wheels-given:
 	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }
 
-# Damaged data sets; mutated files, some of them again with checked bounds; and a million images. Takes some minutes
-# (bench/results/robustness.json has the number), and resumes after an interruption.
+# Damaged files, data sets, indexes, plans and servers, some of them again with checked bounds; about an hour on two cores.
 soak: $(VENV)/.test-ready
-	$(BIN)/python -m tests.robustness.sources 2000
-	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --guards 20000 --images 1000000 --out bench/results --state .soak-state.json
+	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),20000) --out bench/results
+	$(BIN)/python -m tests.robustness decoder indexes --number $(or $(NUMBER),20000) --bounds
 
 # A part of it for each night, which takes about five minutes on two cores.
 fuzz: $(VENV)/.test-ready
-	rm -rf build/fuzz && mkdir -p build/fuzz
-	$(BIN)/python -m tests.robustness.sources 50
-	$(BIN)/python -m tests.robustness.soak --first $(or $(FIRST),0) --mutations 50000 --bounds 0 --guards 2000 --deaths 4 --images 20000 --prepared 100 --out build/fuzz --state build/fuzz/state.json
+	rm -rf build/fuzz
+	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),1000) --first $(or $(FIRST),0) --out build/fuzz
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):

@@ -75,6 +75,11 @@ def _update(digest: Any, obj: Any, seen: dict[int, tuple[int, Any]]) -> None:
         digest.update(obj.__name__.partition(".")[0].encode())
     elif isinstance(obj, (BuiltinFunctionType, type)):
         digest.update(f"{obj.__module__}.{obj.__qualname__}".encode())
+        if str(obj.__module__).startswith(_PACKAGE + "."):  # such as one whose methods emit instructions
+            seen[id(obj)] = len(seen), obj
+            methods = [one for one in vars(obj).values() if getattr(one, "__module__", "") == obj.__module__]
+            for method in methods:
+                _update(digest, method, seen)
     else:
         digest.update(repr(obj).encode())
     digest.update(b";")

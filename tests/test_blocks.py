@@ -72,6 +72,11 @@ def test_places_do_not_depend_on_samples() -> None:
     assert chi_square((counts / 16).ravel().tolist()) > 1e-3
 
 
+def test_buffers_are_mixed_independently() -> None:
+    places = gi.Blocks(5, 20).order(np.arange(200), 200, 0, 0).reshape(10, 20) % 5
+    assert len(np.unique(places, axis=0)) == 10
+
+
 def test_neighbors_are_mixed_within_a_buffer() -> None:
     n, blocks = 1 << 12, gi.Blocks(16, 1024)
     order = np.array(whole(blocks, n))

@@ -165,7 +165,7 @@ def test_epochs_differ_but_not_in_their_number_of_batches(rule: Any) -> None:
     targets = [[tuple(order.at(place, 0, epoch).targets[0]) for place in range(order.choices)] for epoch in range(5)]
     assert len(set(map(tuple, targets))) == 5  # batches of the sizes come mixed
     twice = planned(rule, np.repeat([(16, 32), (32, 16)], 30, 0))  # two groups are shuffled independently
-    halves = [[i % 30 for batch in batches(twice) for i in batch if i // 30 == half] for half in (0, 1)]
+    halves = [{frozenset(i % 30 for i in one) for one in batches(twice) if one[0] // 30 == half} for half in (0, 1)]
     assert halves[0] != halves[1]
     fixed = planned(rule, sizes, shuffle=False)
     assert batches(fixed) == batches(fixed, epoch=4)

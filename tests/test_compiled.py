@@ -95,6 +95,24 @@ def test_a_fingerprint_is_not_of_anything_else() -> None:
     assert fingerprint(one) == fingerprint(other)
 
 
+def test_a_fingerprint_sees_methods() -> None:
+    """Of classes in the package, as those by which instructions are emitted."""
+
+    def loop(factor: float) -> Any:
+        text = f"""
+class Lane:
+    def scaled(self, x):
+        return x * {factor}
+def loop(x):
+    return Lane().scaled(x)
+"""
+        namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+        exec(text, namespace)
+        return namespace["loop"]
+
+    assert fingerprint(loop(2.0)) == fingerprint(loop(2.0)) != fingerprint(loop(2.5))
+
+
 def test_a_fingerprint_sees_closures_and_compiled_functions() -> None:
     def make(factor: float, inner: Callable[[float], float]) -> Callable[[float], float]:
         def function(x: float) -> float:

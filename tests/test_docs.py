@@ -25,7 +25,6 @@ PAGES = [
     ),
 ]
 FIGURES = ROOT / "docs" / "figures"
-TESTS = (ROOT / "tests" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -75,14 +74,6 @@ def test_the_folders_are_those_of_the_package_in_their_order() -> None:
     table = text[text.index("## Folders") : text.index("## Glossary")]
     named = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
     assert [name for row in named for name in row] == list(LAYERS)
-
-
-def test_the_tests_page_names_every_test_file() -> None:
-    """Files in folders are covered by the name of their folder."""
-    named = set(re.findall(r"\b(test_\w+\.py)", TESTS))
-    assert named <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
-    assert {path.name for path in (ROOT / "tests").glob("test_*.py")} <= named
-    assert all(f"`{path.parent.name}/" in TESTS for path in (ROOT / "tests").glob("*/__init__.py"))
 
 
 def test_changelog_and_citation_have_this_version() -> None:

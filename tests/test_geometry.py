@@ -57,6 +57,13 @@ def test_resize(dtype: str, channels: int, interpolation: str, antialias: bool) 
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
+def test_a_filter_follows_a_quarter_turn() -> None:
+    picture = np.random.default_rng(2).random((1, 40, 60, 3), np.float32)
+    turned = gi.rotate(picture, 90, "nearest", expand=True)
+    expected = gi.resize(np.rot90(picture, 1, (1, 2)).copy(), (50, 7)).array()
+    np.testing.assert_allclose(gi.resize(turned, (50, 7)).array(), expected, atol=1e-5)
+
+
 @kinds
 def test_resize_nearest(dtype: str, channels: int) -> None:
     rng = np.random.default_rng(2)

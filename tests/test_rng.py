@@ -328,6 +328,10 @@ def test_streams_are_of_their_names_only() -> None:
             assert not np.any(one == other)
 
 
+def test_views_share_no_words() -> None:
+    assert len(np.unique(gi.Rng(24, indices=[7]).views(3).words(16))) == 3 * 16
+
+
 def test_forks_differ_from_draw_to_draw() -> None:
     x = rng(25, 50)
     one, other = x.fork().uniform(), x.fork().uniform()

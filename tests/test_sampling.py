@@ -66,6 +66,13 @@ def test_indices_are_the_samples_in_their_order() -> None:
     assert shuffled[0] != shuffled[1]
 
 
+def test_repeated_copies_have_different_numbers() -> None:
+    order = order_of(5, True, [3, 3, 1], None, 2)
+    samples, copies = order.at(np.arange(6), 0, 0)  # of which an epoch takes three
+    assert copies is not None
+    assert sorted(zip(samples.tolist(), copies.tolist(), strict=True)) == [(1, 0), (1, 1), *((3, k) for k in range(4))]
+
+
 def test_copies_of_a_sample_have_other_draws() -> None:
     """The first has those of the sample by itself, the others those of views."""
     found = drawn(loader(indices=[4, 4, 9, 4]))

@@ -270,6 +270,8 @@ def test_a_learned_file_that_changed_is_not_used(decoder: Decoder, photo: Image.
     region = (0, 100, 300, 200)
     assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
     assert_same(decoder, other, region, words.OTHER_SIZE, entry=entry, learns=True)
+    other = (other + bytes(len(data)))[: len(data)]
+    assert_same(decoder, other, region, words.OTHER_FILE, entry=entry, learns=True)
     assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
 
 

@@ -1,31 +1,15 @@
-"""Damaged files of the formats that Pillow decodes, by number: each has its pixels or a reason, within its limits.
-
-    python -m tests.robustness.formats 5000           # that many files of each format
-    python -m tests.robustness.formats 5000 tiff png  # of these only
-
-A child process decodes them, a few hundred at a time, and is restarted after a file that kills it. It finds what
-took longer than SECONDS, more memory than the limits allow, what reached stderr or came as a warning, reasons without
-words, and pixels that are not Pillow's.
-"""
+"""Damaged files of the formats that Pillow decodes: each has its pixels or a reason, within limits of memory."""
 
 from __future__ import annotations
 
-import ctypes
 import io
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
-import time
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,24 +20,10 @@ from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
 from gpuimg._decoding.options import DecodeOptions
 
 from ..tiffs import of_array
-from .mutate import Draw, patched
+from .mutate import Draw, changed
 from .originals import picture
 
-SECONDS = 5.0
 MAX_PIXELS = 1 << 22
-CHUNK = 250
-_SILENCE = 60.0  # seconds of a child that says nothing, after which it hangs
-_FIELDS = (0, 1, 2, 3, 7, 8, 9, 16, 31, 32, 255, 256, 257, 4096, 32767, 32768, 65535, 1 << 20, 1 << 24, 1 << 31, -1)
-_LEAK = 20_000  # KiB that a chunk may keep: caches
-
-
-class Finding(NamedTuple):
-    """Something that must not be."""
-
-    format: str
-    seed: int
-    rule: str
-    detail: str
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -117,67 +87,14 @@ def originals() -> dict[str, list[bytes]]:
     }  # fmt: skip
 
 
-def mutation(form: str, seed: int) -> tuple[bytes, str]:
-    """Damaged file number ``seed`` of a format, and what was done to it."""
-    draw = Draw(seed * 16 + list(originals()).index(form))
-    files = originals()[form]
+def mutation(form: str, number: int) -> tuple[bytes, str]:
+    """Damaged file of a format, and what was done to it."""
+    draw, files = Draw(number), originals()[form]
     which = draw.below(len(files))
-    data, words = files[which], [f"{form} {which}"]
-    for _ in range(draw.pick((1, 1, 1, 2, 3))):
-        name, change = draw.pick(CHANGES)
-        data = change(draw, data)
-        words.append(name)
+    data, words = changed(draw, files[which], draw.pick(files))
     if form == "png" and draw.below(3):
         data = with_checksums(data)
-    return data, "; ".join(words)
-
-
-def _place(draw: Draw, data: bytes) -> int:
-    """Anywhere, the header more often."""
-    return draw.below(draw.pick((len(data), min(len(data), 200), min(len(data), 600))))
-
-
-def _flip(draw: Draw, data: bytes) -> bytes:
-    result = bytearray(data)
-    for _ in range(draw.pick((1, 1, 2, 5, 40))):
-        result[_place(draw, data)] ^= 1 << draw.below(8)
-    return bytes(result)
-
-
-def _field(draw: Draw, data: bytes) -> bytes:
-    size, order = draw.pick((1, 2, 4)), draw.pick(("big", "little"))
-    value = draw.pick(_FIELDS) & ((1 << 8 * size) - 1)
-    return patched(data, _place(draw, data), value.to_bytes(size, order))  # type: ignore[arg-type]  # one of two words
-
-
-def _cut(draw: Draw, data: bytes) -> bytes:
-    return data[: draw.between(min(12, len(data)), len(data))]
-
-
-def _drop(draw: Draw, data: bytes) -> bytes:
-    at = _place(draw, data)
-    return data[:at] + data[at + draw.between(1, 60) :]
-
-
-def _insert(draw: Draw, data: bytes) -> bytes:
-    at = _place(draw, data)
-    return data[:at] + draw.text(draw.between(1, 60)) + data[at:]
-
-
-def _run(draw: Draw, data: bytes) -> bytes:
-    size = draw.between(2, 200)
-    return patched(data, _place(draw, data), draw.pick((bytes(size), b"\xff" * size, draw.text(size))))
-
-
-def _repeat(draw: Draw, data: bytes) -> bytes:
-    at, size = _place(draw, data), draw.between(4, 300)
-    return data[: at + size] + data[at:]
-
-
-CHANGES: tuple[tuple[str, Callable[[Draw, bytes], bytes]], ...] = (
-    ("flip", _flip), ("flip", _flip), ("field", _field), ("field", _field), ("field", _field), ("cut", _cut),
-    ("drop", _drop), ("insert", _insert), ("run", _run), ("repeat", _repeat),
-)  # fmt: skip
+    return data, f"{form} {which}; {words}"
 
 
 def with_checksums(data: bytes) -> bytes:
@@ -213,113 +130,50 @@ def theirs(data: bytes, orientation: int) -> NDArray[np.uint8] | None:
         return None
 
 
-def peak() -> int:
-    """Most memory since :func:`forget_peak`, in KiB."""
-    return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0])
+def check(folder: Path) -> Callable[[int], str]:
+    """Return the check of a file, of each format but TIFF in turn."""
+    forms = [form for form in originals() if form != "tiff"]
+    _warm()
+    return lambda number: _decoded(forms[number % len(forms)], number)
 
 
-def forget_peak() -> None:
-    """Begin to measure :func:`peak`."""
-    Path("/proc/self/clear_refs").write_text("5")
+def check_tiff(folder: Path) -> Callable[[int], str]:
+    """Return the check of a TIFF file: libtiff prints a line for a damaged one, which Pillow has no way to stop."""
+    _warm()
+    return partial(_decoded, "tiff")
 
 
-def resident() -> int:
-    """Resident memory in KiB, without what malloc keeps for later."""
-    ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+def _warm() -> None:
+    """Import what every format needs, which is not the memory of a file."""
+    exif.orientation_in(bytes(8))
+    for files in originals().values():
+        for data in files:
+            pillow.decode(data, pillow.read_header(data, MAX_PIXELS), DecodeOptions())
 
 
-def check(form: str, seed: int) -> tuple[str, list[Finding]]:
-    """Decode one damaged file: how it ended, and what was wrong with that."""
-    data, words = mutation(form, seed)
-    found: list[tuple[str, str]] = []
-    forget_peak()
-    before, start = peak(), time.perf_counter()
-    pixels, size, turn, outcome = None, 0, 1, "decoded"
-    with warnings.catch_warnings(record=True) as warned:  # this process has one thread
+def _decoded(form: str, number: int) -> str:
+    """Decode one damaged file; return how it ended."""
+    data, words = mutation(form, number)
+    Path("/proc/self/clear_refs").write_text("5")  # begin to measure the peak
+    before, pixels, size, turn, outcome = _peak(), None, 0, 1, "decoded"
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             header = pillow.read_header(data, MAX_PIXELS)
-            size = header.height * header.width
-            pixels = pillow.decode(data, header, DecodeOptions())
-            turn = header.orientation
-            pixels = exif.turned(pixels, turn)
+            size, turn = header.height * header.width, header.orientation
+            pixels = exif.turned(pillow.decode(data, header, DecodeOptions()), turn)
         except ValueError as error:
-            outcome = "refused"
-            if len(str(error)) < 8 or re.search(r"0x[0-9a-f]{6}|Error\(|\n", str(error)):
-                found.append(("words", str(error)))
-        except Exception as error:
-            found.append(("exception", f"{type(error).__name__}: {error}"))
-    seconds, memory = time.perf_counter() - start, (peak() - before) * 1024
-    if warned:
-        found.append(("warning", str(warned[0].message)))
-    if seconds > SECONDS:
-        found.append(("time", f"{seconds:.1f} s"))
-    if memory > BYTES_PER_PIXEL * size + BYTES_PER_IMAGE:
-        found.append(("memory", f"{memory >> 20} MiB for {size} pixels"))
-    expected = None if pixels is None else theirs(data, turn)
-    if pixels is not None and expected is not None and not np.array_equal(pixels, expected):
-        found.append(("pixels", f"{pixels.shape} and {expected.shape}"))
-    return outcome, [Finding(form, seed, rule, f"{detail} ({words})") for rule, detail in found]
+            outcome, reason = "refused", str(error)
+            if len(reason) < 8 or re.search(r"0x[0-9a-f]{6}|Error\(|\n", reason):
+                raise AssertionError(f"{words}: {reason!r} is no reason") from error
+    memory = _peak() - before
+    assert not warned, f"{words}: {warned[0].message}"
+    assert memory <= BYTES_PER_PIXEL * size + BYTES_PER_IMAGE, f"{words}: {memory >> 20} MiB for {size} pixels"
+    reference = None if pixels is None else theirs(data, turn)
+    assert reference is None or np.array_equal(pixels, reference), f"{words}: other pixels than Pillow's"
+    return f"{form}: {outcome}"
 
 
-# -- many --------------------------------------------------------------------------------------------------------------
-
-
-def _child(form: str, first: int, stop: int) -> None:
-    """Check some files, saying on stdout how far it is."""
-    exif.orientation_in(bytes(8))  # imports Numba, which is no memory of a file
-    for seed in range(20):
-        check(form, seed)
-    before = resident()
-    for seed in range(first, stop):
-        said = os.fstat(2).st_size
-        outcome, findings = check(form, seed)
-        if os.fstat(2).st_size > said:
-            findings.append(Finding(form, seed, "stderr", f"{os.fstat(2).st_size - said} bytes"))
-        print(json.dumps([seed, outcome, findings]), flush=True)
-    grown = resident() - before
-    if grown > _LEAK:
-        print(json.dumps([stop - 1, "", [Finding(form, first, "leak", f"{grown} KiB in {stop - first}")]]), flush=True)
-
-
-def run(form: str, first: int, stop: int) -> Iterator[tuple[str, list[Finding]]]:
-    """Check files in children; one that dies is a finding."""
-    while first < stop:
-        last = min(first + CHUNK, stop)
-        command = [sys.executable, "-m", "tests.robustness.formats", "--child", form, str(first), str(last)]
-        with tempfile.TemporaryFile() as words:
-            try:
-                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=words, timeout=_SILENCE * 10)
-                lines, code = done.stdout.splitlines(), done.returncode
-            except subprocess.TimeoutExpired as error:
-                lines, code = (error.stdout or b"").splitlines(), -9
-        for line in lines:
-            seed, outcome, findings = json.loads(line)
-            yield outcome, [Finding(*finding) for finding in findings]
-            first = seed + 1
-        if code:
-            yield "died", [Finding(form, first, "died", f"exit status {code} ({mutation(form, first)[1]})")]
-            first += 1
-
-
-def main() -> int:
-    """Check a number of files of each format, or of those named; return 1 if there are findings."""
-    if sys.argv[1:2] == ["--child"]:
-        _child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-        return 0
-    count, forms = int(sys.argv[1]), sys.argv[2:] or list(originals())
-    failed = 0
-    for form in forms:
-        outcomes: Counter[str] = Counter()
-        for outcome, findings in run(form, 0, count):
-            outcomes[outcome] += 1
-            failed += len(findings)
-            for finding in findings:
-                print(*finding, flush=True)
-        print(form, dict(outcomes), flush=True)
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _peak() -> int:
+    """Most bytes resident."""
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024

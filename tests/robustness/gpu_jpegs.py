@@ -1,18 +1,13 @@
 """The kernels that decode baseline JPEGs on a GPU, as loops for the CPU: many files, against the CPU's decoder.
 
-    python -m tests.robustness.gpu_jpegs --out bench/results    # all of it, some minutes
-
 The device functions are the kernels' own; what runs between barriers here is a loop over the threads.
 ``test_gpu_jpegs.py`` shows that the interpreted kernels, which are too slow for many files, find the same segments.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from bench.photos import load, load_set
 from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._plan.scale import FULL
@@ -373,18 +367,6 @@ def damaged(seed: int) -> bytes:
     return bytes(data)
 
 
-def batches(files: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Files, some at a time."""
-    batch: list[bytes] = []
-    for data in files:
-        batch.append(data)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 def regions_of(files: list[bytes], seed: int, scale: int = FULL) -> NDArray[np.int64]:
     """A random region of each image."""
     random, sizes = np.random.default_rng([31, seed]), decoded_sizes(scaled(files, scale))
@@ -393,46 +375,16 @@ def regions_of(files: list[bytes], seed: int, scale: int = FULL) -> NDArray[np.i
     return np.concatenate([start[:, ::-1], stop[:, ::-1]], axis=1)
 
 
-def run(name: str, files: Iterator[bytes], spans: tuple[int, ...] = (SPAN,), regions: bool = False) -> dict[str, Any]:
-    """Compare all files, and count; rounds are those with parts of the usual size."""
-    begin, counts, rounds = time.process_time(), Counter[str](), Counter[str]()
-    for k, batch in enumerate(batches(files)):
-        for span in spans:
-            found = compared(batch, span)
-            usual = f"parts of {span} bits: " if len(spans) > 1 else ""
-            counts.update({usual + what: n for what, n in found.items() if not what.startswith("rounds")})
-            if span == SPAN:
-                rounds.update({what[8:].strip(): n for what, n in found.items() if what.startswith("rounds")})
-        if regions:
-            for scale in (FULL, *SCALES):
-                here = "regions" if scale == FULL else f"regions at {scale}/{FULL}"
-                found = compared(batch, regions=regions_of(batch, k, scale), scale=scale)
-                counts.update({f"{here}: {what}": n for what, n in found.items() if not what.startswith("rounds")})
-    result = {
-        "files": dict(sorted(counts.items())),
-        "rounds": dict(sorted(rounds.items(), key=lambda one: int(one[0]))),
-    }
-    print(name, json.dumps(result), f"{time.process_time() - begin:.0f} s", flush=True)
-    return result
+def check(folder: Path) -> Callable[[int], Counter[str]]:
+    """Return the check of some files, made, periodic or damaged, in parts of a size; also of regions at a scale."""
 
+    def checked(number: int) -> Counter[str]:
+        kind, span = (damaged, made, made, periodic)[number % 4], (SPAN, 256)[number // 4 % 2]
+        files, scale = [kind(number * BATCH + k) for k in range(BATCH)], (FULL, *SCALES)[number // 8 % 4]
+        counts = compared(files, span)
+        if kind is made:
+            counts += compared(files, span, regions=regions_of(files, number, scale), scale=scale)
+        assert not counts["WRONG"], counts
+        return counts
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder for gpu-jpegs.json")
-    out = parser.parse_args().out
-    results = {
-        "photos of 500x375": run("photos", iter(load()[:500]), regions=True),
-        "dense photos": run("dense", iter(load_set("S-4.8")[:100])),
-        "made": run("made", map(made, range(1000)), spans=(SPAN, 256), regions=True),
-        "periodic": run("periodic", map(periodic, range(200))),
-        "damaged": run("damaged", map(damaged, range(5000)), spans=(SPAN, 256)),
-    }
-    wrong = [name for name, one in results.items() if any("WRONG" in what for what in one["files"])]
-    record = {"version": gi.__version__, "good": not wrong, "parts": SPAN, "most rounds": upload.MOST_ROUNDS}
-    (out / "gpu-jpegs.json").write_text(json.dumps(record | {"results": results}, indent=1) + "\n")
-    if wrong:
-        raise SystemExit(f"wrong pixels: {', '.join(wrong)}")
-
-
-if __name__ == "__main__":
-    main()
+    return checked

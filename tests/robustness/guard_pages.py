@@ -201,7 +201,7 @@ def file(seed: int) -> bytes:
     if draw.below(2):
         for _ in range(draw.between(1, 2)):
             if len(data) > 32:
-                data, _how = draw.pick(_DAMAGES)(draw, data, data)
+                data = draw.pick(_DAMAGES)(draw, data, data)
     return data
 
 

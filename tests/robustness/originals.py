@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -87,8 +85,3 @@ def photos(side: int = 96) -> dict[str, bytes]:
     if not files:
         raise FileNotFoundError(f"no photos in {PHOTOS}")
     return files
-
-
-def digest(files: Iterable[bytes]) -> str:
-    """Short name of a set of files: seeds give the same mutations where this is the same."""
-    return hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()[:16]

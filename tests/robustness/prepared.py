@@ -1,9 +1,7 @@
-"""Damaged folders of an interrupted ``gpuimg.prepare`` by number, and what may become of one.
+"""Damaged folders of an interrupted ``gpuimg.prepare``: it resumes, or says why not.
 
-It goes on, or says why not. Nothing outside of the folder changes, whatever its manifest says and whatever links are
-in it. What was only damaged, rather than forged, is made whole.
-
-    python -m tests.robustness.prepared 2000
+Nothing outside of the folder changes, whatever its manifest says and whatever links are in it. A folder that was
+damaged, but not forged, is completed.
 """
 
 from __future__ import annotations
@@ -12,24 +10,17 @@ import io
 import json
 import os
 import shutil
-import sys
 import tarfile
-import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
 
-from ..watchdog import ends_after
-from .check import Finding
-from .images import Done
-from .mutate import Draw
+from .mutate import ANYWHERE, Draw, changed
 from .originals import jpeg, picture
 
-_SECONDS = 60.0  # that one call may take
 _SHARD = 6_000  # bytes: some samples each
 #: What a value of the manifest is replaced by.
 _VALUES: Sequence[Any] = (
@@ -71,10 +62,7 @@ def _clear(path: Path) -> None:
 
 
 def flips(draw: Draw, out: Path) -> None:
-    data = bytearray((out / NAME).read_bytes())
-    for _ in range(draw.pick((1, 2, 20))):
-        data[draw.below(len(data))] ^= 1 << draw.below(8)
-    (out / NAME).write_bytes(data)
+    (out / NAME).write_bytes(changed(draw, (out / NAME).read_bytes(), b"", ANYWHERE)[0])
 
 
 def cut(draw: Draw, out: Path) -> None:
@@ -151,16 +139,8 @@ def another_thing(draw: Draw, out: Path) -> None:
 DAMAGE: Sequence[Kind] = (cut, a_file_gone, a_part)
 #: What somebody did.
 FORGED: Sequence[Kind] = (
-    flips,
-    moved_lines,
-    other_values,
-    other_values,
-    strange_lines,
-    a_file_cut,
-    a_link,
-    a_link,
-    another_thing,
-)
+    flips, moved_lines, other_values, other_values, strange_lines, a_file_cut, a_link, a_link, another_thing,
+)  # fmt: skip
 
 
 # -- what becomes of it ------------------------------------------------------------------------------------------------
@@ -205,50 +185,31 @@ def _results(folder: Path) -> dict[str, Any]:
     return {name: content for name, content in _tree(folder).items() if not name.endswith(".part")}
 
 
-def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
-    """Resume with damaged folders; return the outcome of each.
+def check(folder: Path) -> Callable[[int], str]:
+    """Return the check of a folder."""
+    cases = _cases(folder)
+    before, out = _tree(folder), folder / "out"
 
-    Raises
-    ------
-    AssertionError
-        Where something outside of the folder changed, or damage was not made good.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        cases = _cases(root)
-        before = _tree(root)
-        for seed in range(first, stop):
-            draw = Draw(seed)
-            source, options, whole = draw.pick(cases)
-            kinds = [draw.pick(draw.pick((DAMAGE, FORGED, FORGED))) for _ in range(draw.pick((1, 1, 2, 3)))]
-            out = root / "out"
-            shutil.copytree(whole, out)
-            for kind in kinds:
-                if (out / NAME).is_file() and _lines(out) and not (out / NAME).is_symlink():
-                    kind(draw, out)
-            what = f"{seed}: {' and '.join(kind.__name__ for kind in kinds)}"
-            try:
-                with ends_after(_SECONDS):
-                    gi.prepare(source, out, **options)
-                outcome = "went on"
-            except (ValueError, OSError) as error:
-                outcome = f"refused: {type(error).__name__}"
-            if all(kind in DAMAGE for kind in kinds):
-                assert (outcome, _results(out)) == ("went on", _results(whole)), what
-            _clear(out)
-            assert _tree(root) == before, what
-            yield seed, outcome
+    def checked(number: int) -> str:
+        draw = Draw(number)
+        source, options, whole = draw.pick(cases)
+        kinds = [draw.pick(draw.pick((DAMAGE, FORGED, FORGED))) for _ in range(draw.pick((1, 1, 2, 3)))]
+        if out.exists():  # after a finding
+            shutil.rmtree(out)
+        shutil.copytree(whole, out)
+        for kind in kinds:
+            if (out / NAME).is_file() and _lines(out) and not (out / NAME).is_symlink():
+                kind(draw, out)
+        words = " and ".join(kind.__name__ for kind in kinds)
+        try:
+            gi.prepare(source, out, **options)
+            outcome = "resumed"
+        except (ValueError, OSError) as error:
+            outcome = f"refused: {type(error).__name__}"
+        if all(kind in DAMAGE for kind in kinds):
+            assert (outcome, _results(out)) == ("resumed", _results(whole)), words
+        _clear(out)
+        assert _tree(folder) == before, words
+        return outcome
 
-
-def runs(first: int, stop: int) -> Iterator[Done]:
-    """Return counts in the form of :mod:`tests.robustness.soak`."""
-    try:
-        for seed, outcome in outcomes(first, stop):
-            yield seed, seed + 1, {f"prepared: {outcome}": 1}, []
-            first = seed + 1
-    except Exception as error:  # whatever it raises is a finding
-        yield first, stop, {}, [Finding("prepared", first, repr(error))]
-
-
-if __name__ == "__main__":
-    print(Counter(outcome for _, outcome in outcomes(0, int(sys.argv[1]))))
+    return checked

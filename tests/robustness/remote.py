@@ -1,6 +1,4 @@
-"""A given number of faults of a server: no sample is lost, repeated or wrong.
-
-    python -m tests.robustness.remote 1000 [--seed 5] [--out bench/results/remote-faults.json]
+"""Data sets on a server that fails: no sample is lost, repeated or wrong.
 
 Loaders read a tar, TFRecord and folder source over HTTP and the tar from moto's S3 server, in order and
 shuffled, with and without a cache, on one rank and on two, left and resumed in the middle. One of four requests is
@@ -10,18 +8,16 @@ sample once, with the pixels of the local file.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import io
-import json
 import logging
 import random
 import tarfile
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -120,20 +116,14 @@ def data_set() -> dict[str, bytes]:
     return shards | files | {"records": records(FILES)}
 
 
-class Report:
-    """Outcome of the samples."""
-
-    def __init__(self) -> None:
-        self.epochs = self.samples = self.lost = self.doubled = self.wrong = 0
-
-    def add(self, expected: dict[int, str], parts: list[dict[int, str]]) -> None:
-        """Count an epoch, which several loaders gave."""
-        self.epochs += 1
-        counts = collections.Counter(i for part in parts for i in part)
-        self.samples += sum(counts.values())
-        self.lost += len(expected.keys() - counts.keys())
-        self.doubled += sum(count - 1 for count in counts.values())
-        self.wrong += sum(expected[i] != digest for part in parts for i, digest in part.items())
+def _counts(expected: dict[int, str], parts: list[dict[int, str]]) -> collections.Counter[str]:
+    """Count the samples of an epoch, which several loaders gave."""
+    found = collections.Counter(i for part in parts for i in part)
+    return collections.Counter(
+        epochs=1, samples=sum(found.values()), lost=len(expected.keys() - found.keys()),
+        doubled=sum(count - 1 for count in found.values()),
+        wrong=sum(expected[i] != digest for part in parts for i, digest in part.items()),
+    )  # fmt: skip
 
 
 def _epoch(source: Any, draw: random.Random) -> list[dict[int, str]]:
@@ -152,30 +142,42 @@ def _epoch(source: Any, draw: random.Random) -> list[dict[int, str]]:
     return [before, pixels_of(rest)]
 
 
-def run(faults: int, seed: int) -> dict[str, Any]:
+def run(faults: int, seed: int, web: Server, store: Server) -> dict[str, int]:
     """Read sources until a number of faults were injected."""
-    start, draw, chance, report = time.monotonic(), random.Random(seed), Chance(seed), Report()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        objects = data_set()
-        web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
-        store = stack.enter_context(s3(objects))
-        web.fault = store.fault = chance
-        kinds = ("tar", "tfrecord", "folder", "tar on S3", "folder on S3")
-        expected: dict[str, dict[int, str]] = {}
-        while (total := sum(chance.injected.values())) < faults or not expected.keys() >= set(kinds):
-            kind = next((one for one in kinds if one not in expected), None) or draw.choice(kinds)
-            cache = str(folder / f"cache {total}") if draw.random() < 0.3 else None
-            source = _source(kind, web, store, cache)
-            if kind not in expected:  # without the network: what the source holds, by the labels
-                labels = _labels(kind)
-                expected[kind] = pixels_of(cpu([(FILES[label], label) for label in labels], seed=1))
+    draw, chance, report = random.Random(seed), Chance(seed), collections.Counter[str]()
+    before, web.fault, store.fault = store.fault, chance, chance
+    kinds = ("tar", "tfrecord", "folder", "tar on S3", "folder on S3")
+    seen = set[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        while (total := sum(chance.injected.values())) < faults or len(seen) < len(kinds):
+            kind = next((one for one in kinds if one not in seen), None) or draw.choice(kinds)
+            seen.add(kind)
+            source = _source(kind, web, store, f"{folder}/{total}" if draw.random() < 0.3 else None)
             for _ in range(2):
-                report.add(expected[kind], _epoch(source, draw))
-    return {
-        "faults": sum(chance.injected.values()), "kinds": dict(sorted(chance.injected.items())), "seed": seed,
-        **vars(report), "seconds": round(time.monotonic() - start, 1),
-    }  # fmt: skip
+                report.update(_counts(_expected(kind), _epoch(source, draw)))
+    web.fault = store.fault = before
+    return {**report, "faults": sum(chance.injected.values())}
+
+
+def check(folder: Path) -> Callable[[int], dict[str, int]]:
+    """Return the check of some sources, with a hundred faults."""
+    _remote._FIRST_PAUSE = 0.005
+    stack, objects = ExitStack(), data_set()
+    web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
+    store = stack.enter_context(s3(objects))
+
+    def checked(number: int, stack: ExitStack = stack) -> dict[str, int]:  # which keeps the servers
+        counts = run(100, number, web, store)
+        assert not any(counts[what] for what in ("lost", "doubled", "wrong")), counts
+        return counts
+
+    return checked
+
+
+@cache
+def _expected(kind: str) -> dict[int, str]:
+    """What a source holds, read without the network."""
+    return pixels_of(cpu([(FILES[label], label) for label in _labels(kind)], seed=1))
 
 
 def _source(kind: str, web: Server, store: Server, cache: str | None) -> Any:
@@ -197,24 +199,3 @@ def _labels(kind: str) -> list[int]:
     if kind.startswith("tar"):
         return [label for k in range(3) for label in n[k::3]]
     return [label for k in range(4) for label in n[k::4]] if kind.startswith("folder") else list(n)
-
-
-def main() -> None:
-    """Run, print, and fail where a sample was lost, doubled or wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("faults", type=int)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    _remote._FIRST_PAUSE = 0.005
-    result = run(given.faults, given.seed)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(text + "\n")
-    if result["lost"] or result["doubled"] or result["wrong"]:
-        raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

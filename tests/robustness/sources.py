@@ -1,26 +1,16 @@
-"""Damaged data sets by number: index files, databases and record files, whose numbers say where samples lie.
+"""Damaged data sets: index files, databases and record files, whose numbers say where samples lie.
 
-    python -m tests.robustness.sources 2000               # that many of each kind
-    python -m tests.robustness.sources 2000 lmdb tfrecord # of these only
-
-Child processes with a limited address space open each one, read every sample in one native call and one by one, and
-give it to a loader. A finding is a crash, a hang, an exception other than ``ValueError`` and ``OSError``, bytes that
-were written outside of a buffer, a sample that is no part of its file, or an index that changes what is read.
+A damaged data set is refused, or read: each sample is a part of its file, and the same by itself and among others. A
+damaged index changes nothing.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import resource
 import struct
-import sys
 import tempfile
-import time
-import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,19 +25,10 @@ from gpuimg.sources import Table
 from gpuimg.sources.tfrecord import masked
 
 from ..loading import FILES
-from .children import Dead, Voice, events
-from .formats import CHANGES
-from .mutate import Draw
+from .mutate import NUMBERS, Draw, changed
 from .remote import archive, records
 
-SECONDS = 5.0
-CHUNK = 500
-_ROOM = 1 << 30  # bytes that a child may map beyond what it has when it begins
 _GUARD = 1 << 12  # bytes on each side of a buffer
-_NUMBERS = (
-    -1 << 63, -1 << 32, -60_000, -1000, -1, 0, 1, 2, 511, 512, 4096, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1000,
-    (1 << 63) - 1,
-)  # fmt: skip
 _DTYPES = tuple(map(np.dtype, ("i1", "u1", "i4", "u8", "f8", ">i8", "?", "M8[s]")))
 
 
@@ -105,52 +86,45 @@ def _intact(kind: str) -> dict[str, bytes]:
 # -- damage ------------------------------------------------------------------------------------------------------------
 
 
-def _changed(draw: Draw, data: bytes) -> tuple[bytes, str]:
-    words = []
-    for _ in range(draw.pick((1, 1, 2, 3))):
-        name, change = draw.pick(CHANGES)
-        data = change(draw, data) if len(data) > 16 else data
-        words.append(name)
-    return data, "; ".join(words)
-
-
-def _sealed_length(draw: Draw, data: bytes) -> tuple[bytes, str]:
-    """A TFRecord file with another length of its first record, and the checksum that it must have."""
-    length = struct.pack("<q", draw.pick((*_NUMBERS, len(data), len(data) - 16, draw.below(len(data)))))
-    return length + masked(google_crc32c.value(length)).to_bytes(4, "little") + data[12:], "another length"
-
-
-def damaged_files(draw: Draw, kind: str) -> tuple[dict[str, bytes], str]:
-    """The files of a data set by their names, one of them damaged, and what was done to it."""
+def damaged_files(draw: Draw, kind: str) -> dict[str, bytes]:
+    """The files of a data set by their names, one of them damaged."""
     files = dict(_intact(kind))
-    name = draw.pick(sorted(files))
-    change = _sealed_length if kind == "tfrecord" and not draw.below(3) else _changed
-    files[name], words = change(draw, files[name])
-    return files, f"{name}: {words}"
+    name, other = draw.pick(sorted(files)), draw.pick(sorted(files))
+    if kind == "tfrecord" and not draw.below(3):  # another length of the first record, with its checksum
+        length = (_number(draw, len(files[name])) & (1 << 64) - 1).to_bytes(8, "little")
+        files[name] = length + masked(google_crc32c.value(length)).to_bytes(4, "little") + files[name][12:]
+    else:
+        files[name] = changed(draw, files[name], files[other])[0]
+    return files
 
 
-def damaged_index(draw: Draw, index: bytes) -> tuple[bytes, str]:
+def _number(draw: Draw, size: int) -> int:
+    """A number at a limit, negative or not, or one near the size of a file."""
+    number = draw.pick((*NUMBERS, 60_000, 511, size, size - 16, draw.below(size), draw.word() >> draw.below(64)))
+    return draw.pick((number, number, -number))
+
+
+def damaged_index(draw: Draw, index: bytes) -> bytes:
     """An index file with other arrays, or with damage to its bytes."""
     if not draw.below(8):
-        return _changed(draw, index)
+        return changed(draw, index)[0]
     with zipfile.ZipFile(io.BytesIO(index)) as file:
         members = {name: file.read(name) for name in file.namelist()}
-    words = []
     for _ in range(draw.pick((1, 1, 2, 4))):
         name = draw.pick([name for name in sorted(members) if name != "stamp.npy"] or sorted(members))
-        what = draw.pick(("numbers", "numbers", "numbers", "another type", "another shape", "removed", "bytes"))
-        if what == "removed":
+        what = draw.below(7)
+        if what == 0:
             del members[name]
-        elif what == "bytes":
-            members[name] = _changed(draw, members[name])[0]
+        elif what == 1:
+            members[name] = changed(draw, members[name])[0]
         else:
-            members[name] = _saved(_ARRAYS[what](draw, _loaded(members[name])))
-        words.append(f"{name}: {what}")
+            change = (_another_type, _another_shape, _numbers, _numbers, _numbers)[what - 2]
+            members[name] = _saved(change(draw, _loaded(members[name])))
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", draw.pick((zipfile.ZIP_STORED,) * 7 + (zipfile.ZIP_DEFLATED,))) as file:
         for name, data in members.items():
             file.writestr(name, data)
-    return whole.getvalue(), "; ".join(words)
+    return whole.getvalue()
 
 
 def _loaded(data: bytes) -> NDArray[Any]:
@@ -168,18 +142,18 @@ def _saved(array: NDArray[Any]) -> bytes:
 
 
 def _numbers(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
-    changed = np.atleast_1d(array.copy())
-    if changed.dtype.kind in "iu" and changed.size:
-        for _ in range(draw.pick((1, 1, 3, changed.size))):
-            value = draw.pick((*_NUMBERS, draw.word() >> draw.below(64)))
-            changed.flat[draw.below(changed.size)] = np.array(value & (1 << 64) - 1, np.uint64).astype(changed.dtype)
-    return changed
+    result = np.atleast_1d(array.copy())
+    if result.dtype.kind in "iu" and result.size:
+        for _ in range(draw.pick((1, 1, 3, result.size))):
+            value = np.array(_number(draw, 4096) & (1 << 64) - 1, np.uint64)
+            result.flat[draw.below(result.size)] = value.astype(result.dtype)
+    return result
 
 
 def _another_type(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(all="ignore"):
-        changed: NDArray[Any] = array.astype(draw.pick(_DTYPES))
-    return changed
+        result: NDArray[Any] = array.astype(draw.pick(_DTYPES))
+    return result
 
 
 def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
@@ -187,9 +161,6 @@ def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
     if not array.ndim:
         return array
     return draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
-
-
-_ARRAYS = {"numbers": _numbers, "another type": _another_type, "another shape": _another_shape}
 
 
 # -- what becomes of it ------------------------------------------------------------------------------------------------
@@ -221,54 +192,56 @@ def _samples(table: Table, files: list[bytes]) -> list[bytes]:
     return found
 
 
-class Checker:
-    """Damages a data set of a kind in a folder, and reads what becomes of it."""
+def check(folder: Path) -> Callable[[int], str]:
+    """Return the check of a data set, of each kind in turn."""
+    checks: dict[str, Callable[[int], str]] = {}
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self._kind, self._folder = kind, folder
-        self._name, _, self._index = kind.partition(" ")
-        self._open = _ALL[self._name]
-        self._path = written(self._name, folder)
-        intact = self._open(self._path)
-        self._samples = _samples(intact, _contents(folder))
-        list(_loaded_by(intact))  # compiles
-        self._intact = b""
-        if self._index:
-            self._open(self._path, index_cache=folder / "index")
-            self._intact = (folder / "index").read_bytes()
+    def checked(number: int) -> str:
+        kind = KINDS[number % len(KINDS)]
+        if kind not in checks:
+            (folder / kind).mkdir()
+            checks[kind] = _check(kind, folder / kind)
+        return f"{kind}: {checks[kind](number)}"
 
-    def __call__(self, seed: int) -> tuple[str, str]:
-        """Outcome of damage ``seed``, and its description.
+    return checked
 
-        Raises
-        ------
-        AssertionError
-            With what must not be.
-        """
-        draw = Draw(seed * 16 + KINDS.index(self._kind))
-        options = {}
-        if self._index:
-            content, words = damaged_index(draw, self._intact)
-            (self._folder / "index").write_bytes(content)
-            options["index"] = self._folder / "index"
+
+def _check(kind: str, folder: Path) -> Callable[[int], str]:
+    name, _, of_index = kind.partition(" ")
+    path, content = written(name, folder), b""
+    table = _ALL[name](path)
+    intact = _samples(table, _contents(folder))
+    list(_loaded_by(table))  # compiles
+    index = folder / "index"
+    if of_index:
+        _ALL[name](path, index_cache=index)
+        content = index.read_bytes()
+
+    def checked(number: int) -> str:
+        draw, options = Draw(number), dict[str, Any]()
+        if of_index:
+            damaged = damaged_index(draw, content)
+            index.write_bytes(damaged)
+            options["index_cache"] = index
         else:
-            files, words = damaged_files(draw, self._name)
-            for name, content in files.items():
-                (self._folder / name).write_bytes(content)
+            for file, data in damaged_files(draw, name).items():
+                (folder / file).write_bytes(data)
         try:
-            table = self._open(self._path, **options)
+            table = _ALL[name](path, **options)
         except (ValueError, OSError) as error:
-            if self._index:
-                raise AssertionError(f"a data set was refused for its index: {error}") from error
-            return "refused", words
-        found = _samples(table, _contents(self._folder))
+            if of_index:
+                raise AssertionError("a data set was refused for its index") from error
+            return "refused"
+        found = _samples(table, _contents(folder))
         assert sum(len(batch.valid) for batch in _loaded_by(table)) == len(table), "samples the loader does not give"
-        if self._index and (self._folder / "index").read_bytes() != content:
-            assert found == self._samples, "other samples by an index that was built again"
-            return "built again", words
-        if found == self._samples:
-            return "the same", words
-        return "others" if len(found) == len(table) else "some unreadable", words
+        if of_index and index.read_bytes() != damaged:
+            assert found == intact, "other samples by an index that was built again"
+            return "built again"
+        if found == intact:
+            return "the same"
+        return "others" if len(found) == len(table) else "some unreadable"
+
+    return checked
 
 
 def _loaded_by(table: Table) -> gi.Loader:
@@ -278,58 +251,3 @@ def _loaded_by(table: Table) -> gi.Loader:
 def _contents(folder: Path) -> list[bytes]:
     """The files of a data set, without their index."""
     return [path.read_bytes() for path in sorted(folder.iterdir()) if path.name != "index"]
-
-
-# -- many --------------------------------------------------------------------------------------------------------------
-
-
-def _child(kind: str, first: int, stop: int) -> None:
-    voice = Voice()
-    warnings.simplefilter("ignore")  # of indexes that are built again, and samples that cannot be decoded
-    with tempfile.TemporaryDirectory() as folder:
-        check = Checker(kind, Path(folder))
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + _ROOM, mapped + _ROOM))
-        for seed in range(first, stop):
-            start, finding = time.perf_counter(), ""
-            try:
-                outcome, words = check(seed)
-            except Exception as error:
-                outcome, words, finding = "finding", "", f"{type(error).__name__}: {error}"
-            if time.perf_counter() - start > SECONDS:
-                finding = f"{time.perf_counter() - start:.1f} s"
-            voice.say(seed=seed, outcome=outcome, finding=finding and f"{finding} ({words})")
-
-
-def run(kind: str, first: int, stop: int) -> Iterator[tuple[str, str]]:
-    """Outcome and finding, if any, of each seed; after a crash a new child is started."""
-    command = (sys.executable, "-X", "faulthandler", "-m", "tests.robustness.sources", "--child", kind)
-    while first < stop:
-        try:
-            for event in events([str(first), str(min(first + CHUNK, stop))], command=command):
-                first = event["seed"] + 1
-                yield event["outcome"], event["finding"] and f"{kind} {event['seed']}: {event['finding']}"
-        except Dead as death:
-            yield "died", f"{kind} {first}: {death.how}: {death.last_words}"
-            first += 1
-
-
-def main(arguments: list[str]) -> int:
-    """Check a number of data sets of each kind, or of those named; return 1 if there are findings."""
-    if arguments[0] == "--child":
-        _child(arguments[1], int(arguments[2]), int(arguments[3]))
-        return 0
-    failed = 0
-    for kind in arguments[1:] or KINDS:
-        start, outcomes = time.monotonic(), Counter[str]()
-        for outcome, finding in run(kind, 0, int(arguments[0])):
-            outcomes[outcome] += 1
-            if finding:
-                failed += 1
-                print(finding, flush=True)
-        print(json.dumps({kind: outcomes, "seconds": round(time.monotonic() - start, 1)}), flush=True)
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -318,8 +318,8 @@ def test_faults_that_pass(web: Server, fault: Any) -> None:
     assert pixels_of(cpu(source, shuffle=True)) == pixels_of(cpu(ORDER, shuffle=True))
 
 
-def test_faults_by_chance() -> None:
-    result = run(60, int.from_bytes(os.urandom(4), "little"))
+def test_faults_by_chance(web: Server, stored: Server) -> None:
+    result = run(60, int.from_bytes(os.urandom(4), "little"), web, stored)
     assert (result["lost"], result["doubled"], result["wrong"]) == (0, 0, 0), result
     assert result["samples"] == 64 * result["epochs"]
 

@@ -1,0 +1,224 @@
+"""Small faults in the product, each with the tests that must fail for it.
+
+    python -m tests.faults [name...] [--seconds 1500]
+
+Plants one fault at a time in a copy of the tree, and runs the tests of its subject there. A fault that no test reports
+is a hole in the tests. Whoever shortens or merges tests runs this before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Fault(NamedTuple):
+    """A change of one place in the product."""
+
+    name: str
+    file: str
+    old: str  # occurs once in the file
+    new: str
+    tests: str  # files in tests/ without test_ and .py
+
+
+FAULTS = [
+    # JPEG and PNG
+    Fault("huffman: codes just longer than the table are read as longer ones", "kernels/jpeg/huffman.py",
+          "length = BITS + 1\n", "length = BITS + 2\n", "huffman jpeg"),
+    Fault("huffman: the second symbol of a pair is rewound with its code only", "kernels/jpeg/huffman.py",
+          "second = (pair & 255) - ((pair >> 24) & 15)", "second = (pair & 255) - ((pair >> 24) & 7)", "huffman jpeg"),
+    Fault("jpeg: restart markers counted modulo 4", "kernels/jpeg/huffman.py",
+          "stream.marker = (marker + 1) & 7", "stream.marker = (marker + 1) & 3", "jpeg"),
+    Fault("jpeg: the inverse DCT rounds halves down", "kernels/jpeg/idct.py",
+          "_like(self.value, 1 << bits - 1)", "_like(self.value, (1 << bits - 1) - 1)", "jpeg"),
+    Fault("jpeg: chroma weighs its neighbors 1:1 where libjpeg has 3:1", "kernels/jpeg/color.py",
+          "builder.add(builder.mul(one, splat(I16, 3, N)), other)",
+          "builder.mul(builder.add(one, other), splat(I16, 2, N))", "jpeg"),
+    Fault("jpeg: 16-bit quantization steps lose their upper byte", "kernels/jpeg/rows.py",
+          "value = i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]", "value = i64(data[at + 2 + 2 * k])", "jpeg"),
+    Fault("progressive: negative coefficients are off by one", "kernels/jpeg/refine.py",
+          "extra - (1 << size) + 1", "extra - (1 << size)", "progressive"),
+    Fault("progressive: bands end before their last coefficient", "kernels/jpeg/refine.py",
+          "while k <= last:", "while k < last:", "progressive"),
+    Fault("progressive: scans of luma alone lack the last, incomplete column", "kernels/jpeg/progressive.py",
+          "-(-header.height // 8), -(-header.width // 8), down", "-(-header.height // 8), header.width // 8, down",
+          "progressive"),
+    Fault("png: Paeth prefers the wrong one of equally near neighbors", "kernels/png/filters.py",
+          'builder.icmp_signed("<=", far, low), high', 'builder.icmp_signed("<", far, low), high', "png"),
+    # seek index
+    Fault("seek index: long steps between segments are negative", "kernels/jpeg/seek.py",
+          "bit += steps[k] & 0xFFFF", "bit += steps[k]", "seek index"),
+    Fault("seek index: learned entries of another file of the same size are used", "kernels/jpeg/seek.py",
+          "if head.file_sum != found:", "if head.file_sum != found and not access.learns:", "seek index"),
+    # plan, resampling, color
+    Fault("plan: a second crop brings back what the first one cut off", "gpuimg/_plan/plan.py",
+          "low = np.maximum(np.minimum(one, other), before[:, :2])", "low = np.minimum(one, other)", "plan geometry"),
+    Fault("plan: images that where leaves out are blurred by the resize", "gpuimg/_plan/plan.py",
+          "np.where(where[:, None], support, frame.support)", "support", "plan geometry random_geometry"),
+    Fault("plan: the axes of an antialiasing filter are swapped after a turn", "gpuimg/_plan/plan.py",
+          "np.sqrt(reach[:, :, 0] + reach[:, :, 1])", "np.sqrt(reach[:, 0] + reach[:, 1])", "plan geometry"),
+    Fault("resampling: a blur repeats the last pixel at the far border", "kernels/sampling.py",
+          "min(abs(tap), last + last - tap)", "min(abs(tap), last + last + f32(1.0) - tap)", "filters"),
+    Fault("resampling: reflect and symmetric are exchanged", "kernels/sampling.py",
+          "edge = f32(0.5) if filter == REFLECT", "edge = f32(0.5) if filter != REFLECT", "geometry"),
+    Fault("resampling: bicubic without antialiasing has the other parameter", "kernels/sampling.py",
+          "f32(-0.5) if filter == CUBIC_RENORMALIZED else f32(-0.75)", "f32(-0.5)", "geometry"),
+    Fault("color: red weighs 0.299 where torchvision has 0.2989", "kernels/color.py",
+          "f32(0.2989) * r", "f32(0.299) * r", "color formulas"),
+    Fault("color: solarize spares the threshold itself", "kernels/color.py",
+          "ONE - x if x >= threshold", "ONE - x if x > threshold", "color formulas"),
+    Fault("results: bfloat16 rounds ties up", "kernels/cast.py",
+          "u32(0x7FFF) + ((bits >> u32(16)) & u32(1))", "u32(0x8000)", "results formulas"),
+    # random draws, exact rounding
+    Fault("random: views of a sample share words", "kernels/philox.py",
+          "(views[i] << u64(32)) + u64(block)", "views[i] + u64(block)", "rng"),
+    Fault("random: crops never reach the last row and column", "gpuimg/_random/geometry.py",
+          "unit[:, -2:] * (sizes - boxes[:, 2:] + 1)", "unit[:, -2:] * (sizes - boxes[:, 2:])", "random_geometry"),
+    Fault("random: elastic nodes use one word of the seed twice", "kernels/displacement.py",
+          "u32(i32(seed_0)), u32(i32(seed_1))", "u32(i32(seed_0)), u32(i32(seed_0))", "elastic"),
+    Fault("exact: negative weights are rounded towards zero", "kernels/cpu/weights.py",
+          "np.int32(x - 0.5 if x < 0.0 else x + 0.5)", "np.int32(x + 0.5)", "exact"),
+    Fault("exact: the order of passes changes at half the ratio", "kernels/exact.py",
+          "np.maximum(0, 2 * (width - out_width))", "np.maximum(0, width - out_width)", "exact"),
+    # loader: order, shards of ranks, resuming
+    Fault("order: copies of repeated samples share their numbers", "gpuimg/_loading/order.py",
+          "copies * np.uint64(self.repeats) + number", "copies + number", "sampling order"),
+    Fault("order: all buffers of Blocks are mixed alike", "gpuimg/_loading/blocks.py",
+          "_WITHIN + np.uint64(run)", "_WITHIN", "blocks"),
+    Fault("order: all groups of Buckets are mixed alike", "gpuimg/_loading/batch_order.py",
+          "_WITHIN + np.uint64(group)", "_WITHIN", "buckets"),
+    Fault("ranks: the last places are all given to the first ranks", "gpuimg/_loading/sharding.py",
+          "np.minimum(ranks, rest % world)", "np.minimum(ranks * (rest % world), rest % world)", "blocks order"),
+    Fault("resume: samples that replaced skipped ones come again", "gpuimg/_loading/pipeline.py",
+          "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "loader"),
+    Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
+          'replace(settings, seed=int(states[0]["seed"]))', "settings", "loader order"),
+    # sources, remote, prepare, video
+    Fault("tar: samples of one name in two folders are one", "gpuimg/sources/tar.py",
+          "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),
+    Fault("tfrecord: a file may end within its last checksum", "gpuimg/sources/tfrecord.py",
+          "if size + _CHECKSUM.size > end - position:", "if size > end - position:", "sources/records"),
+    Fault("lmdb: the first meta page is taken for the newest", "gpuimg/sources/_btree.py",
+          "newest = max(first, second, key=lambda meta: meta[7])", "newest = first", "sources/databases"),
+    Fault("recordio: parts of a record are not padded to four bytes", "gpuimg/sources/recordio.py",
+          "parts.append(part)\n        position += size + -size % 4", "parts.append(part)\n        position += size",
+          "sources/mxnet"),
+    Fault("parquet: the first row of a group is looked for in the one before", "gpuimg/sources/parquet.py",
+          'group = int(np.searchsorted(self._end, i, "right"))', 'group = int(np.searchsorted(self._end, i, "left"))',
+          "sources/columns"),
+    Fault("coco: outlines are rounded to even", "gpuimg/sources/_segments.py",
+          "np.trunc(found * _STEPS + 0.5)", "np.rint(found * _STEPS)", "sources/segments"),
+    Fault("remote: a short answer is taken for the whole one", "gpuimg/sources/_remote.py",
+          "if len(data) != stop - start:", "if len(data) > stop - start:", "sources/remote"),
+    Fault("prepare: files are copied although EXIF turns them", "gpuimg/_prepare/encode.py",
+          "bool(sampled and upright and", "bool(sampled and", "prepare"),
+    Fault("prepare: drive letters may be in the names of results", "gpuimg/_prepare/names.py",
+          r're.match(r"[/\\]|[A-Za-z]:", path)', r're.match(r"[/\\]", path)', "prepare"),
+    Fault("video: frames shown before their key frame are decoded from it", "gpuimg/_video/index.py",
+          "while late.any():", "while len(late) < 0:", "video"),
+    Fault("video: full range is known by the format only", "gpuimg/_video/convert.py",
+          "layout.full or frame.color_range == _FULL", "layout.full", "video"),
+    # targets
+    Fault("boxes: a flip leaves corners counter-clockwise", "gpuimg/_ops/boxes.py",
+          "mirrored = ax * by - ay * bx < 0.0", "mirrored = ax * by - ay * bx > 0.0", "boxes targets"),
+    Fault("masks: boxes end at the last pixel, not after it", "gpuimg/_ops/masks.py",
+          "each.shape[1] - each[:, ::-1]", "each.shape[1] - 1 - each[:, ::-1]", "masks targets"),
+    Fault("points: two flips count as one where pixels are computed between them", "gpuimg/_ops/following.py",
+          "result ^= np.linalg.det(matrix) * depth < 0.0", "result |= np.linalg.det(matrix) * depth < 0.0",
+          "keypoints"),
+    # CUDA: the order of work, kernels
+    Fault("cuda: results are reused before their reader is done", "gpuimg/_runtimes/cuda_memory.py",
+          "wait(stream, self._block.used)\n", "pass\n", "cuda_host_loader cuda_host"),
+    Fault("cuda: private streams do not wait for the caller's", "gpuimg/_runtimes/cuda.py",
+          "follow(own, caller)\n            try:", "try:", "cuda_host"),
+    Fault("cuda: resident files are read before they are written", "gpuimg/_runtimes/cuda_resident.py",
+          "if self._last is not None:", "if self._last is None and False:", "resident"),
+    Fault("cuda: a video decoder ends before its frames are converted", "gpuimg/_runtimes/cuda_video.py",
+          "finally:\n            recorded(stream).synchronize()", "finally:\n            recorded(stream)",
+          "cuda_video"),
+    Fault("kernels: a warp's sum lacks half of its threads", "kernels/cuda/statistics.py",
+          "for offset in (16, 8, 4, 2, 1):", "for offset in (8, 4, 2, 1):", "ptx/kernels"),
+    Fault("kernels: taps reach one pixel beyond the window", "kernels/cuda/sample.py",
+          "min(end_x, x_high)", "min(end_x, x_high + f32(1.0))", "ptx/kernels"),
+    Fault("kernels: sums over a warp lack a lane", "kernels/cuda/jpeg_find.py",
+          "before if lane >= offset", "before if lane > offset", "ptx/find"),
+]  # fmt: skip
+
+
+def path_of(name: str) -> str:
+    """Return the path of a test file."""
+    folder, _, stem = name.rpartition("/")
+    return str(Path("tests", folder, f"test_{stem}.py"))
+
+
+def problems() -> list[str]:
+    """Return the rows of the table that no longer fit the tree."""
+    found = []
+    for one in FAULTS:
+        count = (ROOT / one.file).read_text().count(one.old)
+        if count != 1:
+            found.append(f"{one.name}: {one.file} has the old text {count} times")
+        found += [
+            f"{one.name}: no {path_of(name)}" for name in one.tests.split() if not (ROOT / path_of(name)).exists()
+        ]
+    return found
+
+
+def run(fault: Fault, seconds: float) -> str:
+    """Plant a fault in a copy; return the test that reports it, or why none did, beginning with "NOT CAUGHT"."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sorted({line.split("/")[0] for line in listed.stdout.decode().splitlines()}):
+            if (ROOT / name).is_dir():  # with compiled loops, so that only the changed ones are compiled
+                shutil.copytree(ROOT / name, Path(folder, name), symlinks=True)
+            elif (ROOT / name).exists():
+                shutil.copy2(ROOT / name, folder)
+        path = Path(folder, fault.file)
+        path.write_text(path.read_text().replace(fault.old, fault.new))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", "--no-header"]
+        environment = os.environ | {"PYTHONPATH": folder}
+        try:
+            done = subprocess.run(
+                [*command, *map(path_of, fault.tests.split())], cwd=folder, env=environment, timeout=seconds,
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"NOT CAUGHT within {seconds:.0f} s"
+    first = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    if done.returncode == 1 and first:
+        return first[1]
+    if done.returncode < 0:
+        return f"signal {-done.returncode}"
+    return f"NOT CAUGHT, exit status {done.returncode}: {(done.stdout + done.stderr).strip()[-300:]}"
+
+
+def main() -> int:
+    """Run the faults with the given names, or all; return 1 if any is not reported."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="parts of the names of faults")
+    parser.add_argument("--seconds", type=float, default=1500.0, help="limit of the tests of one fault")
+    options = parser.parse_args()
+    if found := problems():
+        print(*found, sep="\n")
+        return 1
+    missed = 0
+    for fault in FAULTS:
+        if not options.names or any(name in fault.name for name in options.names):
+            caught = run(fault, options.seconds)
+            missed += caught.startswith("NOT")
+            print(f"{fault.name}: {caught}", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

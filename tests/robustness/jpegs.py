@@ -1,0 +1,222 @@
+"""Batches of damaged JPEGs with intact ones among them, and single ones for the decoder alone.
+
+Every damaged file either has exactly the pixels that Pillow gives for it alone, or it is black and has a reason. Intact
+files are not affected, and no byte next to the memory of results and scratch is written.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import Batch
+from gpuimg._batch.encoded import open_images
+from gpuimg._batch.recording import Recording
+from gpuimg._decoding.options import DecodeOptions
+from gpuimg._runtimes.cpu import CpuRuntime
+from gpuimg._runtimes.cpu_memory import Scratch
+from gpuimg.kernels.jpeg import layout as words
+
+from ..jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
+from .guard_pages import Checker
+from .mutate import APP1, EOI, SOS, Draw, mutation, segments
+from .originals import originals
+
+Pixels = NDArray[np.uint8]
+
+BATCH = 64
+EVERY = 8  # one of so many files is intact
+MAX_PIXELS = 1 << 22
+_SIZE = (24, 32)
+_FILLS = (0x55, 0xAA)  # what scratch and results hold before, in turn
+
+
+# -- the reference -------------------------------------------------------------------------------------------------
+
+
+def turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Pixels as an EXIF orientation wants them seen (EXIF 2.32, tag 0x0112)."""
+    if orientation >= 5:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return pixels
+
+
+def cut(data: bytes) -> bytes:
+    """The file up to the end of its first scan, without EXIF.
+
+    Pillow refuses a file for bytes after its pixels, or missing there, and for damaged EXIF.
+    """
+    pieces = segments(data)
+    scan = next((k for k, piece in enumerate(pieces) if piece[:2] == bytes((0xFF, SOS))), len(pieces))
+    kept = [piece for piece in pieces[: scan + 1] if piece[:2] != bytes((0xFF, APP1))]
+    return b"".join(kept) + bytes((0xFF, EOI))
+
+
+def expected(data: bytes, color: str) -> tuple[Pixels | None, str]:
+    """Pillow's pixels, None if it refuses the file, under the orientation that gpuimg reads; what it was not given."""
+    try:
+        orientation = gi.image_info(data, max_pixels=MAX_PIXELS).orientation
+    except ValueError:
+        return None, ""
+    for file, why in ((data, ""), (cut(data), ", without what follows the scan")):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of damaged EXIF
+                if color == "gray" and jpeg_mode(file) not in ("L", "YCbCr", "RGB"):  # CMYK has no luma
+                    stored: Any = gi.rgb_to_grayscale([pillow_pixels(file)]).compute("uint8")[0]
+                else:
+                    stored = pillow_pixels(file, 1 if color == "gray" else 3)
+        except Exception:  # whatever Pillow raises
+            continue
+        return turned(stored, orientation), why
+    return None, ""
+
+
+# -- guarded memory ------------------------------------------------------------------------------------------------
+
+
+class _GuardedScratch(Scratch):
+    """Scratch of exactly the requested size, between guards, and never the same twice."""
+
+    def __init__(self, guarded: Callable[..., Pixels]) -> None:
+        super().__init__()
+        self._guarded = guarded
+        self.tables = guarded(self.tables.nbytes, 0).view(self.tables.dtype)  # at first zeros
+
+    def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
+        kind = np.dtype(dtype)
+        return self._guarded(max(elements, 1) * kind.itemsize).view(kind)
+
+
+class GuardedRuntime(CpuRuntime):
+    """The CPU runtime, all of whose memory lies between guards and holds something odd at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fill = _FILLS[0]
+        self._all: list[Guarded] = []
+
+    def _guarded(self, size: int, fill: int | None = None) -> Pixels:
+        self._all.append(Guarded(size, self._fill if fill is None else fill))
+        return self._all[-1].bytes
+
+    def empty(self, elements: int, dtype: str) -> Any:
+        kind = np.dtype(dtype)
+        return self._guarded(elements * kind.itemsize).view(kind)
+
+    take = empty
+
+    def _take(self) -> Scratch:
+        return _GuardedScratch(self._guarded)
+
+    def check(self) -> None:
+        """Fail for writes outside the memory handed out since the last call, and start again."""
+        broken = [found for one in self._all if (found := one.broken())]
+        self._all.clear()
+        self._spare.clear()
+        self._fill = _FILLS[self._fill == _FILLS[0]]
+        assert not broken, broken
+
+
+# -- batches -------------------------------------------------------------------------------------------------------
+
+
+def batches(folder: Path) -> Callable[[int], Counter[str]]:
+    """Return the check of a batch, decoded whole and, in part, for a crop."""
+    runtime, intact = GuardedRuntime(), originals()
+
+    def check(number: int) -> Counter[str]:
+        first, color = number * BATCH, "gray" if number % 4 == 3 else "rgb"
+        files = [mutation(first + k) for k in range(BATCH)]
+        for k in range(number % EVERY, BATCH, EVERY):
+            name = Draw(first + k).pick(tuple(intact))
+            files[k] = intact[name], name
+
+        def opened() -> Batch:
+            options = DecodeOptions(color, max_pixels=MAX_PIXELS)
+            return Batch(Recording(runtime, open_images([data for data, _ in files], options, "fill")))
+
+        whole = opened()
+        images = whole.compute("uint8")
+        crops = [_crop(Draw(~(first + k)), *size) for k, size in enumerate(whole.sizes.tolist())]
+        cropped = _cropped(opened(), crops)
+        results = cropped.array()
+        runtime.check()
+        counts, references = Counter[str](), dict[int, Pixels]()
+        for k, (data, name) in enumerate(files):
+            label = f"{first + k}: {name}"
+            pixels, why = expected(data, color)
+            if pixels is None and whole.status[k] == "ok" and not is_baseline(data):
+                # gpuimg gives Pillow's decoder the parts of the file that matter; its reader stumbles over the others.
+                pixels, why = images[k], ", without its header"
+            if pixels is not None and pixels.shape[:2] == tuple(whole.sizes[k]):
+                references[k] = pixels
+            assert ";" in name or whole.status[k] == cropped.status[k] == "ok", f"{label}, intact, is refused"
+            for way, batch, found in (("whole", whole, images[k]), ("crop", cropped, results[k])):
+                outcome = "decoded" + why
+                if batch.status[k] != "ok":
+                    outcome = "refused" if pixels is None or why else "refused, though Pillow decodes it"
+                    assert k in batch.errors, f"{label}: {way} is not in errors"
+                    assert batch.status[k].strip(), f"{label}: {way} has no reason"
+                    assert not found.any(), f"{label}: {way} is refused and not black"
+                else:
+                    assert k in references, f"{label}: {way} is decoded, but not by Pillow"
+                    assert way == "crop" or np.array_equal(found, references[k]), f"{label}: other pixels than Pillow's"
+                counts[f"{way}, {'ours' if is_ours(data) else 'Pillow'}: {outcome}"] += 1
+        wanted = _cropped(list(references.values()), [crops[k] for k in references]).array()
+        for k, one in zip(references, wanted, strict=True):
+            assert cropped.status[k] != "ok" or np.array_equal(results[k], one), f"{first + k}: {files[k][1]}: crop"
+        return counts
+
+    return check
+
+
+def _crop(draw: Draw, height: int, width: int) -> tuple[int, int, int, int]:
+    """A crop of an image, all of it for one in four: top, left, height, width."""
+    if draw.below(4) == 0:
+        return 0, 0, height, width
+    tall, wide = draw.between(1, height), draw.between(1, width)
+    return draw.between(0, height - tall), draw.between(0, width - wide), tall, wide
+
+
+def _cropped(images: Any, crops: list[tuple[int, int, int, int]]) -> gi.Batch:
+    top, left, height, width = (list(column) for column in zip(*crops, strict=True))
+    return gi.resized_crop(images, top, left, height, width, _SIZE)
+
+
+# -- the decoder alone ---------------------------------------------------------------------------------------------
+
+
+def decoder(folder: Path) -> Callable[[int], str]:
+    """Return the check of our decoders on one file, at a scale and as planes, with guards around their memory."""
+    decode = Decoder()
+
+    def check(number: int) -> str:
+        data, draw = mutation(number)[0], Draw(~number)
+        header = header_of(data)
+        if header["kind"] not in (words.BASELINE, words.PROGRESSIVE) or header["width"] * header["height"] >= 1 << 20:
+            return "not ours"
+        top, left, tall, wide = _crop(draw, int(header["height"]), int(header["width"]))
+        part = decode(data, (left, top, left + wide, top + tall), 1 + 2 * draw.below(2), header=header)
+        decode(data, header=header, scale=2 ** draw.below(4))
+        if header["components"] == 3:
+            decode(data, channels=words.PLANES, header=header)
+        return "decoded" if part.how == words.DONE else "damaged"
+
+    return check
+
+
+def guard_pages(folder: Path) -> Callable[[int], str]:
+    """Return the check of :mod:`.guard_pages`."""
+    return Checker()
