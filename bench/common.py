@@ -157,7 +157,7 @@ def code_digest(root: Path = Path(__file__).parents[1]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit of the measured code, with a plus sign if files have changed since."""
     command = (
         "git",
@@ -169,6 +169,9 @@ def _commit() -> str:
         "--dirty=+",
         "--exclude=*",
     )
+    packed = Path(__file__).parents[1] / "COMMIT"  # of `make gpu-pack`, which has no repository
+    if packed.exists():
+        return packed.read_text().strip()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
@@ -192,7 +195,7 @@ def run_record() -> dict[str, Any]:
     return {
         "command": _command(),
         "version": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "code": code_digest(),
         "loops": native.describe(),
         "processor": processor(),
