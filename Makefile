@@ -110,12 +110,12 @@ warm: $(VENV)/.test-ready
 unit: warm
 	$(PYTEST) -m "not slow"
 
-# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts,
-# README=yes for those of the README's numbers (40 minutes on two cores). On a quiet machine.
+# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts. On a
+# quiet machine.
 bench: $(VENV)/.bench-ready
 	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
 		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
-	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(README),--readme)
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 # Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the
 # folder of results. It uses PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis

@@ -5,7 +5,7 @@
 First the pixels, because rates of wrong pixels mean nothing: of whole images and crops, with a seek index and without,
 no value of gpuimg's kernels may differ from the CPU's; nvImageCodec rounds differently, so that an image is wrong if it
 is far from the CPU's on average, as one that its decoder reports but has not written. Then the order: batches that are
-decoded while the GPU is busy with the one before. Then the time of the kernels by CUDA events, the host's part, and
+decoded while the GPU is busy with the one before. Then the time of the kernels by CUDA events, and
 rates from bytes to whole images and to training batches.
 """
 
@@ -101,18 +101,6 @@ def uploaded(files: Files, index: gi.SeekIndex | None) -> tuple[Any, int]:
     return Upload(images, Pixels(None, offsets, images.sizes, 3), whole_regions(images.sizes)), total
 
 
-def host_alone(files: Files, index: gi.SeekIndex | None) -> dict[str, Any]:
-    """Measure the host's work for a batch of open files: checking entries, copying bytes without their stuffing."""
-    words = uploaded(files, index)[0].words
-    memory = np.zeros(2 * words, np.int32)
-
-    def prepare() -> None:
-        again, _ = uploaded(files, index)
-        again.write(memory[: again.words])
-
-    return {**rate(prepare, len(files)), "bytes_an_image": round(4 * words / len(files))}
-
-
 def kernels_alone(files: Files, index: gi.SeekIndex | None) -> dict[str, Any]:
     """Measure the GPU's time for the kernels, without and with the upload, for whole images."""
     import cupy
@@ -164,7 +152,6 @@ def rates(files: Files, index: gi.SeekIndex, end: float) -> None:
     measures: dict[str, Callable[[], dict[str, Any]]] = {}
     for name, known in (("index", index), ("no index", None)):
         measures[f"kernels, {name}"] = partial(kernels_alone, files, known)
-        measures[f"host's part, {name}"] = partial(host_alone, files, known)
         measures[f"bytes to whole images, {name}"] = partial(rate, partial(whole, index=known), n)
         measures[f"bytes to train batches, {name}"] = partial(rate, partial(train, index=known), n)
     measures["bytes to whole images, nvImageCodec"] = partial(rate, partial(whole, decoder="nvimagecodec"), n)

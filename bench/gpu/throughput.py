@@ -1,10 +1,10 @@
-"""Throughput on a GPU, from the bytes of JPEGs to batches: gpuimg, nvImageCodec alone, DALI and torchvision.
+"""Throughput on a GPU, from the bytes of JPEGs to batches: gpuimg, nvImageCodec alone, and DALI.
 
     python -m bench.gpu.throughput [--seconds 240]
 
 nvImageCodec alone by the share of the hardware engine; ``decode_batch``; functions; ``gpuimg.load`` with its settings
 varied one after another, then from files, with an index, with nvImageCodec, and from GPU memory; DALI's mixed pipeline
-and torchvision's CUDA decoder where they are installed. Every batch is waited for. Rates of the running loader do not
+where it is installed. Every batch is waited for. Rates of the running loader do not
 contain its start. The images that the CPU decoded instead are counted: a decoder that refuses its files would look like
 a slow GPU.
 """
@@ -36,7 +36,6 @@ _SHARES = (1.0, 0.65, 0.35, 0.0)  # of the hardware engine
 _LANES = (2, 1, 3)  # decoders that work in turn
 _ALIGNMENT = 64
 _SWITCH_S = 1e-4  # after which a thread takes the GIL: less than by default, so that rates stay alike
-_PEERS = ("dali-mixed", "torchvision-gpu")
 
 Files = list[bytes]
 
@@ -178,15 +177,11 @@ def best_settings(source: Any, batch: int, end: float) -> dict[str, int]:
     return best
 
 
-# -- others ------------------------------------------------------------------------------------------------------------
+def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
+    """Measure DALI's mixed pipeline, after a look at the shape of its results."""
+    from bench.peers import base, peer_class
 
-
-def peer(name: str, work: str, files: Files, batch: int) -> dict[str, Any]:
-    """Measure another library, after a look at the shape of its results."""
-    from bench.peers import base
-    from bench.peers.registry import peer_class
-
-    one = peer_class(name)(len(os.sched_getaffinity(0)), batch)
+    one = peer_class("dali-mixed")(len(os.sched_getaffinity(0)), batch)
     epoch = one.start(work, files * -(-_ROUND // len(files)))
     for result in epoch():  # to the end: some do not like to be stopped in between
         shape = result.shape() if callable(result.shape) else result.shape
@@ -217,8 +212,7 @@ def main() -> None:
             for work in CHAINS:
                 ending = f", {work}, batch {batch}"
                 add(f"gpuimg.load{ending}", loaded, source, work, batch, **best)
-                for name in _PEERS:
-                    add(f"{name}{ending}", peer, name, work, files, batch)
+                add(f"DALI{ending}", dali, work, files, batch)
                 add(f"gpuimg.load, index{ending}", loaded, source, work, batch, index=index, **best)
                 add(f"gpuimg.load, nvImageCodec{ending}", loaded, source, work, batch, decoder="nvimagecodec", **best)
             ending = f", train, batch {batch}"
