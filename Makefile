@@ -128,10 +128,10 @@ gpu-photos: $(VENV)/.photos-ready
 
 # For a machine without a network: this commit with compiled loops and kernels, the photos, and the unpacked wheels.
 gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
-	rm -rf build/gpu-pack && mkdir -p build/gpu-pack/site
+	rm -rf build/gpu-pack && mkdir -p build/gpu-pack/site build/gpu-pack/bench/.photos
 	git archive HEAD | tar x -C build/gpu-pack
 	git describe --always > build/gpu-pack/COMMIT
-	cp -r bench/.photos build/gpu-pack/bench/
+	cp -r bench/.photos/S build/gpu-pack/bench/.photos/
 	$(BIN)/python -m buildtools --cuda --out build/gpu-pack/kernels/_lib x86-64-v3 x86-64-v4
 	for wheel in $(WHEELS)/*.whl; do $(BIN)/python -m zipfile -e "$$wheel" build/gpu-pack/site; done
 	tar cJf build/gpu-pack.tar.xz -C build gpu-pack

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check and measure the GPU of this machine in about twelve minutes: each script within its time limit, its results as
-# lines of JSON in OUT/NAME.jsonl. A script that fails, hangs or crashes does not stop the others.
+# Check and measure the GPU of this machine in about a quarter of an hour: each script within its time limit, its results
+# as lines of JSON in OUT/NAME.jsonl. A script that fails, hangs or crashes does not stop the others.
 #
 #     bash bench/gpu/run.sh [NAME ...]       by default all: probe warm tests agreement jpeg throughput video
 #
