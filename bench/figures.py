@@ -26,7 +26,7 @@ from bench.plots import Bar, bars
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PLOTS = ROOT / "docs" / "figures"
-_LACKS = KeyError, TypeError, OSError  # of a result that is missing, or of a library that it does not have
+_LACKS = KeyError, TypeError, ValueError, OSError  # of a result that is missing, or of a library that it does not have
 _MARK = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.DOTALL)
 _SETS = {"S": "500x375", "1280x960": "1280x960", "L": "4000x3000"}
 _COSTS = {
@@ -89,6 +89,11 @@ def _over(entry: dict[str, Any], spread: str = "gpuimg_over_this_range") -> str:
 
 def _cell(entry: dict[str, Any] | None) -> str:
     return f"{entry['images_per_second']:,}; {_over(entry)}" if entry else "-"
+
+
+def _plain(found: Any) -> str:
+    """Return a number as text; an empty string if there is a reason why it failed instead."""
+    return f"{found:,}" if isinstance(found, int | float) else ""
 
 
 def _names(name: str) -> dict[str, str]:
@@ -295,7 +300,8 @@ def slower() -> str:
     for cost, label in _COSTS.items():
         ours = every["gpuimg.load"][cost]
         for key, peer in every.items():
-            if not key.startswith("gpuimg") and peer["costs_of"] == "train" and peer[cost] < ours:
+            trains = not key.startswith("gpuimg") and peer["costs_of"] == "train"
+            if trains and _plain(peer[cost]) and peer[cost] < ours:
                 cells = [f"{peer['name']} {peer[cost]}", f"{peer[cost] / ours:.2f}"]
                 rows.append([f"train, {label}", f"gpuimg.load {ours}", *cells])
     return _table(["measurement", "gpuimg", "other", "ratio"], rows)
@@ -311,7 +317,7 @@ def all_peers() -> str:
         "first_batch_seconds": "import to first batch of train, seconds",
         "peak_mib": "peak memory, MiB",
     }
-    rows = [[label, *(f"{peer[key]:,}" for peer in every.values())] for key, label in labels.items()]
+    rows = [[label, *(_plain(peer[key]) or "-" for peer in every.values())] for key, label in labels.items()]
     sizes = (peer["installed_megabytes"] for peer in every.values())
     rows.append(["installed, MB (with all it needs)", *(f"{s['own']:,} ({s['with_all_it_needs']:,})" for s in sizes)])
     for work, label, table, key in (
