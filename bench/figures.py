@@ -166,13 +166,13 @@ def readme() -> str:
 
 def density() -> str:
     """Return a table of ``train`` by bits per pixel and size."""
-    chosen = ("gpuimg-index", "dali", "torchvision", "kornia", "pillow")
-    rows = []
+    names, rows = _names("peers-S"), []
+    chosen = [key for key in ("gpuimg-index", "dali", "torchvision", "kornia", "pillow") if key in names]
     for base, size in _SETS.items():
         for name in (f"peers-{base}{denser}" for denser in ("", "-2.7", "-4.8")):
             cells = [_cell(_entry(name, "train", key)) for key in chosen]
             rows.append([f"{size}, {_bits(name)}", f"**{rate(name, 'train')}**", *cells])
-    return _table(["size, bits per pixel", "gpuimg", *(_names("peers-S")[key] for key in chosen)], rows)
+    return _table(["size, bits per pixel", "gpuimg", *map(names.__getitem__, chosen)], rows)
 
 
 def threads() -> str:
