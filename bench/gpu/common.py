@@ -53,6 +53,8 @@ def attempt(what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Measure and print the result or, so that a failure does not lose the other results, the error."""
     try:
         found = measure()
+    except ImportError as error:
+        found = {"absent": str(error)}
     except Exception as error:
         found = {"problem": f"{type(error).__name__}: {error}"[:400]}
     show(what, **found)
