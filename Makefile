@@ -37,7 +37,7 @@ help:
 	@echo "make lint    linter and type check only"
 	@echo "make bench   all benchmarks, with other libraries, into bench/results and the pages"
 	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
-	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack"
+	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack.tar.xz"
 	@echo "make soak    damaged files, data sets, indexes, plans and servers, up to 20,000 of each kind; NUMBER for others"
 	@echo "make fuzz    a thousand of them, in five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments and everything that was built"
@@ -109,28 +109,31 @@ warm: $(VENV)/.test-ready
 unit: warm
 	$(PYTEST) -m "not slow"
 
-# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts,
-# README=yes for those of the README's numbers (40 minutes on two cores). On a quiet machine.
+# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts. On a
+# quiet machine.
 bench: $(VENV)/.bench-ready
 	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
 		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
-	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(README),--readme)
+	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time, OUT the
+# Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the
 # folder of results. It uses PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis
-# must be installed. Run `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
-# GPU=tests.standin.program tries it without a GPU.
+# must be installed. Run `make gpu-photos` first, on any machine, and copy bench/.photos.
 gpu:
-	$(PYTHON) -m $(or $(GPU),bench.gpu) --out $(or $(OUT),bench/results/gpu) --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
+	PYTHON=$(PYTHON) OUT=$(or $(OUT),bench/results/gpu) bash bench/gpu/run.sh $(PARTS)
 
 gpu-photos: $(VENV)/.photos-ready
-	$(BIN)/python -m bench.gpu --prepare --out build/gpu-photos
+	$(BIN)/python -m bench.photos --set S --count 256
 
-# For a machine without a network: docs/gpu.md. WHEELS is a folder with wheels for it, of nvImageCodec and nvJPEG (and of
-# PyAV: then PHOTOS=S makes room); PYTHON_THERE its version of Python.
+# For a machine without a network: this commit with compiled loops and kernels, the photos, and the unpacked wheels.
 gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
-	$(BIN)/python -m bench.gpu.pack --out $(or $(OUT),build/gpu-pack) --wheels "$(WHEELS)" \
-		$(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
+	rm -rf build/gpu-pack && mkdir -p build/gpu-pack/site build/gpu-pack/bench/.photos
+	git archive HEAD | tar x -C build/gpu-pack
+	git describe --always > build/gpu-pack/COMMIT
+	cp -r bench/.photos/S build/gpu-pack/bench/.photos/
+	$(BIN)/python -m buildtools --cuda --out build/gpu-pack/kernels/_lib x86-64-v3 x86-64-v4
+	for wheel in $(WHEELS)/*.whl; do $(BIN)/python -m zipfile -e "$$wheel" build/gpu-pack/site; done
+	tar cJf build/gpu-pack.tar.xz -C build gpu-pack
 
 wheels-given:
 	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }

@@ -1,96 +1,93 @@
-"""All benchmarks by one command: ``make bench``, or ``python -m bench [--readme] [--only peers-S,png] [--list]``.
+"""All benchmarks by one command: ``make bench``, or ``python -m bench [--only peers-S,png] [--again] [--list]``.
 
 Each part writes one file in bench/results, with the command, version, commit, machine, date and load. A part whose
 result is of this version and of the same code (comments do not count) is skipped, so that the command can be
-interrupted and repeated; ``--again`` measures it nevertheless. A part that fails keeps its earlier result, and the
-others go on. Parts use the compiled loops of .venv-wheel, if there is one (``make wheel-venv``). At the end the pages
-take their figures from the results (``python -m bench.figures``).
+interrupted and repeated. A part that fails keeps its earlier result, and the others go on. Parts use the compiled loops
+of .venv-wheel, if there is one (``make wheel-venv``). At the end the pages take their figures from the results
+(``python -m bench.figures``).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
-from bench import common, figures
-from bench.parts import PARTS, README, Part
+from bench import common, figures, peers
 
-_ROOT = Path(__file__).parents[1]
-_LOGS = _ROOT / "build" / "bench"
-_WHEEL = _ROOT / ".venv-wheel"
+_LOGS = common.ROOT / "build" / "bench"
+_LIMIT_S = 2400  # for one part
 
-
-def is_current(part: Part, version: str, code: str) -> bool:
-    """Return True if a part's result is of this version and code."""
-    return part.recorded.get("version") == version and part.recorded.get("code") == code
+_ALL = ",".join([name for name in peers.PEERS if not name.endswith(("-planes", "-mixed"))])
+_SWEEP = "gpuimg,gpuimg.load,simplejpeg,dali,torchvision,albumentations,grain,kornia"
 
 
-def _environment(part: Part) -> dict[str, str]:
-    """Return the environment of a part, in which the checkout has the compiled loops of a wheel, as its users have."""
-    places = [str(place) for place in _WHEEL.glob("lib/python*/site-packages")]
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), *places])
-    return os.environ | {"PYTHONPATH": path} | part.environment
+def _peers() -> Iterator[tuple[str, str]]:
+    yield "S", f"--peers {_ALL},gpuimg-planes"
+    for name in ("S-4.8", "S-2.7", "1280x960", "1280x960-2.7", "1280x960-4.8"):
+        yield name, f"--peers {_ALL} --works decode,eval,train --no-costs"
+    for name in ("L", "L-2.7", "L-4.8"):
+        yield name, f"--peers {_ALL} --works decode,train --no-costs"
 
 
-def _seconds(part: Part) -> float:
-    """Return the expected duration: that of the last run, if any."""
-    return float(part.recorded.get("seconds") or 60 * part.minutes)
+def _threads(cores: int) -> str:
+    """Return 1, 2, 4, ... and the number of cores."""
+    return ",".join(map(str, sorted({2**k for k in range(cores.bit_length()) if 2**k <= cores} | {cores})))
 
 
-def measure(part: Part) -> str | None:
+_CORES = len(os.sched_getaffinity(0))
+#: Names of results, their modules and arguments.
+PARTS = {f"peers-{name}": f"bench.peers --set {name} {arguments}" for name, arguments in _peers()} | {
+    "progressive": "bench.formats progressive",
+    "png": "bench.formats png",
+    "decode": "bench.formats decode",
+    "vlm": "bench.models",
+    "load": "bench.loader load",
+    "busy": "bench.loader busy",
+    "threads": f"bench.peers --threads {_threads(_CORES)} --peers {_SWEEP} --works decode,train --no-costs",
+    "exact": "bench.exact",
+    "board": "bench.board",
+    "draft": "bench.less_decoding draft",
+    "seek": "bench.less_decoding seek",
+    "prepare": "bench.less_decoding prepare",
+    "remote": "bench.remote",
+    "video": "bench.video",
+}
+_ONE_THREAD = {"progressive", "png", "vlm", "busy", "exact"}
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Return the record of the run that a part's present result is of; empty where there is none."""
+    path = common.RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
+    return found
+
+
+def measure(name: str) -> str | None:
     """Run a part; return why it failed, or None. Its result replaces the earlier one only at the end."""
-    if part.needs and not (_ROOT / part.needs).exists():
-        return f"it needs {part.needs}: make wheel-venv"
     _LOGS.mkdir(parents=True, exist_ok=True)
-    out, log = _LOGS / f"{part.name}.json", _LOGS / f"{part.name}.log"
+    out, log = _LOGS / f"{name}.json", _LOGS / f"{name}.log"
     out.unlink(missing_ok=True)
-    command = [sys.executable, *part.command, "--out", str(out)]
-    try:
-        with log.open("w") as file:
-            done = subprocess.run(
-                command, cwd=_ROOT, env=_environment(part), stdout=file, stderr=subprocess.STDOUT,
-                timeout=300 + 180 * part.minutes, check=False,
+    places = [str(place) for place in (common.ROOT / ".venv-wheel").glob("lib/python*/site-packages")]
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), *places])
+    environment = os.environ | {"PYTHONPATH": path}
+    if name in _ONE_THREAD:
+        environment |= {"GPUIMG_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", *PARTS[name].split(), "--out", str(out)]
+    with log.open("w") as file:
+        try:
+            subprocess.run(
+                command, cwd=common.ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=_LIMIT_S,
+                check=True,
             )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"longer than {5 + 3 * part.minutes:.0f} minutes: {log}"
-    if done.returncode or not out.exists():
-        lines = log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'no output'} ({log})"
+        except subprocess.SubprocessError as error:
+            return f"{error} ({log})"
     out.replace(common.RESULTS / out.name)
     return None
-
-
-def _listed(parts: list[Part], version: str, code: str) -> None:
-    for part in parts:
-        state = f"of {part.recorded.get('version', 'an earlier version')}"
-        if is_current(part, version, code):
-            state = "current"
-        elif not (common.RESULTS / f"{part.name}.json").exists():
-            state = "missing"
-        print(f"{part.name:18} {state:21} {_seconds(part) / 60:4.1f} min  python {' '.join(part.command)}")
-
-
-def run(parts: list[Part]) -> list[str]:
-    """Measure parts with progress on standard output; return the names of those that failed."""
-    failed: list[str] = []
-    left = sum(map(_seconds, parts))
-    for number, part in enumerate(parts, 1):
-        load = os.getloadavg()[0]
-        busy = f", load {load:.1f}: not quiet" if load > 0.5 else ""
-        print(
-            f"[{number}/{len(parts)}] {part.name}: {_seconds(part) / 60:.1f} of {left / 60:.0f} min{busy}", flush=True
-        )
-        start = time.monotonic()
-        reason = measure(part)
-        left -= _seconds(part)
-        print(f"    {f'FAILED: {reason}' if reason else 'done'}, {time.monotonic() - start:.0f} s", flush=True)
-        if reason:
-            failed.append(part.name)
-    return failed
 
 
 def main() -> None:
@@ -98,26 +95,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--readme", action="store_true", help="only the parts of the README's numbers")
-    parser.add_argument("--only", metavar="NAMES", help=", ".join(part.name for part in PARTS))
+    parser.add_argument("--only", metavar="NAMES", help=", ".join(PARTS))
     parser.add_argument("--again", action="store_true", help="also parts that are current")
     parser.add_argument("--list", action="store_true", help="list the parts, and measure nothing")
     given = parser.parse_args()
-    parts = list(README if given.readme else PARTS)
-    if given.only:
-        names = given.only.split(",")
-        parts = [part for part in PARTS if part.name in names]
-        if len(parts) != len(names):
-            parser.error(f"there are {', '.join(part.name for part in PARTS)}")
-    record = common.run_record()
-    version, code = record["version"], record["code"]
+    names = given.only.split(",") if given.only else list(PARTS)
+    if unknown := set(names) - set(PARTS):
+        parser.error(f"there are {', '.join(PARTS)}, not {', '.join(unknown)}")
+    now = common.run_record()
+    current = {name for name in names if all(recorded(name).get(key) == now[key] for key in ("version", "code"))}
     if given.list:
-        _listed(parts, version, code)
+        for name in names:
+            print(f"{name:18} {'current' if name in current else 'not current':12} python -m {PARTS[name]}")
         return
-    failed = run([part for part in parts if given.again or not is_current(part, version, code)])
-    figures.main([])
-    print(f"not measured: {', '.join(failed)}" if failed else "all results are of this version and code")
-    sys.exit(bool(failed))
+    failed = []
+    for name in names:
+        if given.again or name not in current:
+            print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
+            if reason := measure(name):
+                failed.append(name)
+                print(f"    FAILED: {reason}", flush=True)
+    figures.main()
+    sys.exit(f"not measured: {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":

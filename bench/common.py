@@ -1,4 +1,4 @@
-"""Shared code of the benchmarks: the floor, ratios, the environment, the command line, and the result file."""
+"""Shared code of the benchmarks: rounds, ratios, the command line, and the result file with its origin."""
 
 from __future__ import annotations
 
@@ -13,61 +13,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 Key = TypeVar("Key")
 
 _STARTED, _LOAD = time.monotonic(), os.getloadavg()[0]
-BATCH = 64
+ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-
-
-def cpu_decoder() -> Any:
-    """Return nvImageCodec's decoder for one thread on the CPU, which gpuimg itself does not use."""
-    from gpuimg._decoding import nvimgcodec  # not above: see environment
-
-    library = nvimgcodec.library()
-    return library.Decoder(
-        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
-        max_num_cpu_threads=1,
-        backends=[library.Backend(library.CPU_ONLY)],
-    )
-
-
-class Floor:
-    """nvImageCodec alone: whole images, with one decoder and one buffer for each thread."""
-
-    def __init__(self, count: int) -> None:
-        from gpuimg._decoding import nvimgcodec
-
-        self.library = nvimgcodec.library()
-        self.decoders = [cpu_decoder() for _ in range(count)]
-        self.buffers = [np.zeros(0, np.uint8) for _ in range(count)]
-
-    def __call__(self, files: list[bytes], seen: Callable[[int, NDArray[np.uint8]], None] | None = None) -> None:
-        """Decode a batch; ``seen`` gets each image's index and pixels, which the next image overwrites."""
-
-        def work(k: int) -> None:
-            for i in range(k, len(files), len(self.decoders)):
-                stream = self.library.CodeStream(files[i])
-                height, width = stream.height, stream.width
-                if self.buffers[k].size < height * width * 3:
-                    self.buffers[k] = np.zeros(height * width * 3, np.uint8)
-                pixels = self.buffers[k][: height * width * 3].reshape(height, width, 3)
-                if self.decoders[k].decode(stream, image=self.library.as_image(pixels)) is None:
-                    raise RuntimeError("a photo did not decode")
-                if seen is not None:
-                    seen(i, pixels)
-
-        with ThreadPoolExecutor(len(self.decoders)) as pool:
-            list(pool.map(work, range(len(self.decoders))))
+BATCH = 64
 
 
 def interleaved(
@@ -105,6 +63,12 @@ def usual_priority() -> Iterator[None]:
         os.sched_setscheduler(0, *before)
 
 
+def drain(batches: Any) -> None:
+    """Run a loop that does nothing."""
+    for _ in batches:
+        pass
+
+
 def per_second(images: int, seconds: Sequence[float]) -> int:
     """Return images/s of the median round."""
     return round(images / float(np.median(seconds)))
@@ -125,15 +89,13 @@ def processor() -> str:
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
     """Return the environment of a measurement: machine, versions, photos."""
-    from gpuimg._decoding import nvimgcodec  # not above: importing gpuimg is no cost of another library
-    from gpuimg._threads.threads import threads
+    from gpuimg._threads.threads import threads  # not above: importing gpuimg is no cost of another library
 
     return {
         "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": threads()},
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("gpuimg", "numpy", "numba")},
-            "nvimgcodec": nvimgcodec.library().__version__,
+            **{name: version(name) for name in ("gpuimg", "numpy", "numba", "pillow")},
         },
         "photos": photos,
         "batch": batch,
@@ -141,34 +103,25 @@ def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> d
     }
 
 
-def code_digest(root: Path = Path(__file__).parents[1]) -> str:
+def code_digest() -> str:
     """Return a digest of gpuimg's code without comments and docstrings, which do not change a measurement."""
     digest = hashlib.sha256()
     for folder in ("gpuimg", "kernels"):
-        for path in sorted((root / folder).rglob("*.py")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
             tree = ast.parse(path.read_text())
             for node in ast.walk(tree):
-                if (
-                    isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-                    and ast.get_docstring(node) is not None
-                ):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
                     del node.body[0]
-            digest.update(f"{path.relative_to(root)} {ast.dump(tree)}".encode())
+            digest.update(f"{path.relative_to(ROOT)} {ast.dump(tree)}".encode())
     return digest.hexdigest()[:12]
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit of the measured code, with a plus sign if files have changed since."""
-    command = (
-        "git",
-        "-C",
-        str(Path(__file__).parent),
-        "describe",
-        "--always",
-        "--abbrev=7",
-        "--dirty=+",
-        "--exclude=*",
-    )
+    packed = ROOT / "COMMIT"  # of `make gpu-pack`, which has no repository
+    if packed.exists():
+        return packed.read_text().strip()
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
@@ -185,14 +138,14 @@ def _command() -> str:
 
 
 def run_record() -> dict[str, Any]:
-    """Return how, where and when a result came about; the driver compares ``version`` and ``code``."""
+    """Return how, where and when a result came about; ``python -m bench`` compares ``version`` and ``code``."""
     from gpuimg._version import __version__  # not above: see environment
     from gpuimg.kernels import native
 
     return {
         "command": _command(),
         "version": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "code": code_digest(),
         "loops": native.describe(),
         "processor": processor(),

@@ -1,144 +1,183 @@
-"""The same photos in each format that sources read, and images/s of each through the loader, from the page cache."""
+"""Decoding of other formats, compared with Pillow: same files, same threads, same run.
+
+    python -m bench.formats decode|progressive|png [--rounds 7] [--count 64] [--out bench/results/png.json]
+
+- decode: values of baseline JPEGs that differ from libjpeg-turbo's (through Pillow), and the rate of WebP;
+- progressive: the same of progressive JPEGs, and their rate;
+- png: photos of 1280x960 in RGB, drawn windows and text of 1280x800, and drawn labels of 1280x960 in gray, inflated by
+  each library that is installed.
+
+Every pixel is compared with Pillow's before timing. Medians of the rounds, which take turns; ratios are gpuimg's rate
+over the other's, round by round, of PNG by the CPU time of all threads.
+"""
 
 from __future__ import annotations
 
 import io
-import struct
-import tarfile
-from collections.abc import Callable
+import random
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
-from pathlib import Path
+from importlib import util
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageDraw
 
 import gpuimg as gi
-from bench.common import BATCH, interleaved, per_second, ratio
-from gpuimg._io.native_read import ChunkReader
-from gpuimg._loading.samples import Columns, read_samples
+from bench import common, photos
+from bench.common import BATCH
+from gpuimg._decoding import png
+from gpuimg._threads.threads import threads
 
-_SIZE = 224
-_MAGIC = 0xCED7230A  # of a record of MXNet's
-_GROUP = 100  # rows of a Parquet file's group, as Hugging Face's datasets has them for images
-_CHUNK = 32  # samples read at a time, as a loader's batches of 64 are
-_MAP = 1 << 34  # bytes that an LMDB database may grow to
-
-train = gi.presets.imagenet_train(_SIZE)
+Files = list[bytes]
 
 
-# -- writing them ------------------------------------------------------------------------------------------------------
+def by_gpuimg(files: Files) -> list[Any]:
+    """Decode by gpuimg."""
+    color = "gray" if Image.open(io.BytesIO(files[0])).mode == "L" else "rgb"
+    return [
+        image for at in range(0, len(files), BATCH)
+        for image in gi.decode_batch(files[at : at + BATCH], color=color, device="cpu")
+    ]  # fmt: skip
 
 
-def files(photos: list[bytes], place: Path) -> Any:
-    """Write a file for each photo, in a folder for each of ten classes."""
-    for i, data in enumerate(photos):
-        path = place / f"class {i % 10}" / f"{i:06d}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return gi.folder(place)
+def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
+    """Decode by Pillow."""
+    return list(pool.map(lambda data: np.asarray(Image.open(io.BytesIO(data))), files))
 
 
-def tar(photos: list[bytes], place: Path) -> Any:
-    """Write one tar file in the layout of WebDataset."""
-    with tarfile.open(place, "w") as archive:
-        for i, data in enumerate(photos):
-            for name, content in ((f"{i:06d}.jpg", data), (f"{i:06d}.cls", b"%d" % (i % 10))):
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return gi.tar(place)
+def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
+    """Count the values of all files, and those that differ from Pillow's."""
+    values = differing = 0
+    for at in range(0, len(files), BATCH):
+        batch = files[at : at + BATCH]
+        for ours, theirs in zip(by_gpuimg(batch), by_pillow(pool, batch), strict=True):
+            values += theirs.size
+            differing += int(np.count_nonzero(theirs != ours.squeeze()))
+    return {"values": values, "differing": differing}
 
 
-def lmdb(photos: list[bytes], place: Path) -> Any:
-    """Write one LMDB database; a label is the key."""
-    environment = import_module("lmdb").open(str(place), map_size=_MAP)
-    with environment.begin(write=True) as transaction:
-        for i, data in enumerate(photos):
-            transaction.put(b"%06d" % i, data)
-    environment.close()
-    return gi.lmdb(place)
-
-
-def tfrecord(photos: list[bytes], place: Path) -> Any:
-    """Write one file of ``tf.train.Example``."""
-    writer = import_module("tfrecord").TFRecordWriter(str(place))
-    for i, data in enumerate(photos):
-        writer.write({"image/encoded": (data, "byte"), "image/class/label": (i % 10, "int")})
-    writer.close()
-    return gi.tfrecord(place)
-
-
-def recordio(photos: list[bytes], place: Path) -> Any:
-    """Write one ``.rec`` file of MXNet and its ``.idx``."""
-    index = []
-    with place.with_suffix(".rec").open("wb") as file:
-        for i, data in enumerate(photos):
-            index.append(f"{i}\t{file.tell()}\n")
-            record = struct.pack("<IfQQ", 0, i % 10, i, 0) + data
-            file.write(struct.pack("<II", _MAGIC, len(record)) + record + bytes(-len(record) % 4))
-    place.with_suffix(".idx").write_text("".join(index))
-    return gi.recordio(place.with_suffix(".rec"))
-
-
-def parquet(photos: list[bytes], place: Path) -> Any:
-    """Write one Parquet file of bytes and labels."""
-    table = import_module("pyarrow").table({"image": photos, "label": [i % 10 for i in range(len(photos))]})
-    import_module("pyarrow.parquet").write_table(table, place, row_group_size=_GROUP)
-    return gi.parquet(place)
-
-
-FORMATS: dict[str, Callable[[list[bytes], Path], Any]] = {
-    "files": files, "tar": tar, "LMDB": lmdb, "TFRecord": tfrecord, "RecordIO": recordio, "Parquet": parquet
-}  # fmt: skip
-
-
-# -- reading them ------------------------------------------------------------------------------------------------------
-
-
-def measure(photos: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
-    """Measure images/s of ``train`` from each format, relative to files, and the cost of reading alone."""
-    sources, missing = _written(photos, folder)
-    loaders = {
-        name: gi.load(source, train, batch_size=BATCH, shuffle=True, device="cpu", layout="NCHW")
-        for name, source in sources.items()
+def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
+    """Measure images/s of gpuimg and of Pillow, and the ratio."""
+    runs = {"gpuimg": partial(by_gpuimg, files), "Pillow": partial(by_pillow, pool, files)}
+    seconds, _ = common.interleaved(runs, rounds)
+    result: dict[str, Any] = {
+        name: {"images_per_second": common.per_second(len(files), taken)} for name, taken in seconds.items()
     }
-    seconds, worked = interleaved({name: partial(_drain, each) for name, each in loaders.items()}, rounds)
-    _, reading = interleaved({name: partial(_read, each) for name, each in sources.items()}, rounds)
-    result: dict[str, Any] = {}
-    for name in loaders:
-        middle, spread = ratio(seconds["files"], seconds[name])
-        cpu_middle, cpu_spread = ratio(worked["files"], worked[name])
-        result[name] = {
-            "images_per_second": per_second(len(photos), seconds[name]),
-            "of_files": middle,
-            "range": spread,
-            "of_files_by_cpu_time": cpu_middle,
-            "range_by_cpu_time": cpu_spread,
-            "reading_alone_cpu_us": round(1e6 * float(np.median(reading[name])) / len(photos), 1),
-        }
-    return {**result, **missing}
+    faster, spread = common.ratio(seconds["Pillow"], seconds["gpuimg"])
+    result["Pillow"] |= {"gpuimg_is_faster_by": faster, "range": spread}
+    return result
 
 
-def _written(photos: list[bytes], folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the sources by format, and the reasons for missing ones."""
-    sources, missing = {}, {}
-    for name, write in FORMATS.items():
-        try:
-            sources[name] = write(photos, folder / name)
-        except ImportError as error:
-            missing[name] = f"not measured: {error}"
-    return sources, missing
+def encoded(image: Image.Image, form: str) -> bytes:
+    """Encode an image with Pillow's defaults."""
+    file = io.BytesIO()
+    image.save(file, form)
+    return file.getvalue()
 
 
-def _drain(batches: gi.Loader) -> None:
-    for _ in batches:
-        pass
+# -- PNG ---------------------------------------------------------------------------------------------------------------
 
 
-def _read(source: Any) -> None:
-    """Read all samples as the loader's readers do, on this thread."""
-    reader = ChunkReader()
-    for at in range(0, len(source), _CHUNK):
-        indices = range(at, min(at + _CHUNK, len(source)))
-        read_samples(source, indices, [True] * len(indices), Columns(), reader)
+@contextmanager
+def inflating_by(name: str) -> Iterator[None]:
+    """Have gpuimg inflate by one library, whatever else is installed."""
+    hidden = {other: sys.modules.get(other) for other in png.FASTER if other != name}
+    sys.modules.update(dict.fromkeys(hidden))  # None: an import of it fails
+    png.inflater.cache_clear()
+    try:
+        assert png.inflater().name == name
+        yield
+    finally:
+        for other, module in hidden.items():
+            del sys.modules[other]
+            if module is not None:
+                sys.modules[other] = module
+        png.inflater.cache_clear()
+
+
+def screenshot(seed: int) -> Image.Image:
+    """Windows and text on a light ground."""
+    rng = random.Random(seed)
+    image = Image.new("RGB", (1280, 800), (245, 246, 248))
+    draw = ImageDraw.Draw(image)
+    for _ in range(12):
+        x, y = rng.randrange(1100), rng.randrange(700)
+        fill = tuple(rng.randrange(180, 256) for _ in range(3))
+        draw.rectangle((x, y, x + rng.randrange(60, 500), y + rng.randrange(20, 200)), fill, (90, 90, 90))
+    letters = "abcdefghij klmnopqr stuvwxyz 0123456789.,:;()"
+    for line in range(60):
+        text = "".join(rng.choice(letters) for _ in range(70))
+        draw.text((rng.randrange(900), 13 * line), text, fill=(20, 20, rng.randrange(120)))
+    return image
+
+
+def mask(seed: int) -> Image.Image:
+    """Labels of ellipses that cover each other."""
+    rng = random.Random(seed)
+    image = Image.new("L", (1280, 960))
+    draw = ImageDraw.Draw(image)
+    for _ in range(14):
+        x, y = rng.randrange(1200), rng.randrange(900)
+        draw.ellipse((x, y, x + rng.randrange(30, 400), y + rng.randrange(30, 300)), rng.randrange(1, 40))
+    return image
+
+
+def pngs(count: int) -> dict[str, Files]:
+    """Return the files of each kind."""
+    opened = (Image.open(io.BytesIO(data)).convert("RGB") for data in photos.load_set("1280x960", count))
+    return {
+        "photo": [encoded(image, "PNG") for image in opened],
+        "screenshot": [encoded(screenshot(seed), "PNG") for seed in range(count)],
+        "mask": [encoded(mask(seed), "PNG") for seed in range(count)],
+    }
+
+
+def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
+    """Compare Pillow and gpuimg by each inflating library on files of one kind."""
+
+    def by(name: str) -> None:
+        with inflating_by(name):
+            by_gpuimg(files)
+
+    if found := differing_values(files, pool)["differing"]:
+        raise RuntimeError(f"{found} values differ from Pillow's")
+    names = [*(name for name in png.FASTER if util.find_spec(name)), "zlib"]
+    runs: dict[str, Callable[[], object]] = {name: partial(by, name) for name in names}
+    _, worked = common.interleaved({"Pillow": partial(by_pillow, pool, files), **runs}, rounds)
+    result: dict[str, Any] = {"kilobytes": round(sum(map(len, files)) / len(files) / 1000, 1)}
+    for name, seconds in worked.items():
+        result[name] = {"images_per_cpu_second": round(len(files) / float(np.median(seconds)), 1)}
+        if name != "Pillow":
+            result[name]["over_pillow"], result[name]["range"] = common.ratio(worked["Pillow"], seconds)
+    return result
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = common.arguments(__doc__, "")
+    parser.add_argument("format", choices=["decode", "progressive", "png"])
+    parser.add_argument("--count", type=int, help="files; by default 512, 192 or 12 of each kind")
+    options = parser.parse_args()
+    out = options.out if options.out.suffix else common.RESULTS / f"{options.format}.json"
+    found: dict[str, Any]
+    with ThreadPoolExecutor(threads()) as pool:
+        if options.format == "png":
+            count = options.count or 12
+            about = common.environment({"count": count}, options.rounds, count)
+            found = {kind: inflated(files, pool, options.rounds) for kind, files in pngs(count).items()}
+        else:
+            one = options.format == "progressive"
+            files = photos.load_set("progressive", options.count or 192) if one else photos.load(options.count or 512)
+            about = common.environment(photos.summary(files), options.rounds)
+            timed = files if one else [encoded(Image.open(io.BytesIO(data)), "WEBP") for data in files[:64]]
+            found = {"pixels": differing_values(files, pool)}
+            found |= {"whole" if one else "webp": compared(timed, pool, options.rounds)}
+    common.write({**about, **found}, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -35,16 +35,9 @@ FOLDER = Path(__file__).parent / ".photos"
 COUNT = 512
 SIZE = (375, 500)
 _FROM_SKIMAGE = (
-    "astronaut.png",
-    "coffee.png",
-    "chelsea.png",
-    "motorcycle_left.png",
-    "rocket.jpg",
-    "hubble_deep_field.jpg",
-)
+    "astronaut.png", "coffee.png", "chelsea.png", "motorcycle_left.png", "rocket.jpg", "hubble_deep_field.jpg"
+)  # fmt: skip
 _FROM_SKLEARN = ("china.jpg", "flower.jpg")
-
-
 _RATE = 1.7
 
 
@@ -61,26 +54,19 @@ class PhotoSet:
     finer: int = 0  # added to its quality of 85 to 90
 
 
+_MIXED = ((375, 500), 0.6), ((500, 375), 0.2), ((333, 500), 0.1), ((360, 480), 0.1)
 SETS = {
-    "S": PhotoSet(
-        512,
-        64,
-        (((375, 500), 0.6), ((500, 375), 0.2), ((333, 500), 0.1), ((360, 480), 0.1)),
-        1,
-        "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1",
-    ),
-    "P": PhotoSet(256, 64, (((480, 854), 1.0),), 1, "13ef78b899533750a3e90fef24bb0e7741b2b5eddd4fab4d17117fc7ff794014"),
-    "M": PhotoSet(
-        128, 32, (((800, 1280), 1.0),), 1, "54249303e843f4d284af126111bc987d668ee04dfa659e06ab18dba7146a4934"
-    ),
-    "1280x960": PhotoSet(
-        128, 32, (((960, 1280), 1.0),), 1, "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"
-    ),
-    "L": PhotoSet(24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
-    "progressive": PhotoSet(
-        512, 64, ((SIZE, 1.0),), 1, "c9eb113e3ed468f7a2937792bfc048eb7031dd68421ea5831c39e0ba21819c08"
-    ),
-}
+    name: PhotoSet(count, batch, sizes, panes, digest)
+    for name, count, batch, sizes, panes, digest in (
+        ("S", 512, 64, _MIXED, 1, "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1"),
+        ("P", 256, 64, (((480, 854), 1.0),), 1, "13ef78b899533750a3e90fef24bb0e7741b2b5eddd4fab4d17117fc7ff794014"),
+        ("M", 128, 32, (((800, 1280), 1.0),), 1, "54249303e843f4d284af126111bc987d668ee04dfa659e06ab18dba7146a4934"),
+        ("1280x960", 128, 32, (((960, 1280), 1.0),), 1,
+         "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"),
+        ("L", 24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
+        ("progressive", 512, 64, ((SIZE, 1.0),), 1, "c9eb113e3ed468f7a2937792bfc048eb7031dd68421ea5831c39e0ba21819c08"),
+    )
+}  # fmt: skip
 _HASHES = {
     "S-2.7": "b7badd3c39ca9714ab1ce9fe29431b3c2216a531f3b42a55c08e9d58dd3658f1",
     "S-4.8": "055e59d2ecc60d5b0fca2a883a3d64ae9ab2ddb4bace119347bbdfefc8b1b056",
@@ -189,12 +175,6 @@ def _panes(rng: np.random.Generator, size: tuple[int, int], count: int) -> Image
             below, right = height * (y + 1) // count, width * (x + 1) // count
             image.paste(_scene(rng, (below - top, right - left)), (left, top))
     return image
-
-
-def collage(size: tuple[int, int], panes: int, noise: float) -> NDArray[np.uint8]:
-    """Return pixels (H, W, 3) of scenes side by side with a sensor's noise, as in the sets but not compressed."""
-    image = _panes(np.random.default_rng(0), size, panes)
-    return np.asarray(_noisy(image, noise, (0, 0)))
 
 
 @cache
@@ -355,13 +335,12 @@ def main() -> None:
     """Create the photos and print their description."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int)
-    parser.add_argument("--set", choices=[*SETS, "all"], help="instead of files of one size")
+    parser.add_argument("--set", choices=[*SETS], help="instead of files of one size")
     options = parser.parse_args()
     if options.set is None:
         print(json.dumps(summary(load(options.count or COUNT)), indent=1))
-        return
-    for name in SETS if options.set == "all" else [options.set]:
-        print(json.dumps(summary_of_set(name, load_set(name, options.count)), indent=1))
+    else:
+        print(json.dumps(summary_of_set(options.set, load_set(options.set, options.count)), indent=1))
 
 
 if __name__ == "__main__":

@@ -20,56 +20,37 @@ Outputs = dict[str, NDArray[Any]]
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 _HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
+
+def _square(side: int) -> dict[str, int]:
+    return {"height": side, "width": side}
+
+
 #: Models: the module and class of their processor, and what their published configurations change.
 SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "clip": ("clip", "CLIPImageProcessor", {}),
     "siglip": ("siglip", "SiglipImageProcessor", {}),
-    "siglip384": ("siglip", "SiglipImageProcessor", {"size": {"height": 384, "width": 384}}),
+    "siglip384": ("siglip", "SiglipImageProcessor", {"size": _square(384)}),
     "vit": ("vit", "ViTImageProcessor", {}),
-    "dinov2": (
-        "bit",
-        "BitImageProcessor",
-        {"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224}, **_IMAGENET},
-    ),
+    "dinov2": ("bit", "BitImageProcessor", {"size": {"shortest_edge": 256}, "crop_size": _square(224), **_IMAGENET}),
     "dinov3": ("dinov3_vit", "DINOv3ViTImageProcessor", {}),
     "qwen2_vl": ("qwen2_vl", "Qwen2VLImageProcessor", {}),
-    "qwen3_vl": (
-        "qwen2_vl",
-        "Qwen2VLImageProcessor",
-        {"patch_size": 16, "size": {"shortest_edge": 65536, "longest_edge": 16777216}, **_HALF},
-    ),
+    "qwen3_vl": ("qwen2_vl", "Qwen2VLImageProcessor",
+                 {"patch_size": 16, "size": {"shortest_edge": 65536, "longest_edge": 16777216}, **_HALF}),
     "siglip2_naflex": ("siglip2", "Siglip2ImageProcessor", {}),
     "kimi": ("kimi_k25", "Kimi_K25ImageProcessor", {}),
     "pixtral": ("pixtral", "PixtralImageProcessor", {}),
-    "internvl": (
-        "got_ocr2",
-        "GotOcr2ImageProcessor",
-        {"crop_to_patches": True, "size": {"height": 448, "width": 448}, **_IMAGENET},
-    ),
-    "llava_anyres": (
-        "llava_next",
-        "LlavaNextImageProcessor",
-        {"size": {"shortest_edge": 336}, "crop_size": {"height": 336, "width": 336}},
-    ),
+    "internvl": ("got_ocr2", "GotOcr2ImageProcessor", {"crop_to_patches": True, "size": _square(448), **_IMAGENET}),
+    "llava_anyres": ("llava_next", "LlavaNextImageProcessor",
+                     {"size": {"shortest_edge": 336}, "crop_size": _square(336)}),
     "idefics3": ("idefics3", "Idefics3ImageProcessor", {}),
-    "smolvlm": (
-        "smolvlm",
-        "SmolVLMImageProcessor",
-        {"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}},
-    ),
-    "gemma3": ("gemma3", "Gemma3ImageProcessor", {"size": {"height": 896, "width": 896}}),
-    "gemma3_scan": (
-        "gemma3",
-        "Gemma3ImageProcessor",
-        {
-            "size": {"height": 224, "width": 224},
-            "do_pan_and_scan": True,
-            "pan_and_scan_min_crop_size": 256,
-            "pan_and_scan_max_num_crops": 4,
-            "pan_and_scan_min_ratio_to_activate": 1.2,
-        },
-    ),
-}
+    "smolvlm": ("smolvlm", "SmolVLMImageProcessor",
+                {"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}}),
+    "gemma3": ("gemma3", "Gemma3ImageProcessor", {"size": _square(896)}),
+    "gemma3_scan": ("gemma3", "Gemma3ImageProcessor", {
+        "size": _square(224), "do_pan_and_scan": True, "pan_and_scan_min_crop_size": 256,
+        "pan_and_scan_max_num_crops": 4, "pan_and_scan_min_ratio_to_activate": 1.2,
+    }),
+}  # fmt: skip
 
 #: The rule of ``exact=`` that gives a backend's pixels.
 RULES = {"torchvision": "torch", "pil": "pillow"}

@@ -1,6 +1,5 @@
-"""Checks and measurements on a GPU: every claim about it as a number, in ten minutes, unattended.
+"""Checks and measurements of a GPU: five scripts, each of which prints one line of JSON for each result.
 
-``python -m bench.gpu --out DIR`` runs it; see :mod:`bench.gpu.__main__`. One module holds one part: ``run(context)``
-measures and records, ``claims(results)`` returns the problems and the findings as sentences. Each part runs in a
-separate process and may fail, hang or crash without losing what the others measured.
+``bench/gpu/run.sh`` runs them in the order of their importance, each within a time limit; docs/gpu.md explains their
+results. None of them has run on a GPU yet.
 """

@@ -1,22 +1,37 @@
-"""A probe of a few seconds: each dependency is checked separately, and failures are described.
+"""The machine, and a check of each dependency: what works at all. Takes a few seconds.
 
-Parts that need a broken dependency are not run. A check that ends its process also counts as broken.
+    python -m bench.gpu.probe
+
+Run it first: a check that fails says what to do. One that ends the process is the last that is named on stderr.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gpuimg as gi
-from bench.gpu.child import Context
-from bench.gpu.harness import BROKEN
-from bench.gpu.measure import mean_difference, to_host
+from bench import common as machine
+from bench.gpu.common import arguments, photos, show, to_host
 
-FAR = 4.0  # mean difference in levels that decoders' rounding does not give
-_CHAR = 400
+_DISTRIBUTIONS = (
+    "gpuimg", "numpy", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x", "nvidia-nvimgcodec-cu13",
+    "nvidia-nvimgcodec-cu12", "nvidia-nvjpeg", "nvidia-nvjpeg-cu12", "torch", "torchvision", "jax",
+    "nvidia-dali-cuda130", "nvidia-dali-cuda120", "pillow", "av",
+)  # fmt: skip
+_SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,mig.mode.current,persistence_mode"
+_HARDWARE = 3  # NVJPEG_BACKEND_HARDWARE
+_FAR = 4.0  # mean difference in levels that a decoder's rounding does not give
 
 _ADD = """
 extern "C" __global__ void add(int* x) {
@@ -24,45 +39,65 @@ extern "C" __global__ void add(int* x) {
 }
 """
 
-DO = {
-    "allocate": "`gpuimg info` says what is missing; is the driver as new as the CUDA of the cupy package?",
-    "nvrtc": "CuPy compiles with NVRTC and needs CUDA's headers: pip install 'cupy-cuda12x[ctk]' (or 13x)",
-    "kernel": "gpuimg's own kernels do not run: `gpuimg warm --all` says whether they compile; if they do, "
-    "GPUIMG_REQUIRE_GPU=1 python -m pytest tests/test_gpu.py -x",
-    "nvimgcodec": "images are decoded on the CPU then: is nvidia-nvjpeg installed, for the same CUDA?",
-    "torch": "results do not reach torch: take `batch.array()` and torch.as_tensor meanwhile",
-    "jax": "results do not reach JAX: take `batch.array()` on the CPU meanwhile",
-}
+
+def versions() -> dict[str, str]:
+    """Return the versions of what is installed."""
+    found = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
-class AbsentError(Exception):
-    """A dependency of a check is not installed."""
+def about_gpu() -> dict[str, Any]:
+    """Return what the driver says of the GPU."""
+    import cupy
+
+    from gpuimg._decoding import nvimgcodec
+    from gpuimg.kernels import native
+    from gpuimg.kernels.cuda import shipped
+
+    runtime, device = cupy.cuda.runtime, cupy.cuda.Device(0)
+    found: dict[str, Any] = {
+        "runtime": runtime.runtimeGetVersion(),
+        "driver": runtime.driverGetVersion(),
+        "compute capability": device.compute_capability,
+        "multiprocessors": device.attributes.get("MultiProcessorCount"),
+        "memory_free_and_total_gib": [round(size / 2**30, 1) for size in runtime.memGetInfo()],
+        "loops": native.describe(),
+        "kernels": shipped.description(),
+        "nvImageCodec's decoders": list(nvimgcodec.decoders()),
+        "hardware JPEG engines": engines(),
+    }
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", f"--query-gpu={_SMI}", "--format=csv,noheader"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        found["nvidia-smi"] = done.stdout.splitlines()[0]
+    return found
 
 
-def run(context: Context) -> None:
-    """Run one check after another; results are written first, so that one that ends the process is identified."""
-    if not context.on_gpu:
-        context.record("skipped", "needs a GPU")
-        return
-    checks: dict[str, dict[str, str]] = {}
-    for name, check in CHECKS.items():
-        checks[name] = {"status": BROKEN, "why": f"the process ended in it; {DO[name]}"}
-        context.record("checks", checks)
-        checks[name] = _outcome(name, check, context)
-        context.record("checks", checks)
-
-
-def _outcome(name: str, check: Callable[[Context], None], context: Context) -> dict[str, str]:
+def engines() -> str:
+    """Return the hardware engines that nvJPEG reports; its library is in a package next to nvImageCodec's."""
     try:
-        check(context)
-    except AbsentError as error:
-        return {"status": "absent", "why": str(error)}
-    except Exception as error:
-        return {"status": BROKEN, "why": f"{type(error).__name__}: {error}"[:_CHAR] + f"; {DO[name]}"}
-    return {"status": "ok", "why": ""}
+        import nvidia
+    except ImportError:
+        return "unknown: no package of NVIDIA's"
+    found = [path for folder in nvidia.__path__ for path in Path(folder).rglob("libnvjpeg.so.*")]
+    if not found:
+        return "unknown: no libnvjpeg in the installed packages"
+    nvjpeg = ctypes.CDLL(str(found[0]))
+    handle = ctypes.c_void_p()
+    status = nvjpeg.nvjpegCreateEx(_HARDWARE, None, None, ctypes.c_uint(0), ctypes.byref(handle))
+    if status:
+        return f"none: nvjpegCreateEx gives status {status}"
+    count, cores = ctypes.c_uint(0), ctypes.c_uint(0)
+    status = nvjpeg.nvjpegGetHardwareDecoderInfo(handle, ctypes.byref(count), ctypes.byref(cores))
+    nvjpeg.nvjpegDestroy(handle)
+    return f"{count.value} engines of {cores.value} cores" if status == 0 else f"unknown: status {status}"
 
 
-def _allocate(context: Context) -> None:
+def allocate() -> bool:
+    """Copy bytes to the GPU and back."""
     import cupy
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -70,79 +105,91 @@ def _allocate(context: Context) -> None:
         array = cupy.empty(sent.shape, cupy.uint8)
         array.set(sent)
         stream.synchronize()
-    _expect(bool((to_host(array) == sent).all()), "bytes come back from the GPU changed")
+    return bool((to_host(array) == sent).all())
 
 
-def _nvrtc(context: Context) -> None:
+def nvrtc() -> bool:
+    """Compile a kernel, as the scripts do, and run it."""
     import cupy
 
     x = cupy.zeros(1, cupy.int32)
     cupy.RawKernel(_ADD, "add")((1,), (32,), (x,))
-    _expect(int(to_host(x)[0]) == 7 * 32, f"32 threads added 7 each, that gave {int(to_host(x)[0])}")
+    return int(to_host(x)[0]) == 7 * 32
 
 
-def _kernel(context: Context) -> None:
+def kernel() -> bool:
+    """Resize an image on both devices."""
     import cupy
 
     image = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
     ours = gi.resize([cupy.asarray(image)], (24, 20)).compute("float32")[0]
-    good = np.isclose(to_host(ours), gi.resize([image], (24, 20)).compute("float32")[0], rtol=0, atol=1e-3).all()
-    _expect(bool(good), "a resized image is not the CPU's")
+    return np.allclose(to_host(ours), gi.resize([image], (24, 20)).compute("float32")[0], rtol=0, atol=1e-3)
 
 
-def _decoded(context: Context) -> None:
-    from bench.gpu.decoders import gpuimg_decoder, one_batch
-
-    files = context.photos("S", 1)[:1]
-    (image,) = one_batch(gpuimg_decoder(), files)
-    _expect(image is not None, "a photo does not decode")
-    difference = mean_difference(image, gi.decode_batch(files, device="cpu")[0])
-    _expect(difference <= FAR, f"a photo's mean difference from the CPU's is {difference:.1f} levels")
+def jpeg() -> bool:
+    """Decode a photo by gpuimg's kernels, whose pixels are the CPU's."""
+    files = photos("S", 1)
+    return np.array_equal(to_host(gi.decode_batch(files, device="cuda")[0]), gi.decode_batch(files, device="cpu")[0])
 
 
-def _torch(context: Context) -> None:
-    try:
-        import torch
-    except ImportError as error:
-        raise AbsentError(str(error)) from error
+def nvimgcodec() -> bool:
+    """Decode a photo by nvImageCodec, whose pixels are about the CPU's."""
+    from gpuimg._decoding.nvimgcodec import decoders
+
+    files = photos("S", 1)
+    image = to_host(gi.decode_batch(files, device="cuda", decoder="nvimagecodec")[0]).astype(np.float64)
+    return bool(decoders()) and float(np.abs(image - gi.decode_batch(files, device="cpu")[0]).mean()) <= _FAR
+
+
+def to_torch() -> bool:
+    """Share a batch with torch."""
+    import torch
+
     if not torch.cuda.is_available():
-        raise AbsentError("this torch has no CUDA, or finds no GPU")
-    batch = _batch(context)
-    _expect(np.array_equal(gi.to_torch(batch).cpu().numpy(), to_host(batch.array())), "torch sees other values")
+        raise ImportError("this torch has no CUDA, or finds no GPU")
+    batch = gi.resize(gi.open_batch(photos("S", 4), device="cuda"), (32, 32))
+    return np.array_equal(gi.to_torch(batch).cpu().numpy(), to_host(batch.array()))
 
 
-def _jax(context: Context) -> None:
-    try:
-        import jax
-    except ImportError as error:
-        raise AbsentError(str(error)) from error
+def to_jax() -> bool:
+    """Share a batch with JAX."""
+    import jax
+
     if jax.default_backend() != "gpu":
-        raise AbsentError("this jax has no GPU backend")
-    batch = _batch(context)
-    _expect(np.array_equal(np.asarray(gi.to_jax(batch)), to_host(batch.array())), "JAX sees other values")
+        raise ImportError("this jax has no GPU backend")
+    batch = gi.resize(gi.open_batch(photos("S", 4), device="cuda"), (32, 32))
+    return np.array_equal(np.asarray(gi.to_jax(batch)), to_host(batch.array()))
 
 
-def _batch(context: Context) -> gi.Batch:
-    return gi.resize(gi.open_batch(context.photos("S", 4), device=context.device), (32, 32))
-
-
-def _expect(good: bool, otherwise: str) -> None:
-    if not good:
-        raise AssertionError(otherwise)
-
-
-CHECKS: dict[str, Callable[[Context], None]] = {
-    "allocate": _allocate,
-    "nvrtc": _nvrtc,
-    "kernel": _kernel,
-    "nvimgcodec": _decoded,
-    "torch": _torch,
-    "jax": _jax,
+#: Checks, and what to do about a failure.
+CHECKS: dict[Callable[[], bool], str] = {
+    allocate: "`gpuimg info` says what is missing; is the driver as new as the CUDA of the cupy package?",
+    nvrtc: "CuPy compiles with NVRTC and needs CUDA's headers: pip install 'cupy-cuda12x[ctk]' (or 13x)",
+    kernel: "gpuimg's kernels do not run: `gpuimg warm --all` says whether they compile; if they do, "
+    "GPUIMG_REQUIRE_GPU=1 python -m pytest tests/test_gpu.py -x",
+    jpeg: "gpuimg's JPEG kernels give other pixels: `python -m bench.gpu.jpeg` says of how many photos",
+    nvimgcodec: "progressive JPEGs are decoded on the CPU then: is nvidia-nvjpeg installed, for the same CUDA?",
+    to_torch: "results do not reach torch: use batch.array() and torch.as_tensor meanwhile",
+    to_jax: "results do not reach JAX: use batch.array() on the CPU meanwhile",
 }
 
 
-def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the broken and the working dependencies."""
-    checks = results.get("checks", {})
-    problems = [f"{name} is broken: {check['why']}" for name, check in checks.items() if check["status"] == BROKEN]
-    return problems, [f"{name}: {check['status']} {check['why']}".rstrip() for name, check in checks.items()]
+def main() -> None:
+    """Describe the machine, then check one dependency after another."""
+    arguments(__doc__, 60)
+    cores = {"cores": os.cpu_count(), "usable": len(os.sched_getaffinity(0))}
+    show("machine", versions=versions(), processor=machine.processor(), commit=machine.commit(), **cores)
+    show("gpu", **about_gpu())
+    for check, remedy in CHECKS.items():
+        print(f"probe: {check.__name__}", file=sys.stderr, flush=True)
+        try:
+            found = {} if check() else {"problem": f"other values than expected; {remedy}"}
+        except ImportError as error:
+            found = {"absent": str(error)}
+        except Exception as error:
+            found = {"problem": f"{type(error).__name__}: {error}"[:400] + f"; {remedy}"}
+        show(check.__name__, **found)
+
+
+if __name__ == "__main__":
+    main()

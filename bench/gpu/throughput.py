@@ -1,219 +1,238 @@
-"""Throughput from files, as bytes and in the page cache, to finished batches: gpuimg, and decoding alone."""
+"""Throughput on a GPU, from the bytes of JPEGs to batches: gpuimg, nvImageCodec alone, and DALI.
+
+    python -m bench.gpu.throughput [--seconds 240]
+
+nvImageCodec alone by the share of the hardware engine; ``decode_batch``; functions; ``gpuimg.load`` with its settings
+varied one after another, then from files, with an index, with nvImageCodec, and from GPU memory; DALI's mixed pipeline
+where it is installed. Every batch is waited for. Rates of the running loader do not
+contain its start. The images that the CPU decoded instead are counted: a decoder that refuses its files would look like
+a slow GPU.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gpuimg as gi
-from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
-from bench.gpu.child import Context
-from bench.gpu.jpeg import with_index
-from bench.gpu.measure import attempted, wait_for_stream
-from bench.gpu.paths import best_decode
-from bench.gpu.rows import HEAD, cells, own_rate
-from bench.gpu.targets import BY_NVIMAGECODEC, DECODE_BATCH
+from bench.gpu.common import DTYPE, LAYOUT, SIZE, arguments, attempt, photos, rate, seek_index, show, wait
 from bench.photos import write_classes
-from gpuimg.typing import Decoder
 
-BATCH = 64
-ROUND = 2048  # images of a round of the loader
-WORKS = ("train", "train+rotate+color")
-_LEAST_S = 5.0
+_BATCHES = 256, 64
+_ROUND = 4096  # images of a round of the running loader
+_SHARES = (1.0, 0.65, 0.35, 0.0)  # of the hardware engine
+_LANES = (2, 1, 3)  # decoders that work in turn
+_ALIGNMENT = 64
+_SWITCH_S = 1e-4  # after which a thread takes the GIL: less than by default, so that rates stay alike
 
-
-@dataclass(frozen=True)
-class Loading:
-    """Settings of the loader."""
-
-    decoders: int = 2
-    prefetch: int = 2
-    readers: int = 4
-
-    def __str__(self) -> str:
-        """Return the settings for the table."""
-        return f"{self.decoders} decoders, prefetch {self.prefetch}, {self.readers} readers"
+Files = list[bytes]
 
 
-class Rows:
-    """Measured rates by name."""
-
-    def __init__(self, context: Context, key: str, files: list[bytes], batch: int) -> None:
-        self.context = context
-        self.files = files
-        self.batch = batch
-        self._key = key
-        self.rows: dict[str, Any] = {}
-
-    def add(self, name: str, run: Callable[[], object], images: int | None = None) -> float:
-        """Measure a rate; return its images/s, 0 after an error."""
-        if self.context.left() < _LEAST_S:
-            return 0.0
-        return self.keep(name, attempted(lambda: self.rated(run, images or len(self.files))))
-
-    def rated(self, run: Callable[[], object], images: int, **options: Any) -> dict[str, Any]:
-        """Measure a rate."""
-        return own_rate(self.context.device, run, images, self.batch, **options | self.context.rounds)
-
-    def keep(self, name: str, found: dict[str, Any]) -> float:
-        """Add a row; return its images/s."""
-        self.rows[name] = found
-        self.context.record(self._key, self.rows)
-        return float(found["images_per_second"])
+def rotate_color(x: Any, rng: gi.Rng) -> gi.Batch:
+    """Apply crop, flip, rotation and colors."""
+    x = gi.random_horizontal_flip(gi.random_resized_crop(x, SIZE, rng=rng), rng=rng)
+    x = gi.color_jitter(gi.random_rotation(x, 180.0, "bilinear", rng=rng), 0.4, 0.4, 0.4, 0.1, rng=rng)
+    return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
-def run(context: Context) -> None:
-    """Measure all of set S, then larger batches and photos."""
-    files = context.photos("S", 256)
-    batch = min(BATCH, len(files))
-    context.record("batch", batch)
-    context.record("best decoding of set S", best_decode(context.out))
-    with tempfile.TemporaryDirectory() as name, with_index(files) as index:
-        paths = write_classes(files, Path(name))
-        best = Loading()
-        for work in WORKS:
-            rows = Rows(context, f"S, {work}", files, batch)
-            _direct(rows, work, paths)
-            best = _loaded(rows, work, best)
-            _load(rows, f"gpuimg.load, {best}, from files", gi.folder(Path(name)), work, best)
-            _indexed(rows, work, best, index)
-        if not context.smoke:
-            large = Rows(context, f"S, train, batch {min(256, len(files))}", files, min(256, len(files)))
-            for rows in (large, Rows(context, "P, train", context.photos("P", 128), batch)):
-                _direct(rows, "train", None)
-                _memory(rows, "train", best)
-            _indexed(large, "train", best, index)
+CHAINS: dict[str, Callable[..., gi.Batch]] = {
+    "train": gi.presets.imagenet_train(SIZE), "train+rotate+color": rotate_color
+}  # fmt: skip
 
 
-def _memory_of(device: str, batch: int) -> Any:
-    """Return a result array that all batches reuse."""
-    if device == "cpu":
-        import numpy as np
+# -- nvImageCodec alone ------------------------------------------------------------------------------------------------
 
-        return np.zeros((batch, 3, SIZE, SIZE), DTYPE)
+
+class Lane:
+    """One decoder of nvImageCodec, with its stream and memory, into which it decodes a batch again and again."""
+
+    def __init__(self, files: Files, share: float, threads: int) -> None:
+        import cupy
+
+        from gpuimg._decoding import nvimgcodec
+
+        self._library, self._params, self._files = nvimgcodec.library(), nvimgcodec.decode_params("rgb"), files
+        backends = [self._library.Backend(self._library.HYBRID_CPU_GPU)]
+        if share > 0:
+            backends.insert(0, self._library.Backend(self._library.HW_GPU_ONLY, load_hint=share))
+        self._decoder = self._library.Decoder(device_id=0, max_num_cpu_threads=threads, backends=backends)
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        shapes = [(one.height, one.width, 3) for one in map(self._library.CodeStream, files)]
+        starts = np.cumsum([0, *(-(-int(np.prod(shape)) // _ALIGNMENT) * _ALIGNMENT for shape in shapes)]).tolist()
+        with self._stream:
+            memory = cupy.empty(starts[-1], cupy.uint8)
+            views = [memory[at : at + int(np.prod(s))].reshape(s) for at, s in zip(starts, shapes, strict=False)]
+            self._images = self._library.as_images(views)
+        self._stream.synchronize()
+
+    def decode(self) -> int:
+        """Decode all files; return the number of those that did not decode."""
+        streams = [self._library.CodeStream(data) for data in self._files]
+        done = self._decoder.decode(streams, images=self._images, params=self._params, cuda_stream=self._stream.ptr)
+        self._stream.synchronize()
+        return sum(image is None for image in done)
+
+
+def nvimagecodec_alone(files: Files, share: float, lanes: int) -> dict[str, Any]:
+    """Measure images/s of new decoders: their first call fixes the share of the hardware."""
+    threads = max(min(len(os.sched_getaffinity(0)), 16) // lanes, 2)  # with one it never decodes images one by one
+    with ThreadPoolExecutor(lanes) as pool:
+        each = [Lane(files, share, threads) for _ in range(lanes)]
+        failed = sum(pool.map(Lane.decode, each))
+        found = rate(lambda: list(pool.map(Lane.decode, each)), lanes * len(files))
+    return {**found, **({"problem": f"{failed} images did not decode"} if failed else {})}
+
+
+# -- gpuimg ------------------------------------------------------------------------------------------------------------
+
+
+def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
+    """Return an epoch of one batch after another, into memory that is used again."""
     import cupy
 
-    return cupy.zeros((batch, 3, SIZE, SIZE), DTYPE)
+    out, epochs = cupy.zeros((batch, 3, SIZE, SIZE), DTYPE), itertools.count()
 
-
-def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
-    """Measure the functions, one batch after another, and decoding alone."""
-    device, batch = rows.context.device, rows.batch
-    out = _memory_of(device, batch)
-    number = itertools.count()
-
-    def decode(decoder: Decoder) -> None:
-        for at in range(0, len(rows.files), batch):
-            gi.decode_batch(rows.files[at : at + batch], device=device, decoder=decoder)
-        wait_for_stream(device)
-
-    def functions(sources: list[Any]) -> None:
-        epoch = next(number)
+    def run() -> None:
+        epoch = next(epochs)
         for at in range(0, len(sources), batch):
-            x = gi.open_batch(sources[at : at + batch], device=device)
+            x = gi.open_batch(sources[at : at + batch], device="cuda")
             rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
             CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
-        wait_for_stream(device)
+        wait()
 
-    rows.add(DECODE_BATCH, lambda: decode("auto"))
-    if rows.context.on_gpu:
-        rows.add(BY_NVIMAGECODEC, lambda: decode("nvimagecodec"))
-    rows.add("gpuimg, functions", lambda: functions(rows.files))
-    if paths is not None:
-        rows.add("gpuimg, functions, from files", lambda: functions(list(paths)))
+    return run
 
 
-def _loader(rows: Rows, source: Any, work: str, loading: Loading, epochs: int | None, **options: Any) -> Any:
-    return gi.load(
-        source, CHAINS[work], batch_size=rows.batch, device=rows.context.device, dtype=DTYPE, layout=LAYOUT,
-        shuffle=True, epochs=epochs, drop_last=True, decoders=loading.decoders, prefetch=loading.prefetch,
-        readers=loading.readers, **options,
-    )  # fmt: skip
-
-
-def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading, **options: Any) -> float:
+def loaded(source: Any, work: str, batch: int, **options: Any) -> dict[str, Any]:
     """Measure the running loader, with its threads and queues as in the middle of an epoch."""
-    count = 2 if rows.context.smoke else -(-ROUND // rows.batch)
-    if rows.context.left() < _LEAST_S:
-        return 0.0
+    loader = gi.load(
+        source, CHAINS[work], batch_size=batch, device="cuda", dtype=DTYPE, layout=LAYOUT, shuffle=True, epochs=None,
+        drop_last=True, **options,
+    )  # fmt: skip
+    count = -(-_ROUND // batch)
+    running: Any = iter(loader)
+    with contextlib.closing(running) as batches:
 
-    def measure() -> dict[str, Any]:
-        with contextlib.closing(iter(_loader(rows, source, work, loading, None, **options))) as batches:
+        def some() -> None:
+            for _ in range(count):
+                next(batches)
+            wait()
 
-            def some() -> None:
-                for _ in range(count):
-                    next(batches)
-                wait_for_stream(rows.context.device)
-
-            return rows.rated(some, count * rows.batch, passes=1)
-
-    return rows.keep(name, attempted(measure))
-
-
-def _memory(rows: Rows, work: str, loading: Loading) -> float:
-    """Measure the loader on bytes."""
-    return _load(rows, f"gpuimg.load, {loading}", _bytes(rows), work, loading)
+        found = rate(some, count * batch, passes=1)
+        return {**found, "stats": loader.stats()}
 
 
-def _indexed(rows: Rows, work: str, loading: Loading, index: Any) -> None:
-    """Measure the loader on bytes with a seek index."""
-    _load(rows, f"gpuimg.load, index, {loading}", _bytes(rows), work, loading, index=index)
+def gil_microseconds(run: Callable[[], object], images: int) -> float:
+    """Measure for how long a function holds the GIL: the time in which a thread that only wants the GIL does not run.
 
+    On a machine with a core for each of the two; others make it too long.
+    """
+    done, used, begun = False, 0.0, threading.Event()
 
-def _bytes(rows: Rows) -> list[tuple[bytes, int]]:
-    """Return the files as a source."""
-    return [(data, i) for i, data in enumerate(rows.files)]
-
-
-def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
-    """Vary one setting of the loader after another for the first work, with a whole loop for each."""
-    best, most = start, _memory(rows, work, start)
-    if work == WORKS[0] and not rows.context.smoke:
-        for name, values in (("decoders", (1, 3)), ("prefetch", (4,)), ("readers", (2, 8))):
-            for value in values:
-                tried = replace(best, **{name: value})
-                found = _memory(rows, work, tried)
-                if found > most:
-                    best, most = tried, found
-    epochs = 1 if rows.context.smoke else -(-ROUND // len(rows.files))
-    loader = _loader(rows, _bytes(rows), work, best, epochs)
-
-    def loop() -> None:
-        for _ in loader:
+    def wanting() -> None:
+        nonlocal used
+        begin = time.thread_time()
+        begun.set()
+        while not done:
             pass
-        wait_for_stream(rows.context.device)
+        used = time.thread_time() - begin
 
-    images = epochs * (len(rows.files) // rows.batch) * rows.batch
-    rows.add(f"gpuimg.load, {best}, a loop of {images:,} images", loop, images)
+    thread, interval = threading.Thread(target=wanting), sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        thread.start()
+        begun.wait()
+        begin = time.perf_counter()
+        run()
+        taken = time.perf_counter() - begin
+    finally:
+        done = True
+        sys.setswitchinterval(interval)
+        thread.join()
+    return 1e6 * max(taken - used, 0.0) / images
+
+
+def best_settings(source: Any, batch: int, end: float) -> dict[str, int]:
+    """Vary one setting of the loader after another; return the best."""
+    best, most = {"decoders": 2, "prefetch": 2, "readers": 4}, 0.0
+    tries = [best, {"decoders": 1}, {"decoders": 3}, {"prefetch": 4}, {"readers": 2}, {"readers": 8}]
+    for change in tries:
+        if time.monotonic() < end:
+            tried = {**best, **change}
+            found = attempt(f"gpuimg.load, {tried}", lambda tried=tried: loaded(source, "train", batch, **tried))  # type: ignore[misc]
+            if found.get("images_per_second", 0.0) > most:
+                best, most = tried, found["images_per_second"]
     return best
 
 
-def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return images/s compared with decoding alone."""
-    problems: list[str] = []
-    best = results.get("best decoding of set S", 0.0)
-    lines = [f"the best decoders' setting for set S decodes {best:,.0f} images/s"] if best else []
-    for key, rows in results.items():
-        if not isinstance(rows, dict) or not any(isinstance(row, dict) for row in rows.values()):
-            continue
-        base = next((row["images_per_second"] for name, row in rows.items() if name.startswith("decode alone")), 0)
-        problems += [f"{key}, {name}: {row['error']}" for name, row in rows.items() if "error" in row]
-        good = [_row(name, row, base) for name, row in rows.items() if "error" not in row]
-        if good:
-            lines += ["", f"| {key} | images/s | range | of decode alone | CPU s / 1,000 | {HEAD} | n |"]
-            lines += ["|---|---|---|---|---|---|---|---|", *good, ""]
-    return problems, lines
+def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
+    """Measure DALI's mixed pipeline, after a look at the shape of its results."""
+    from bench.peers import base, peer_class
+
+    one = peer_class("dali-mixed")(len(os.sched_getaffinity(0)), batch)
+    epoch = one.start(work, files * -(-_ROUND // len(files)))
+    for result in epoch():  # to the end: some do not like to be stopped in between
+        shape = result.shape() if callable(result.shape) else result.shape
+        if tuple(shape)[1:] != (3, base.SIZE, base.SIZE):
+            raise ValueError(f"its results have the shape {tuple(shape)}")
+    return rate(lambda: sum(1 for _ in epoch()), len(files) * -(-_ROUND // len(files)), passes=1)
 
 
-def _row(name: str, row: dict[str, Any], base: float) -> str:
-    low, high = row["range"]
-    of = f"{row['images_per_second'] / base:.2f}" if base else ""
-    return (
-        f"| {name} | {row['images_per_second']:,.0f} | {low:,.0f} to {high:,.0f} | {of} "
-        f"| {row['cpu_seconds_per_1000_images']} | {cells(row)} | {row['rounds']} |"
-    )
+def main() -> None:
+    """Measure, the most important first."""
+    options = arguments(__doc__, 240)
+    files = photos("S", max(_BATCHES))
+    source = [(data, i) for i, data in enumerate(files)]
+    works: list[tuple[str, Callable[[], dict[str, Any]]]] = []
+
+    def add(name: str, measure: Callable[..., dict[str, Any]], *given: Any, **others: Any) -> None:
+        works.append((name, partial(measure, *given, **others)))
+
+    def decode(decoder: Any, batch: int) -> None:
+        for at in range(0, len(files), batch):
+            gi.decode_batch(files[at : at + batch], device="cuda", decoder=decoder)
+        wait()
+
+    with tempfile.TemporaryDirectory() as folder, seek_index(files) as index:
+        paths = write_classes(files, Path(folder))
+        best = best_settings(source, _BATCHES[0], options.end)
+        for batch in _BATCHES:
+            for work in CHAINS:
+                ending = f", {work}, batch {batch}"
+                add(f"gpuimg.load{ending}", loaded, source, work, batch, **best)
+                add(f"DALI{ending}", dali, work, files, batch)
+                add(f"gpuimg.load, index{ending}", loaded, source, work, batch, index=index, **best)
+                add(f"gpuimg.load, nvImageCodec{ending}", loaded, source, work, batch, decoder="nvimagecodec", **best)
+            ending = f", train, batch {batch}"
+            add(f"gpuimg.load, resident{ending}", loaded, source, "train", batch, resident="4 GiB", **best)
+            add(f"gpuimg.load, files{ending}", loaded, gi.folder(folder), "train", batch, **best)
+            for decoder in ("auto", "nvimagecodec"):
+                add(f"decode_batch, {decoder}, batch {batch}", rate, partial(decode, decoder, batch), len(files))
+            add(f"functions{ending}", lambda b=batch: rate(functions(files, "train", b), len(files)))  # type: ignore[misc]
+            add(f"functions, files{ending}", lambda b=batch: rate(functions(paths, "train", b), len(files)))  # type: ignore[misc]
+        for lanes, share in itertools.product(_LANES, _SHARES):
+            add(f"nvImageCodec alone, share {share}, {lanes} decoders", nvimagecodec_alone, files[:64], share, lanes)
+        for name, measure in works:
+            if time.monotonic() > options.end:
+                show(name, skipped="out of time")
+                continue
+            attempt(name, measure)
+        run = functions(files, "train", _BATCHES[0])
+        held = [gil_microseconds(run, len(files)) for _ in range(6)][1:]
+        show("the GIL is held for a photo, us", median=round(float(np.median(held)), 2))
+
+
+if __name__ == "__main__":
+    main()

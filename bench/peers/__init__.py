@@ -1,5 +1,42 @@
-"""The same preprocessing by gpuimg and by its peers, each as in its documentation.
+"""The same preprocessing by gpuimg and by other libraries, each as in its documentation.
 
-``python -m bench.peers`` runs it; see :mod:`bench.peers.__main__`. One module holds one peer, or a few that share their
-code; :mod:`bench.peers.base` defines their interface and the works.
+``python -m bench.peers`` runs it; see :mod:`bench.peers.__main__`. One module holds one library, or a few variants of
+it; :mod:`bench.peers.base` defines their interface and the works.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.peers.base import Peer
+
+#: Modules and classes, in the order of the tables.
+PEERS = {
+    "gpuimg": "ours:Functions",
+    "gpuimg-index": "ours:Indexed",
+    "gpuimg.load": "ours:Loader",
+    "nvimagecodec": "nvimagecodec_threads:NvImageCodec",
+    "simplejpeg": "simplejpeg_threads:SimpleJpeg",
+    "dali": "dali_pipeline:DaliPipeline",
+    "torchvision": "torchvision_loader:Torchvision",
+    "albumentations": "albumentations_loader:Albumentations",
+    "spdl": "spdl_pipeline:Spdl",
+    "grain": "grain_loader:Grain",
+    "kornia": "kornia_threads:Kornia",
+    "pillow": "pillow_threads:Pillow",
+    "gpuimg-planes": "ours:Planes",
+    "dali-mixed": "dali_pipeline:DaliMixed",  # on a GPU, for bench.gpu.throughput
+}
+
+
+def module_of(name: str) -> str:
+    """Return the name of a peer's module."""
+    return f"bench.peers.{PEERS[name].partition(':')[0]}"
+
+
+def peer_class(name: str) -> type[Peer]:
+    """Return the class of a peer, and import its library."""
+    found: type[Peer] = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
+    return found

@@ -1,15 +1,15 @@
 """gpuimg and its peers on the same works: same photos, same threads, same run.
 
-    python -m bench.peers [--set S] [--rounds 5] [--works decode,eval] [--peers gpuimg,dali] [--threads 2]
-                          [--out bench/results/peers.json]
+    python -m bench.peers [--set S] [--rounds 5] [--works decode,eval] [--peers gpuimg,dali] [--threads 1,2]
+                          [--no-costs] [--out bench/results/peers.json]
 
 Each peer has a separate process; they take turns, one epoch each, in an order that rotates by one every round. The
 first round warms up. Before that the outputs are checked against gpuimg's: decode and eval by their difference in
 levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
 
 The result also has each peer's CPU time and peak memory (worker processes included), import time, time to the first
-batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others. The pages
-have the tables (``python -m bench.page``).
+batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others. With several
+numbers of threads the result has all works of each number instead.
 """
 
 from __future__ import annotations
@@ -17,101 +17,170 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Callable
-from importlib.util import find_spec
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench import common, photos
-from bench.peers import costs
-from bench.peers.base import WORKS
-from bench.peers.race import Race
-from bench.peers.registry import CPU, GPU, PEERS, peer_class
+from bench.peers import PEERS
+from bench.peers.base import MEAN, SIZE, STD, WORKS
+from bench.peers.costs import costs_of
+from bench.peers.host import Host, PeerError
+
+OURS = "gpuimg"
+_MEAN, _STD = (np.array(values, np.float32)[:, None, None] for values in (MEAN, STD))
+_SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and interpolation in other color spaces
 
 
-def no_gpu() -> str | None:
-    """Return the reason why the peers on a GPU cannot run."""
-    if not any(Path("/dev").glob("nvidia[0-9]*")):
-        return "no NVIDIA GPU"
-    return None if find_spec("cupy") else "CuPy is not installed"
+def levels(images: Any) -> Any:
+    """Return normalized results as levels, 0 to 255."""
+    return (images * _STD + _MEAN) * 255
 
 
-def _costs(name: str, work: str, threads: int, batch: int, files: Path, tries: int) -> dict[str, Any]:
-    """Measure costs one by one, so that a failure does not lose the others."""
-    measures: dict[str, Callable[[], Any]] = {
-        "import_seconds": lambda: costs.import_seconds(name, threads, tries),
-        "first_batch_cold_seconds": lambda: costs.cold_seconds(name, work, threads, batch, files),
-        "first_batch_seconds": lambda: costs.first_batch_seconds(name, work, threads, batch, files, tries),
-        "peak_mib": lambda: costs.peak_mib(name, work, threads, batch, files),
-        "installed_megabytes": lambda: costs.installed_megabytes(peer_class(name)),
-    }
-    result: dict[str, Any] = {}
-    for measure, function in measures.items():
+def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
+    """Return differences from gpuimg's results in levels or, of random results, mean and spread.
+
+    Raises
+    ------
+    ValueError
+        For images of another number or size, of another type, or of values that no image has.
+    """
+    if work in ("decode", "eval"):
+        if [one.shape for one in results] != [one.shape for one in ours]:
+            raise ValueError("images of other shapes than gpuimg's")
+        pairs = [(one.astype(np.float32), other.astype(np.float32)) for one, other in zip(results, ours, strict=True)]
+        if work == "eval":
+            pairs = [(levels(one), levels(other)) for one, other in pairs]
+        every = np.concatenate([np.abs(one - other).ravel() for one, other in pairs])
+        within = round(float((every <= 2).mean()), 4)
+        return {"mean_difference_in_levels": round(float(every.mean()), 3), "within_2_levels": within}
+    if results.shape != (count, 3, SIZE, SIZE) or results.dtype != np.float32:
+        raise ValueError(f"{results.dtype} of shape {results.shape} instead of float32 {(count, 3, SIZE, SIZE)}")
+    values = levels(results)
+    low, high = float(values.min()), float(values.max())
+    if not -_SLACK <= low <= high <= 255 + _SLACK:
+        raise ValueError(f"values from {low:.1f} to {high:.1f} instead of 0 to 255")
+    return {"mean_level": round(float(values.mean()), 1), "standard_deviation": round(float(values.std()), 1)}
+
+
+class Race:
+    """The peers that could be started, in their processes, and why others failed."""
+
+    def __init__(self, hosts: dict[str, Host], count: int, batch: int) -> None:
+        self._hosts, self._count, self._batch = hosts, count, batch
+        self.peers: dict[str, dict[str, Any]] = {}
+        self.not_run: dict[str, str] = {}
+        for name, host in hosts.items():
+            try:
+                self.peers[name] = {**host.request("describe"), "failed": {}}
+            except PeerError as error:
+                self.not_run[name] = str(error)
+
+    def _request(self, name: str, request: str, work: str) -> Any:
+        """Return a peer's answer, or None after a failure, which excludes the peer from this work."""
         try:
-            result[measure] = function()
-        except Exception as error:
-            result[measure] = f"failed: {error}"
-    return result
+            return self._hosts[name].request(request, work)
+        except PeerError as error:
+            print(f"{name}, {work}: {error}", flush=True)
+            self.peers[name]["failed"][work] = str(error)
+            return None
+
+    def check(self, work: str) -> dict[str, Any]:
+        """Compare the first batches; a wrong output is a failure, because its timing means nothing."""
+        found: dict[str, Any] = {}
+        ours: Any = None
+        for name in sorted(self.able(work), key=lambda name: name != OURS):
+            if (results := self._request(name, "first", work)) is None:
+                continue
+            ours = results if ours is None else ours
+            try:
+                found[name] = checked(work, results, ours, min(self._count, self._batch))
+            except ValueError as error:
+                self.peers[name]["failed"][work] = f"wrong output: {error}"
+        return found
+
+    def able(self, work: str) -> list[str]:
+        """Return the peers that do a work."""
+        return [name for name, one in self.peers.items() if work not in one["lacks"] and work not in one["failed"]]
+
+    def time(self, work: str, rounds: int) -> dict[str, dict[str, Any] | None]:
+        """Measure each round, and return each peer's entry."""
+        names = self.able(work)
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for k in range(rounds + 1):
+            print(f"{work}: {f'round {k} of {rounds}' if k else 'warming up'}", flush=True)
+            start = k % max(len(names), 1)  # no peer always runs after the same one
+            for name in [*names[start:], *names[:start]]:
+                if name in times:
+                    taken = self._request(name, "epoch", work)
+                    if taken is None:
+                        del times[name]
+                    elif k:  # the first round warms up
+                        times[name].append(taken)
+        for name in times:
+            self._request(name, "forget", work)
+        seconds = {name: [wall for wall, _ in every] for name, every in times.items()}
+        return {name: self._entry(times[name], seconds) if name in times else None for name in self.peers}
+
+    def _entry(self, times: list[tuple[float, float]], seconds: dict[str, list[float]]) -> dict[str, Any]:
+        own = [wall for wall, _ in times]
+        used = sorted(cpu for _, cpu in times)[len(times) // 2]
+        entry: dict[str, Any] = {
+            "images_per_second": common.per_second(self._count, own),
+            "cpu_seconds_per_1000_images": round(1000 * used / self._count, 2),
+        }
+        if OURS in seconds:
+            entry["gpuimg_over_this"], entry["gpuimg_over_this_range"] = common.ratio(own, seconds[OURS])
+        return entry
 
 
 def measure(
-    files: list[bytes],
-    names: list[str],
-    works: list[str],
-    rounds: int,
-    threads: int,
-    batch: int,
-    costs_too: bool = True,
+    files: list[bytes], names: list[str], works: list[str], rounds: int, threads: int, batch: int, costs: bool
 ) -> dict[str, Any]:
     """Measure everything in a result except the environment; costs take longer than the works."""
-    not_run: dict[str, str] = {}
-    if reason := no_gpu():
-        not_run = {name: reason for name in names if name in GPU}
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file, ExitStack() as stack:
         pickle.dump(files, file)
         file.flush()
         path = Path(file.name)
-        with Race([name for name in names if name not in not_run], threads, batch, path) as race:
-            result = race.run(works, rounds, len(files))
-        for name, peer in result["peers"].items() if costs_too else ():
+        hosts = {name: stack.enter_context(Host(name, threads, batch, path)) for name in names}
+        race = Race(hosts, len(files), batch)
+        result: dict[str, Any] = {"peers": race.peers, "not_run": race.not_run, "works": {}, "checks": {}}
+        for work in works:
+            result["checks"][work] = race.check(work)
+            result["works"][work] = race.time(work, rounds)
+        for name, peer in race.peers.items() if costs else ():
             print(f"costs: {name}", flush=True)
             work = "train" if "train" not in peer["lacks"] else "decode"
-            peer["costs_of"] = work
-            peer.update(_costs(name, work, threads, batch, path, min(rounds, 3)))
-    result["not_run"] = {**not_run, **result["not_run"]}
+            peer.update(costs_of(name, work, threads, batch, path, min(rounds, 3)))
     return result
 
 
-def _listed(text: str | None, allowed: list[str]) -> list[str]:
-    chosen = allowed if text is None else [part.strip() for part in text.split(",")]
-    unknown = [name for name in chosen if name not in allowed]
-    if unknown:
-        raise SystemExit(f"unknown: {', '.join(unknown)}; there are {', '.join(allowed)}")
-    return chosen
-
-
-def main(command: list[str] | None = None) -> None:
-    """Measure, print, and write the result and its table."""
+def main() -> None:
+    """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "peers.json", rounds=5)
     parser.add_argument("--set", choices=list(photos.SETS), default="S")
     parser.add_argument("--count", type=int, help="use only the first files of the set, for a try")
-    parser.add_argument("--works", help=f"some of {','.join(WORKS)}")
-    parser.add_argument("--peers", help=f"some of {','.join(PEERS)}")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--works", default=",".join(WORKS), help="%(default)s")
+    parser.add_argument("--peers", default=",".join(list(PEERS)[:-1]), help="%(default)s")
+    parser.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
     parser.add_argument("--batch", type=int, help="images of a batch, instead of the set's")
     parser.add_argument("--no-costs", action="store_true", help="neither memory nor the times of starts")
-    options = parser.parse_args(command)
-    works = _listed(options.works, list(WORKS))
-    names = _listed(options.peers, list(PEERS))
+    options = parser.parse_args()
+    works, names = options.works.split(","), options.peers.split(",")
+    if unknown := {*works, *names} - {*WORKS, *PEERS}:
+        parser.error(f"there are {', '.join(WORKS)} and {', '.join(PEERS)}, not {', '.join(unknown)}")
     files = photos.load_set(options.set, options.count)
     batch = options.batch or photos.SETS[options.set].batch
-    result = {
-        **common.environment(photos.summary_of_set(options.set, files), options.rounds, batch),
-        **measure(files, names, works, options.rounds, options.threads, batch, not options.no_costs),
-    }
-    result["machine"]["threads"] = options.threads
-    common.write(result, options.out)
-    print(f"wrote {options.out}; peers on the CPU: {', '.join(CPU)}")
+    counts = [int(count) for count in options.threads.split(",")]
+    found: dict[str, Any] = {
+        str(count): measure(files, names, works, options.rounds, count, batch, not options.no_costs)
+        for count in counts
+    }  # fmt: skip
+    about = common.environment(photos.summary_of_set(options.set, files), options.rounds, batch)
+    about["machine"]["threads"] = counts[-1]
+    common.write(about | ({"threads": found} if len(counts) > 1 else found[str(counts[0])]), options.out)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import albumentations as A  # noqa: N812 - as its documentation writes it
 import cv2
@@ -36,15 +37,11 @@ def transforms(work: str) -> Any:
     return A.Compose([*steps, A.Normalize(base.MEAN, base.STD), ToTensorV2()])
 
 
-class _Sample:
-    def __init__(self, transform: Any) -> None:
-        self._transform = transform
-
-    def __call__(self, data: bytes) -> Any:
-        # Workers are processes; threads of OpenCV in each would be more than the others have.
-        cv2.setNumThreads(0)
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
-        return self._transform(image=image)["image"]
+def _sample(transform: Any, data: bytes) -> Any:
+    # Workers are processes; threads of OpenCV in each would be more than the others have.
+    cv2.setNumThreads(0)
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+    return transform(image=image)["image"]
 
 
 class Albumentations(Peer):
@@ -52,12 +49,11 @@ class Albumentations(Peer):
 
     name = "albumentations"
     distributions = ("albumentations", "opencv-python-headless", "torch")
-    lacks: ClassVar[dict[str, str]] = {"randaugment": "it has no RandAugment"}
     notes = "DataLoader with OpenCV; smaller by averaging areas, larger bilinear"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create a loader whose workers persist for all epochs."""
-        loader = data_loader(files, _Sample(transforms(work)), work, self.threads, self.batch)
+        loader = data_loader(files, partial(_sample, transforms(work)), work, self.threads, self.batch)
         return lambda: iter(loader)
 
     def copied(self, result: Any, work: str) -> Any:

@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-SIZE = 224  # height and width of all results but those of decode
+SIZE = 224  # height and width of all results except those of decode
 SHORTER = 256  # the shorter side before the center crop of eval
 SCALE = (0.08, 1.0)  # area of a random crop
 RATIO = (3 / 4, 4 / 3)  # its width over its height
 ANGLE = 180.0  # a rotation is by anything from -ANGLE to ANGLE degrees, bilinear, black around it
 JITTER = 0.4  # of brightness, contrast and saturation
 HUE = 0.1  # of a full turn
-NUM_OPS, MAGNITUDE = 2, 9  # of RandAugment
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
@@ -27,7 +26,6 @@ WORKS = {
     "eval": "shorter side to 256, center crop 224, normalize, NCHW float32",
     "train": "random resized crop to 224, flip, normalize, NCHW float32",
     "train+rotate+color": "train with rotation by any angle and jitter of brightness, contrast, saturation and hue",
-    "randaugment": "train with RandAugment(2, 9)",
 }
 
 DECODES_ONLY = dict.fromkeys([work for work in WORKS if work != "decode"], "it decodes only")
@@ -65,9 +63,6 @@ class Peer(ABC):
     def copied(self, result: Any, work: str) -> Any:
         """Copy a batch to NumPy arrays."""
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
-
-    def close(self) -> None:  # noqa: B027 - most have none
-        """End the worker processes."""
 
 
 def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:

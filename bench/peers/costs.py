@@ -1,4 +1,4 @@
-"""Costs of a peer besides its speed: import time, the first batch, memory, and disk space."""
+"""Costs of a peer in addition to its speed: import time, the first batch, memory, and disk space."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 import subprocess
 import sys
 import sysconfig
+import threading
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import gpuimg
-from bench.peers.base import Peer
-from bench.peers.host import Host, PeerError, threads_environment
-from bench.peers.processes import Peak
-from bench.peers.registry import PEERS
+from bench.peers import module_of, peer_class
+from bench.peers.host import Host, PeerError, descendants, environment
 
 _CODE = re.compile(r".*\.(?:pyc?|so[.\d]*|kernel)")  # names of files that an import reads, or a first call
+_LOOK_S = 0.02  # between two looks at the memory
 _IMPORT = """
 import sys, time
 start = time.perf_counter()
@@ -29,7 +29,7 @@ _FIRST = """
 import pickle, sys, time
 files = pickle.load(open(sys.argv[4], "rb"))
 start = time.perf_counter()
-from bench.peers.registry import peer_class
+from bench.peers import peer_class
 epoch = peer_class(sys.argv[1])(int(sys.argv[2]), int(sys.argv[3])).start(sys.argv[5], files)
 next(iter(epoch()))
 print(time.perf_counter() - start, flush=True)
@@ -38,29 +38,22 @@ os._exit(0)  # without waiting for workers that are still at the next batches
 """
 
 
-def _timed(script: str, *arguments: str, threads: int) -> float:
-    environment = os.environ | threads_environment(threads)
-    command = [sys.executable, "-W", "ignore", "-c", script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    if done.returncode:
-        raise PeerError((done.stderr.strip().splitlines() or ["no output"])[-1])
-    return float(done.stdout.strip().splitlines()[-1])
+def _timed(threads: int, tries: int, script: str, *arguments: object) -> float:
+    """Return the seconds that a script in a new process measures, the best of several."""
+    command = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
+    found = []
+    for _ in range(tries):
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment(threads), timeout=300, check=False
+        )  # fmt: skip
+        if done.returncode:
+            raise PeerError((done.stderr.strip().splitlines() or ["no output"])[-1])
+        found.append(float(done.stdout.split()[-1]))
+    return round(min(found), 2)
 
 
-def import_seconds(name: str, threads: int, tries: int) -> float:
-    """Measure the import time of a script with this peer, NumPy included, in a new process; the best of several."""
-    module = PEERS[name].partition(":")[0]
-    return round(min(_timed(_IMPORT, module, threads=threads) for _ in range(tries)), 2)
-
-
-def first_batch_seconds(name: str, work: str, threads: int, batch: int, files: Path, tries: int) -> float:
-    """Measure the time from the import to the first batch in a new process; the best of several, with cached code."""
-    arguments = (name, str(threads), str(batch), str(files), work)
-    return round(min(_timed(_FIRST, *arguments, threads=threads) for _ in range(tries)), 2)
-
-
-def cold_seconds(name: str, work: str, threads: int, batch: int, files: Path) -> float:
-    """Measure the same once, with code that is read from the disk: its files are not in the page cache."""
+def drop_code() -> None:
+    """Remove all code from the page cache, so that it is read from the disk."""
     package = Path(gpuimg.__file__).parent
     places = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), package, package.parent / "kernels"]
     for folder in {*map(Path, places), *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))}:
@@ -69,55 +62,89 @@ def cold_seconds(name: str, work: str, threads: int, batch: int, files: Path) ->
                 descriptor = os.open(path, os.O_RDONLY)
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.close(descriptor)
-    return first_batch_seconds(name, work, threads, batch, files, 1)
+
+
+def memory_mib(pid: int) -> float:
+    """Return the memory of a process and its descendants; a page that several share counts once."""
+    total = 0
+    for each in [pid, *descendants(pid)]:
+        try:
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
 
 
 def peak_mib(name: str, work: str, threads: int, batch: int, files: Path) -> float:
     """Measure the peak memory of a new process and its workers over two epochs, the encoded files included."""
-    host = Host(name, threads, batch, files)
-    try:
-        with Peak(host.pid) as peak:
+    peak, done = 0.0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(_LOOK_S):
+            peak = max(peak, memory_mib(host.pid))
+
+    with Host(name, threads, batch, files) as host:
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
             for _ in range(2):
                 host.request("epoch", work)
-    finally:
-        host.close()
-    return round(peak.mib)
+        finally:
+            done.set()
+            thread.join()
+    return round(peak)
 
 
-def _installed(name: str) -> Distribution | None:
-    try:
-        return distribution(name)
-    except PackageNotFoundError:
-        return None
+def _installed(names: tuple[str, ...] | list[str]) -> list[Distribution]:
+    found = []
+    for name in names:
+        try:
+            found.append(distribution(name))
+        except PackageNotFoundError:
+            continue
+    return found
 
 
-def _required(found: Distribution) -> list[str]:
-    """Return the names of a distribution's dependencies, without extras and those of other systems."""
-    needs = [text for text in found.requires or [] if "extra ==" not in text]
-    return [match[0] for text in needs if (match := re.match(r"[A-Za-z0-9._-]+", text))]
+def _megabytes(found: list[Distribution]) -> int:
+    paths = [Path(str(one.locate_file(file))) for one in found for file in one.files or []]
+    return round(sum(path.stat().st_size for path in paths if path.is_file() and path.suffix != ".pyc") / 1e6)
 
 
-def _megabytes(found: Distribution) -> float:
-    sizes = 0
-    for file in found.files or []:
-        path = Path(str(found.locate_file(file)))
-        if path.is_file() and path.suffix != ".pyc":
-            sizes += path.stat().st_size
-    return sizes / 1e6
-
-
-def installed_megabytes(peer: type[Peer]) -> dict[str, Any]:
-    """Return the size of a peer's own distributions, and with all their dependencies."""
-    own = [found for name in peer.distributions if (found := _installed(name))]
+def installed_megabytes(name: str) -> dict[str, int]:
+    """Return the size of a peer's own distributions, and with all their dependencies, without extras."""
+    own = queue = _installed(peer_class(name).distributions)
     seen: dict[str, Distribution] = {}
-    queue = list(own)
     while queue:
-        found = queue.pop()
+        found, *queue = queue
         key = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
         if key not in seen:
             seen[key] = found
-            queue += [need for name in _required(found) if (need := _installed(name))]
-    return {
-        "own": round(sum(map(_megabytes, own))),
-        "with_all_it_needs": round(sum(map(_megabytes, seen.values()))),
+            needs = [re.match(r"[\w.-]+", text) for text in found.requires or [] if "extra ==" not in text]
+            queue += _installed([match[0] for match in needs if match])
+    return {"own": _megabytes(own), "with_all_it_needs": _megabytes([*seen.values()])}
+
+
+def costs_of(name: str, work: str, threads: int, batch: int, files: Path, tries: int) -> dict[str, Any]:
+    """Measure all, one by one, so that a failure does not lose the others."""
+    start = _FIRST, name, threads, batch, files, work
+
+    def cold() -> float:
+        drop_code()
+        return _timed(threads, 1, *start)
+
+    measures: dict[str, Any] = {
+        "import_seconds": lambda: _timed(threads, tries, _IMPORT, module_of(name)),
+        "first_batch_cold_seconds": cold,
+        "first_batch_seconds": lambda: _timed(threads, tries, *start),
+        "peak_mib": lambda: peak_mib(name, work, threads, batch, files),
+        "installed_megabytes": lambda: installed_megabytes(name),
     }
+    result: dict[str, Any] = {"costs_of": work}
+    for cost, measure in measures.items():
+        try:
+            result[cost] = measure()
+        except Exception as error:
+            result[cost] = f"failed: {error}"
+    return result

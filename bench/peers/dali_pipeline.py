@@ -7,33 +7,12 @@ from typing import Any
 
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
-from nvidia.dali.auto_aug import rand_augment
 
 from bench.peers import base
 from bench.peers.base import Epoch, Peer
 
 _MEAN = [255 * m for m in base.MEAN]
 _STD = [255 * s for s in base.STD]
-
-
-class _Encoded:
-    """Batches of encoded files for ``fn.external_source``; iterating again is the next epoch."""
-
-    def __init__(self, files: list[bytes], size: int) -> None:
-        self._files = [np.frombuffer(data, np.uint8) for data in files]
-        self._size = size
-        self._at = 0
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        self._at = 0
-        return self
-
-    def __next__(self) -> list[Any]:
-        if self._at >= len(self._files):
-            raise StopIteration
-        batch = self._files[self._at : self._at + self._size]
-        self._at += self._size
-        return batch
 
 
 def _decoded(encoded: Any, device: str, work: str) -> Any:
@@ -43,14 +22,9 @@ def _decoded(encoded: Any, device: str, work: str) -> Any:
     if work in ("decode", "eval"):
         return fn.decoders.image(encoded, device=device, output_type=types.RGB, **hardware)
     return fn.decoders.image_random_crop(
-        encoded,
-        device=device,
-        output_type=types.RGB,
-        random_area=list(base.SCALE),
-        random_aspect_ratio=list(base.RATIO),
-        num_attempts=10,
-        **hardware,
-    )
+        encoded, device=device, output_type=types.RGB, random_area=list(base.SCALE),
+        random_aspect_ratio=list(base.RATIO), num_attempts=10, **hardware,
+    )  # fmt: skip
 
 
 def _colored(images: Any) -> Any:
@@ -78,13 +52,7 @@ def _preprocessed(images: Any, work: str) -> Any:
     images = fn.resize(images, size=[base.SIZE, base.SIZE], interp_type=types.INTERP_TRIANGULAR)
     if work == "train":
         return fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), **normalize)
-    images = fn.flip(images, horizontal=fn.random.coin_flip())
-    if work == "randaugment":
-        # The shape of all images, so that translations are relative to it.
-        images = rand_augment.rand_augment(images, base.NUM_OPS, base.MAGNITUDE, shape=[base.SIZE, base.SIZE])
-    else:
-        images = _colored(images)
-    return fn.crop_mirror_normalize(images, **normalize)
+    return fn.crop_mirror_normalize(_colored(fn.flip(images, horizontal=fn.random.coin_flip())), **normalize)
 
 
 class DaliPipeline(Peer):
@@ -98,15 +66,10 @@ class DaliPipeline(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Build the pipeline, run it to the end of each epoch, and reset it."""
-        source = _Encoded(files, self.batch)
+        # Each epoch is a new iteration over this list.
+        source = [[np.frombuffer(data, np.uint8) for data in batch] for batch in base.batches(files, self.batch)]
 
-        # RandAugment needs conditional execution, which the others would only be slowed down by.
-        @pipeline_def(
-            batch_size=self.batch,
-            num_threads=self.threads,
-            device_id=self.device_id,
-            enable_conditionals=work == "randaugment",
-        )
+        @pipeline_def(batch_size=self.batch, num_threads=self.threads, device_id=self.device_id)
         def definition() -> Any:
             encoded = fn.external_source(source=source, batch=True, cycle="raise", no_copy=True)
             images = _decoded(encoded, self.decoder, work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import grain
 import numpy as np
@@ -17,7 +17,6 @@ class Grain(Peer):
 
     name = "Grain + Pillow"
     distributions = ("grain", "pillow")
-    lacks: ClassVar[dict[str, str]] = {"randaugment": "neither Grain nor Pillow has it"}
     # Every iterator starts its worker processes again, which would cost seconds in each round; or they run
     # ahead through an endless one, into the rounds of the others.
     notes = "threads, not worker processes; Pillow resizes, rotates and enhances"

@@ -1,34 +1,36 @@
 """A process for each peer, so that their libraries, threads and crashes are separate, and its protocol.
 
 The others wait in their processes while one of them runs. A process is started with ``python -m bench.peers.host``,
-receives the files as one pickle, and answers requests on a pipe.
+reads the files from one pickle, and answers requests on a socket.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import resource
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from bench.peers import processes
-from bench.peers.base import Epoch, Peer
-from bench.peers.registry import peer_class
+from bench.peers import peer_class
+from bench.peers.base import Epoch
 
 _PATIENCE = 180.0  # seconds for one answer
 
 
-def threads_environment(threads: int) -> dict[str, str]:
-    """Return the environment variables by which libraries have this number of threads; Rust's calls have one each."""
-    return {"GPUIMG_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "RAYON_NUM_THREADS": "1"}
+def environment(threads: int) -> dict[str, str]:
+    """Return environment variables by which libraries have this number of threads; Rust's calls have one each."""
+    names = {"GPUIMG_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "RAYON_NUM_THREADS": "1"}
+    return os.environ | names
 
 
 class PeerError(Exception):
@@ -39,24 +41,27 @@ class Host:
     """The client of a peer's process."""
 
     def __init__(self, name: str, threads: int, batch: int, files: Path) -> None:
-        ours, theirs = os.pipe(), os.pipe()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is read when the process has ended; see close
-        arguments = [name, str(threads), str(batch), str(files), str(theirs[0]), str(ours[1])]
-        # Equal threads for what reads these, and nothing more than those for what would take every core.
-        environment = os.environ | threads_environment(threads)
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-W", "ignore", "-m", "bench.peers.host"]
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "bench.peers.host", *arguments],
-            pass_fds=(theirs[0], ours[1]),
-            env=environment,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        os.close(theirs[0])
-        os.close(ours[1])
-        self._inbox = Connection(ours[0], writable=False)
-        self._outbox = Connection(theirs[1], readable=False)
+            [*command, name, str(threads), str(batch), str(files), str(theirs.fileno())], env=environment(threads),
+            pass_fds=(theirs.fileno(),), start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self._connection = Connection(ours.detach())
         self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill the process and its workers."""
+        self._connection.close()
+        if self._process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
 
     def request(self, request: str, *arguments: Any) -> Any:
         """Send a request and wait for its result.
@@ -67,54 +72,65 @@ class Host:
             If it raised, ended, or did not answer in time.
         """
         try:
-            self._outbox.send((request, *arguments))
-            if not self._inbox.poll(_PATIENCE):
-                self.kill()
+            self._connection.send((request, *arguments))
+            if not self._connection.poll(_PATIENCE):
                 raise PeerError(f"no answer in {_PATIENCE:.0f} s")
-            error, answer = self._inbox.recv()
+            error, answer = self._connection.recv()
         except (EOFError, OSError):
-            raise PeerError(f"its process ended: {self._last_words()}") from None
+            raise PeerError(f"its process ended with {self._process.wait(10)}") from None
         if error:
             raise PeerError(error)
         return answer
 
-    def _last_words(self) -> str:
-        code = self._process.wait(10)
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'nothing said'} (exit code {code})"
 
-    def kill(self) -> None:
-        """Kill the process and its workers."""
-        if self._process.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the third on: the second is a name that may contain anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []  # it has ended
 
-    def close(self) -> None:
-        """End the process."""
-        try:
-            self._outbox.send(("quit",))
-            self._process.wait(10)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
-        self.kill()
-        self._inbox.close()
-        self._outbox.close()
-        self._log.close()
+
+def descendants(pid: int) -> list[int]:
+    """Return the descendants of a process."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and (fields := _stat(int(path.name))):
+            parents.setdefault(int(fields[1]), []).append(int(path.name))
+    found, queue = [], [pid]
+    while queue:
+        children = parents.get(queue.pop(), [])
+        found += children
+        queue += children
+    return found
+
+
+def cpu_seconds() -> float:
+    """Return user and system time so far of this process and its descendants: worker processes count for their peer."""
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+    for pid in descendants(os.getpid()):
+        total += sum(int(field) for field in _stat(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
+    return total
 
 
 class _Service:
     """The handlers of requests, in the peer's process."""
 
-    def __init__(self, peer: Peer, files: list[bytes]) -> None:
-        self._peer = peer
+    def __init__(self, name: str, threads: int, batch: int, files: list[bytes]) -> None:
+        self._peer = peer_class(name)(threads, batch)
         self._files = files
         self._epochs: dict[str, Epoch] = {}
 
     def describe(self) -> dict[str, Any]:
         """Return name, version, and differences."""
-        peer = self._peer
-        return {"name": peer.name, "version": version_of(peer), "lacks": dict(peer.lacks), "notes": peer.notes}
+        peer, installed = self._peer, "unknown"
+        for name in reversed(peer.distributions):
+            try:
+                installed = version(name)
+            except PackageNotFoundError:
+                continue
+        return {"name": peer.name, "version": installed, "lacks": dict(peer.lacks), "notes": peer.notes}
 
     def first(self, work: str) -> Any:
         """Return the results of the first batch."""
@@ -124,59 +140,36 @@ class _Service:
         """Return wall-clock and CPU seconds of one pass over the files; the first pass also prepares the work."""
         if work not in self._epochs:
             self._epochs[work] = self._peer.start(work, self._files)
-        before = processes.cpu_seconds()
-        start = time.perf_counter()
+        used, begin = cpu_seconds(), time.perf_counter()
         count = sum(1 for _ in self._epochs[work]())
-        taken = time.perf_counter() - start
+        taken = time.perf_counter() - begin
         if count != -(-len(self._files) // self._peer.batch):
             raise RuntimeError(f"{count} batches for {len(self._files)} files")
-        return taken, processes.cpu_seconds() - before
+        return taken, cpu_seconds() - used
 
     def forget(self, work: str) -> None:
         """Release a work's workers and memory."""
         self._epochs.pop(work, None)
 
 
-def version_of(peer: Peer | type[Peer]) -> str:
-    """Return the version of the first of a peer's distributions that is installed."""
-    for name in peer.distributions:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return "unknown"
-
-
-def _short(error: BaseException) -> str:
-    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
-    text = next((line.strip() for line in lines if line.strip()), "")
-    return text if len(text) <= 300 else f"{text[:300]}..."
-
-
-def _serve() -> None:
-    name, threads, batch, path = sys.argv[1:5]
-    inbox = Connection(int(sys.argv[5]), writable=False)
-    outbox = Connection(int(sys.argv[6]), readable=False)
+def _serve(name: str, threads: str, batch: str, files: str, descriptor: str) -> None:
+    connection = Connection(int(descriptor))
     service: _Service | None = None
     while True:
         try:
-            request, *arguments = inbox.recv()
+            request, *arguments = connection.recv()
         except EOFError:
-            return
-        if request == "quit":
             return
         try:
             if service is None:
-                with open(path, "rb") as file:
-                    files = pickle.load(file)
-                service = _Service(peer_class(name)(int(threads), int(batch)), files)
+                service = _Service(name, int(threads), int(batch), pickle.loads(Path(files).read_bytes()))
             answer = getattr(service, request)(*arguments)
         except Exception as error:
             traceback.print_exc()
-            outbox.send((_short(error), None))
+            connection.send((f"{type(error).__name__}: {error}".splitlines()[0][:300], None))
         else:
-            outbox.send((None, answer))
+            connection.send((None, answer))
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(*sys.argv[1:])

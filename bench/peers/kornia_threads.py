@@ -41,7 +41,6 @@ class Kornia(Peer):
     distributions = ("kornia-rs", "numpy")
     lacks: ClassVar[dict[str, str]] = {
         "train+rotate+color": "not written: its augmentations take image objects, one at a time",
-        "randaugment": "it has no RandAugment",
     }
     notes = "train resizes, normalizes and transposes in one pass, without antialiasing"
 

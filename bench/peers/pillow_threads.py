@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageEnhance
@@ -56,7 +56,6 @@ class Pillow(Peer):
 
     name = "Pillow"
     distributions = ("pillow", "numpy")
-    lacks: ClassVar[dict[str, str]] = {"randaugment": "Pillow has none"}
     notes = "in a pool of threads; normalized with NumPy"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:

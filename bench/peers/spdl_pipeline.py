@@ -42,7 +42,6 @@ class Spdl(Peer):
     distributions = ("spdl", "spdl_io", "spdl_core")
     lacks: ClassVar[dict[str, str]] = {
         "train+rotate+color": "FFmpeg's eq and hue filters adjust YUV by other measures than factors",
-        "randaugment": "it has no RandAugment",
     }
     notes = "scaled by FFmpeg in YUV; normalized with NumPy; needs FFmpeg's libraries, not counted in its size"
 

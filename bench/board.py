@@ -1,12 +1,10 @@
 """gpuimg on the method of imread_benchmark, a public board of JPEG decoders (github.com/ternaus/imread_benchmark).
 
-    python -m bench.imread_board [--rounds 5] [--set S-4.8] [--out bench/results/board.json]
+    python -m bench.board [--rounds 5] [--set S-4.8] [--out bench/results/board.json]
 
-:class:`GpuimgDecoder` is the class that the board takes, an entry point ``gpuimg = "bench.imread_board:GpuimgDecoder"``
-of its group ``imread_benchmark.decoders``. The board itself is not on PyPI in a version with decoder classes, so that
-its method is repeated here: files in memory, one ``decode`` call an image, one thread; and a DataLoader of torch with
-batches of 32 for 0, 1, 2, ... workers. The decoders take turns. The row "gpuimg, batches" needs no workers: threads
-decode the same batches.
+The board is not on PyPI in a version that takes other decoders, so that its method is repeated here: files in memory,
+one call an image, one thread; and a DataLoader of torch with batches of 32 for 0, 1, 2, ... workers. The decoders take
+turns. The row "gpuimg, batches" needs no workers: threads decode the same batches.
 """
 
 from __future__ import annotations
@@ -19,33 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg
 from bench import common, photos
 
 _BATCH = 32
-
-
-class GpuimgDecoder:
-    """A decoder of the board."""
-
-    name = package_name = "gpuimg"
-    group = "mainstream"
-
-    def decode(self, data: bytes) -> NDArray[np.uint8]:
-        """Decode the bytes of a JPEG into (H, W, 3) uint8 RGB."""
-        image: NDArray[np.uint8] = gpuimg.decode_batch([data], device="cpu")[0]
-        return image
-
-    def get_num_threads(self) -> int:
-        """Return the number of threads of a call."""
-        return int(os.environ.get("GPUIMG_NUM_THREADS", "1"))
-
-    def set_num_threads(self, n: int) -> None:
-        """Set it; one image is decoded by one."""
-        os.environ["GPUIMG_NUM_THREADS"] = str(n)
 
 
 def decoders() -> dict[str, Callable[[bytes], Any]]:
@@ -55,7 +32,7 @@ def decoders() -> dict[str, Callable[[bytes], Any]]:
 
     cv2.setNumThreads(1)
     return {
-        "gpuimg": GpuimgDecoder().decode,
+        "gpuimg": lambda data: gpuimg.decode_batch([data], device="cpu")[0],
         "simplejpeg": lambda data: simplejpeg.decode_jpeg(data, colorspace="RGB"),
         "opencv": lambda data: cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), 1), cv2.COLOR_BGR2RGB),
         "pillow": lambda data: np.asarray(Image.open(io.BytesIO(data)).convert("RGB")),
@@ -107,17 +84,17 @@ def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int) -> di
     return result
 
 
-def main(command: list[str] | None = None) -> None:
+def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "board.json", rounds=5)
     parser.add_argument("--set", choices=list(photos.SETS), default="S-4.8")
     parser.add_argument("--count", type=int, help="use only the first files of the set, for a try")
-    options = parser.parse_args(command)
+    options = parser.parse_args()
     files = photos.load_set(options.set, options.count)
     found = decoders()
     for decode in found.values():
         np.testing.assert_array_equal(decode(files[0]), found["pillow"](files[0]))
-    GpuimgDecoder().set_num_threads(1)
+    os.environ["GPUIMG_NUM_THREADS"] = "1"
     single = {
         name: functools.partial(lambda decode: [decode(data) for data in files], one) for name, one in found.items()
     }
@@ -127,7 +104,7 @@ def main(command: list[str] | None = None) -> None:
         if workers:
             runs["gpuimg, batches"] = _in_batches(files, workers)
         loaders[str(workers)] = _rates(runs, len(files), options.rounds)
-        GpuimgDecoder().set_num_threads(1)
+        os.environ["GPUIMG_NUM_THREADS"] = "1"
     about = common.environment(photos.summary_of_set(options.set, files), options.rounds, _BATCH)
     common.write(about | {"single": _rates(single, len(files), options.rounds), "workers": loaders}, options.out)
 

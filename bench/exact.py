@@ -1,0 +1,82 @@
+"""Resizes alone: their time compared with Pillow's, torch's and float32's.
+
+    python -m bench.exact [--rounds 7] [--out bench/results/exact.json]
+
+Microseconds of CPU time per image, color bytes to bytes, of the installed Pillow, of torch on uint8 in both layouts
+where it is installed, and of gpuimg with and without ``exact``, contenders in turn, medians of the rounds. Before
+timing, all bytes of ``exact`` are compared with Pillow's. Run it on one core: ``taskset -c 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+from bench import common
+
+_SIZES: tuple[tuple[tuple[int, int], tuple[int, int], tuple[Any, ...], int], ...] = (
+    ((375, 500), (224, 224), ("bilinear", "bicubic", "lanczos", "box"), 32),  # source, result, filters, images
+    ((375, 500), (384, 384), ("bicubic",), 32),
+    ((375, 500), (750, 1000), ("bicubic",), 8),
+    ((1536, 2048), (756, 1008), ("bilinear", "bicubic", "lanczos"), 4),
+    ((3000, 4000), (224, 224), ("bilinear", "bicubic"), 2),
+)
+_RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12"
+
+
+def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> dict[str, Callable[[], Any]]:
+    """Return the measured functions by name."""
+    pictures, out = [Image.fromarray(image) for image in images], np.empty((len(images), *size, 3), np.uint8)
+    found: dict[str, Callable[[], Any]] = {
+        "exact": lambda: gi.resize(images, size, name, exact=_RULE).array(out=out),
+        "float32": lambda: gi.resize(images, size, name).array(out=out),
+        "pillow": lambda: [np.asarray(one.resize(size[::-1], Image.Resampling[name.upper()])) for one in pictures],
+    }
+    try:
+        import torch
+    except ImportError:
+        return found
+    if name in ("bilinear", "bicubic", "lanczos"):
+        torch.set_num_threads(1)
+        last = torch.from_numpy(images).permute(0, 3, 1, 2)
+        for layout, tensor in (("torch_nhwc", last), ("torch_nchw", last.contiguous())):
+            found[layout] = partial(torch.nn.functional.interpolate, tensor, size, mode=name, antialias=True)
+    return found
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    options = common.arguments(__doc__, "exact.json").parse_args()
+    rng, rows = np.random.default_rng(0), []
+    for source, size, filters, count in _SIZES:
+        images = rng.integers(0, 256, (count, *source, 3), np.uint8)  # no contender depends on the contents
+        for name in filters:
+            runs = contenders(images, size, name)
+            np.testing.assert_array_equal(runs["exact"](), np.stack(runs["pillow"]()))
+            _, worked = common.interleaved(runs, options.rounds)
+            of_pillow, of_pillow_range = common.ratio(worked["pillow"], worked["exact"])
+            of_float, of_float_range = common.ratio(worked["float32"], worked["exact"])
+            rows.append(
+                {
+                    "source": source, "result": size, "filter": name,
+                    "microseconds": {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()},
+                    "pillow_over_exact": of_pillow, "pillow_over_exact_range": of_pillow_range,
+                    "float32_over_exact": of_float, "float32_over_exact_range": of_float_range,
+                }
+            )  # fmt: skip
+            print(rows[-1], flush=True)
+    versions = {name: version(name) for name in ("gpuimg", "numpy", "numba", "pillow")}
+    result = {"processor": common.processor(), "versions": versions, "rounds": options.rounds, "rows": rows}
+    common.write(result, options.out)
+
+
+if __name__ == "__main__":
+    main()
