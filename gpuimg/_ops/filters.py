@@ -33,6 +33,7 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -87,6 +88,7 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -128,6 +130,7 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -195,6 +198,7 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

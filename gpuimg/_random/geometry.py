@@ -65,6 +65,7 @@ def random_resized_crop(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -149,6 +150,7 @@ def random_crop(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -194,6 +196,7 @@ def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int)
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -220,6 +223,7 @@ def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -257,6 +261,8 @@ def random_rotation(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input; with ``expand`` as large as the turned image, else of its
+        size.
 
     Raises
     ------
@@ -307,6 +313,7 @@ def random_affine(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -415,6 +422,7 @@ def random_perspective(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

@@ -98,6 +98,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Returns
     -------
     Mix
+        N images with the sizes and channels of the input, float32, and the weights of their labels.
 
     Raises
     ------

@@ -80,6 +80,7 @@ def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the plan's results.
 
     Raises
     ------
