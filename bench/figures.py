@@ -376,10 +376,8 @@ def _label(key: str, name: str = "peers-S") -> str:
 def _plot_train() -> tuple[str, str]:
     entries = {key: entry for key, entry in result("peers-S")["works"]["train"].items() if entry}
     torchvision, dali = (times("peers-S", "train", key) for key in ("torchvision", "dali"))
-    claim = (
-        f"gpuimg prepares training images {torchvision} times as fast as a DataLoader with torchvision, {dali} times \
-as fast as DALI"
-    )
+    claim = f"gpuimg prepares training images {torchvision} times as fast as a DataLoader with torchvision, {dali} \
+times as fast as DALI"
     ranked = sorted(entries.items(), key=lambda pair: -pair[1]["images_per_second"])
     rows = [
         Bar(
