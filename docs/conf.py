@@ -23,8 +23,10 @@ version = release = gpuimg.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
@@ -92,6 +94,9 @@ def _names(page: Path) -> str:
     body = "\n".join(tables).replace("   :toctree: generated\n", "")
     return f"\n:doc:`{title} <{page.stem}>`\n{'-' * (len(title) + 30)}\n\n{body}\n"
 
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 # -- gallery -----------------------------------------------------------------------------------------------------------
 

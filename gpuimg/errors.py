@@ -47,6 +47,15 @@ class DecodeError(ValueError):
     ----------
     failures : tuple of Failure
         Index, source and reason of each image, in the order of the batch.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> try:
+    ...     gpuimg.decode_batch([b"no image"])
+    ... except gpuimg.DecodeError as error:
+    ...     [failure.index for failure in error.failures]
+    [0]
     """
 
     def __init__(self, failures: tuple[Failure, ...], total: int) -> None:

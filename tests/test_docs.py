@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,8 @@ def test_pictures_have_alternative_text(page: str) -> None:
 
 
 def test_the_site_has_few_pages() -> None:
-    """At most twenty next to the reference and the gallery."""
-    assert len(list((ROOT / "docs").glob("*.md"))) <= 20
+    """At most twenty-one next to the reference and the gallery."""
+    assert len(list((ROOT / "docs").glob("*.md"))) <= 21
 
 
 @pytest.mark.parametrize("word", ["collate_fn", "pin_memory", "Trainer", "sampler", "num_workers", "torchrun"])
@@ -62,6 +63,16 @@ def test_the_search_finds_the_words_of_other_loaders(word: str) -> None:
     """They are in the text of a page, not only in its code."""
     pages = [re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in (ROOT / "docs").glob("*.md")]
     assert any(re.search(rf"\b{word}\b", page) for page in pages)
+
+
+def test_the_install_page_has_every_extra_and_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "install.md").read_text()
+    extras = page[page.index("## Extras") :]
+    assert set(re.findall(r"`([a-z0-9-]+)`", extras)) - {"to_torch", "to_jax"} == set(project["optional-dependencies"])
+    versions = re.findall(r"Python :: (3\.\d+)", str(project["classifiers"]))
+    assert f"| Python | {versions[0]} to {versions[-1]};" in page
+    assert project["requires-python"] == f">={versions[0]}"
 
 
 def test_figures_are_those_of_their_script() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import gpuimg as gi
 
+from .calls import CALLS
 from .compare import assert_same
 
 #: Arguments of each after the images; of policies and geometry, color and filters.
@@ -80,3 +81,22 @@ def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
     images = pictures(5)
     split = gi.Rng(5, indices=range(5)).split(name)
     assert_same(list(run(name, images, rng=5).compute()), list(run(name, images, rng=split).compute()))
+
+
+@pytest.mark.parametrize("name", [name for name in gi.__all__ if inspect.isfunction(getattr(gi, name))])
+def test_the_result_is_as_documented(name: str) -> None:
+    """Where the sizes, channels and dtype are said to be those of the input."""
+    function = getattr(gi, name)
+    if "sizes, channels and dtype of the input." not in function.__doc__:
+        return
+    images = pictures(3)
+    for white, batch in ((255, images), (1, [np.float32(image) / 255 for image in images])):
+        if name in CALLS:
+            made = CALLS[name].run(batch, CALLS[name].each(np.random.default_rng(0), 3, white))
+        elif name == "random_solarize" and white == 1:
+            made = gi.random_solarize(batch, 0.5, rng=1)
+        else:
+            made = run(name, batch, rng=1)
+        given = gi.pad(batch, 0)
+        assert (made.sizes.tolist(), made.channels) == (given.sizes.tolist(), given.channels)
+        assert [one.dtype for one in made.arrays()] == [one.dtype for one in given.arrays()]

@@ -30,6 +30,16 @@ class ImageInfo(NamedTuple):
         ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` if the file does not specify it.
     orientation : int
         EXIF orientation, 1 to 8; 1 if the file has none.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> info = gpuimg.image_info(file.getvalue())
+    >>> info.height, info.width, info.chroma_subsampling
+    (20, 30, '4:2:0')
     """
 
     height: int

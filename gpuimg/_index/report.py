@@ -49,6 +49,17 @@ class IndexReport:
         Samples that an earlier, interrupted call had finished.
     seconds : float
         Duration of the call.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(6)]
+    >>> report = gpuimg.build_index(source, dry_run=True)
+    >>> report.samples, report.progressive
+    (6, 0)
     """
 
     path: str | None

@@ -67,6 +67,21 @@ class SeekIndex:
         If the file cannot be read.
     ValueError
         If it is not a seek index, has another version, or is not finished, cut off or damaged.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(6)]
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "index")
+    ...     report = gpuimg.build_index(source, path)
+    ...     index = gpuimg.SeekIndex(path)
+    >>> len(index)
+    6
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -45,6 +45,17 @@ class Loader:
         far. :meth:`stats` counts all failures of a loop.
     shard : (int, int)
         Rank and world size.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(6)]
+    >>> loader = gpuimg.load(source, lambda x, rng: gpuimg.resize(x, (8, 8)), batch_size=2)
+    >>> [batch.labels.tolist() for batch in loader]
+    [[0, 1], [2, 3], [4, 5]]
     """
 
     def __init__(self, settings: Settings, epochs: int | None, max_failures: float | None, progress: bool) -> None:

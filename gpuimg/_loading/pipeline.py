@@ -65,6 +65,17 @@ class LoadedBatch(NamedTuple):
     valid : (N,) bool
         False for samples to be ignored: black images in place of bad ones under ``on_error="fill"``, and samples that
         are repeated to pad all ranks to the same number.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(6)]
+    >>> batch = next(iter(gpuimg.load(source, lambda x, rng: gpuimg.resize(x, (8, 8)), batch_size=2)))
+    >>> batch.images.shape, batch.labels.tolist(), batch.indices.tolist()
+    ((2, 8, 8, 3), [0, 1], [0, 1])
     """
 
     images: Array  # or a Batch, see above

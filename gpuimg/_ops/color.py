@@ -41,6 +41,7 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -71,6 +72,7 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -107,6 +109,7 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -138,6 +141,7 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -183,6 +187,7 @@ def adjust_hsv(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -226,6 +231,7 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -256,6 +262,7 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -303,6 +310,7 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     Returns
     -------
     Batch
+        N images of ``num_output_channels`` equal channels, with the sizes and dtype of the input.
 
     Raises
     ------
@@ -339,6 +347,7 @@ def invert(images: Images, *, where: Where | None = None) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -363,6 +372,7 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -395,6 +405,7 @@ def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, whe
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -442,6 +453,7 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -484,6 +496,7 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Notes
     -----
@@ -512,6 +525,7 @@ def equalize(images: Images, *, where: Where | None = None) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Notes
     -----

@@ -55,6 +55,7 @@ def elastic(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

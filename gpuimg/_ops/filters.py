@@ -34,6 +34,7 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -89,6 +90,7 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -130,6 +132,7 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -197,6 +200,7 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

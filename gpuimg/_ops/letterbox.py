@@ -43,6 +43,7 @@ def letterbox(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------

@@ -241,6 +241,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     Returns
     -------
     Batch
+        N images of ``output_size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -300,6 +301,7 @@ def resized_crop(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -370,6 +372,7 @@ def pad(
     Returns
     -------
     Batch
+        N images, larger by the padding, with the channels and dtype of the input.
 
     Raises
     ------
@@ -444,6 +447,7 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -467,6 +471,7 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------

@@ -99,6 +99,8 @@ def rotate(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input; with ``expand`` as large as the turned image, else of its
+        size.
 
     Raises
     ------
@@ -188,6 +190,7 @@ def affine(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -240,6 +243,7 @@ def perspective(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

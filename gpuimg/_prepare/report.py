@@ -59,6 +59,19 @@ class PrepareReport:
         Training throughput before and after.
     index : IndexReport or None
         Report of the seek index of the results.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(6)]
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = gpuimg.prepare(source, folder, short_side=16, measure=False)
+    >>> report.samples, report.encoded, report.failed
+    (6, 6, ())
     """
 
     path: str

@@ -48,6 +48,7 @@ def color_jitter(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -134,6 +135,7 @@ def random_photometric_distort(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -198,6 +200,7 @@ def random_hsv(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -242,6 +245,7 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -269,6 +273,7 @@ def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Ba
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -294,6 +299,7 @@ def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -321,6 +327,7 @@ def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, r
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -348,6 +355,7 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -373,6 +381,7 @@ def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) ->
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -399,6 +408,7 @@ def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Bat
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------

@@ -75,6 +75,7 @@ def copy_paste(
     Returns
     -------
     CopyPaste
+        N images with the sizes and channels of the input, float32, and their masks.
 
     Raises
     ------

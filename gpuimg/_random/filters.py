@@ -36,6 +36,7 @@ def random_gaussian_blur(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -76,6 +77,7 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -107,6 +109,7 @@ def random_motion_blur(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -143,6 +146,7 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -177,6 +181,7 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

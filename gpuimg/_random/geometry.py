@@ -66,6 +66,7 @@ def random_resized_crop(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -150,6 +151,7 @@ def random_crop(
     Returns
     -------
     Batch
+        N images of ``size``, with the channels and dtype of the input.
 
     Raises
     ------
@@ -196,6 +198,7 @@ def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int)
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -222,6 +225,7 @@ def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
@@ -259,6 +263,8 @@ def random_rotation(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input; with ``expand`` as large as the turned image, else of its
+        size.
 
     Raises
     ------
@@ -309,6 +315,7 @@ def random_affine(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -417,6 +424,7 @@ def random_perspective(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

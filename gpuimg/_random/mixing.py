@@ -27,6 +27,13 @@ class Mix(NamedTuple):
         Index of the partner: the image, or clip, mixed in.
     weight : (N,) float64
         Weight of the image's own label; the partner's label has 1 minus it.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
+    >>> mix.images.array().shape, mix.partner.tolist()
+    ((2, 4, 4, 3), [1, 0])
     """
 
     images: Batch
@@ -98,6 +105,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Returns
     -------
     Mix
+        N images with the sizes and channels of the input, float32, and the weights of their labels.
 
     Raises
     ------

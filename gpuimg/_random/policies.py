@@ -134,6 +134,7 @@ def rand_augment(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -189,6 +190,7 @@ def trivial_augment(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     References
     ----------
@@ -231,6 +233,7 @@ def auto_augment(
     Returns
     -------
     Batch
+        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

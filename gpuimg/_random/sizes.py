@@ -47,6 +47,7 @@ def random_resize(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input, each of its drawn size.
 
     Raises
     ------
@@ -106,6 +107,7 @@ def random_short_side_resize(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input, each of its drawn size.
 
     Raises
     ------
@@ -172,6 +174,7 @@ def scale_jitter(
     Returns
     -------
     Batch
+        N images with the channels and dtype of the input, each of its drawn size.
 
     Raises
     ------

@@ -41,6 +41,13 @@ class VideoInfo(NamedTuple):
         ``"h264"``, ``"hevc"``, ``"av1"``, ``"vp9"`` and so on.
     orientation : int
         Orientation for displaying stored frames, as in EXIF, 1 to 8; 1 for unchanged.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> info = gpuimg.video_info("clip.mp4")  # doctest: +SKIP
+    >>> info.frames, info.height, info.width  # doctest: +SKIP
+    (250, 720, 1280)
     """
 
     height: int
