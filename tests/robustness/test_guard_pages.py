@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from . import guard_pages
+from . import guard_pages, guard_pngs
 from .mutate import Draw
 
 CASES = 300
@@ -28,7 +28,7 @@ def changed(files, change):
         change(header, len(files[0]))
     return headers
 {fault}
-sys.exit(guard_pages.main(sys.argv[1:]))
+sys.exit(guard_pages.main(sys.argv[1:], guard_pages.Checker, guard_pages.COMMAND))
 """
 
 FAULTS = {
@@ -46,6 +46,14 @@ def test_a_sample() -> None:
     counts = Counter(outcome for _, outcome in results)
     assert counts["as Pillow's"] > CASES // 4
     assert counts["damaged"] > CASES // 50
+
+
+def test_a_sample_of_pngs() -> None:
+    results = list(guard_pages.run(0, CASES, guard_pngs.COMMAND))
+    assert [one for one in results if one[1].startswith("!")] == []
+    counts = Counter(outcome for _, outcome in results)
+    assert counts["as Pillow's"] > CASES // 5
+    assert counts["refused"] > CASES // 20
 
 
 def test_a_case_is_a_file() -> None:
