@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from gpuimg._decoding import pillow, png
@@ -78,17 +79,16 @@ class _Numpy:
 def _pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end: bool) -> NDArray[np.uint8] | None:
     """The pixels of a region; None where the decoder leaves the file to Pillow."""
     memory = _Numpy(fill, at_end=at_end)
-    png.np = memory  # type: ignore[attr-defined]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(png, "np", memory)
         part = png.part_of(data, options, region)
-        if part is None:
-            return None
-        out = memory.empty(math.prod(part.shape), np.uint8)
-        part.write(out)
-        return out.reshape(part.shape)
-    finally:
-        png.np = np  # type: ignore[attr-defined]
-        memory.check()
+        out = None
+        if part is not None:
+            out = memory.empty(math.prod(part.shape), np.uint8)
+            part.write(out)
+            out = out.reshape(part.shape)
+    memory.check()
+    return out
 
 
 class Checker:
