@@ -185,15 +185,21 @@ def _try(library: Library, level: str) -> None:
         raise UnusableError(f"the library for {level} failed its self-test: {found}")
 
 
+def wanted() -> str:
+    """The value of ``GPUIMG_NATIVE``, in lower case."""
+    return os.environ.get("GPUIMG_NATIVE", "").lower()
+
+
 def _levels(folder: Path, libraries: Mapping[str, str]) -> Iterator[str]:
     """Levels of these libraries that this machine can run, best first."""
-    chosen = os.environ.get("GPUIMG_NATIVE", "")
+    chosen = wanted()
     machine = platform.machine().lower().replace("amd64", "x86_64")
     known = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2"), "aarch64": ("aarch64",)}.get(machine, ())
     if chosen:
-        known = tuple(level for level in known if level.endswith(chosen))
-        if not known:
-            raise ValueError(f"GPUIMG_NATIVE must be jit or a level for {machine}, such as v3, not {chosen!r}")
+        spellings = {level.rpartition("-")[2]: level for level in known}
+        if chosen not in spellings:
+            raise ValueError(f"GPUIMG_NATIVE must be one of {', '.join(['jit', *spellings])}, not {chosen!r}")
+        known = (spellings[chosen],)
     here = [level for level in known if level in libraries]
     if machine == "x86_64" and here and not chosen:
         best = _open(folder, here[-1], libraries[here[-1]]).x86_level()
@@ -213,7 +219,7 @@ def find(folder: Path) -> tuple[Library, str]:
     """
     if _PACKAGE.endswith("_jit"):
         raise UnusableError("users' functions are compiled here")
-    if os.environ.get("GPUIMG_NATIVE") == "jit":
+    if wanted() == "jit":
         raise UnusableError("GPUIMG_NATIVE=jit")
     if os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0"):
         raise UnusableError("NUMBA_BOUNDSCHECK is set")

@@ -796,3 +796,19 @@ sys.exit(main.main(["index", {str(data_set)!r}]))
     assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert not (tmp_path / "set.gpuimg-index").exists()
     assert command(data_set) == 0
+
+
+@pytest.mark.parametrize("call", ["build_index", "read_sizes"])
+def test_a_file_that_cannot_be_written_is_named(call: str, tmp_path: Path) -> None:
+    """Here for a limit of the process, as for a full disk; nothing is left."""
+    code = f"""
+import gpuimg, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+try:
+    gpuimg.{call}([(b"", 0)] * 99, {str(tmp_path / "file")!r})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == f"[Errno 27] File too large: '{tmp_path}/file'\n", done
+    assert list(tmp_path.iterdir()) == []

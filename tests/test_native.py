@@ -225,19 +225,22 @@ def test_the_best_level_is_chosen(folder: Path, chosen: Callable[[str | None], N
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="one level")
 def test_a_level_can_be_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
-    chosen("v2")
-    assert native.find(folder)[1] == "x86-64-v2"
-    chosen("v9")
-    with pytest.raises(ValueError, match="GPUIMG_NATIVE must be jit or a level for x86_64, such as v3, not 'v9'"):
-        native.find(folder)
+    for value in ("v2", "V2"):
+        chosen(value)
+        assert native.find(folder)[1] == "x86-64-v2"
+    for value in ("v9", "2", "-v2", "x86-64-v2"):
+        chosen(value)
+        with pytest.raises(ValueError, match=f"GPUIMG_NATIVE must be one of jit, v4, v3, v2, not '{value}'"):
+            native.find(folder)
 
 
 def test_numba_can_be_chosen(
     folder: Path, chosen: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen("jit")
-    with pytest.raises(native.UnusableError, match="GPUIMG_NATIVE=jit"):
-        native.find(folder)
+    for value in ("jit", "JIT"):
+        chosen(value)
+        with pytest.raises(native.UnusableError, match="GPUIMG_NATIVE=jit"):
+            native.find(folder)
     chosen(None)
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
     with pytest.raises(native.UnusableError, match="NUMBA_BOUNDSCHECK is set"):

@@ -293,6 +293,15 @@ def test_gray_of_a_jpeg_is_its_luma() -> None:
     np.testing.assert_array_equal(shown(data, 1)[..., 0], np.asarray(image)[..., 0])
 
 
+@pytest.mark.parametrize("progressive", [False, True])
+def test_number_of_lines_in_the_header_of_a_jpeg(progressive: bool) -> None:
+    """A DNL segment is skipped, as libjpeg does."""
+    data = file_of(smooth(), "JPEG", progressive=progressive)
+    at = data.index(b"\xff\xc4")
+    lined = data[:at] + b"\xff\xdc\0\4\0\x07" + data[at:]
+    np.testing.assert_array_equal(shown(lined, 3), np.asarray(Image.open(io.BytesIO(lined)).convert("RGB")))
+
+
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF", "GIF", "JPEG2000"])
 def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]) -> None:
     options: dict[str, Any] = {"lossless": True, "exact": True} if form == "WEBP" else {}

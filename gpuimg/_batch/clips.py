@@ -206,7 +206,11 @@ def clips_of(
     arguments.one_of(on_error, "on_error", ON_ERROR)
     check_short(short)
     library()
-    data = [_data(source, i) for i, source in enumerate(sources)]
+    given, read_once = list(sources), dict[int, Any]()  # indexes are made once for each of several clips of a video
+    for i, source in enumerate(given):
+        if id(source) not in read_once:
+            read_once[id(source)] = _data(source, i)
+    data = [read_once[id(source)] for source in given]
     videos, refused = _indexes(data, options.max_pixels, read)
     counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
     if times is None:

@@ -76,7 +76,7 @@ def open_batch(
     ----------
     sources : sequence
         Paths, ``bytes``, ``bytearray``, ``memoryview``, uint8 arrays of file bytes, or open binary files. They are
-        read now; do not change a buffer before the batch has run.
+        read now, buffers are copied: what changes later has no effect on the batch.
     device : {"cpu", "cuda", "cuda:1", ...}, optional
         By default ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
     color : {"rgb", "gray", "rgba", "graya"}

@@ -17,7 +17,7 @@ from .contents import MAX_SCANS, Contents, RefusedError
 
 _MARKER = re.compile(rb"\xff([^\x00\xff])", re.DOTALL)
 _ALONE = {0x01, *range(0xD0, 0xD9)}  # markers without a length
-_EOI, _SOS, _APP0, _APP1, _APP14, _APP15, _COMMENT = 0xD9, 0xDA, 0xE0, 0xE1, 0xEE, 0xEF, 0xFE
+_EOI, _SOS, _DNL, _APP0, _APP1, _APP14, _APP15, _COMMENT = 0xD9, 0xDA, 0xDC, 0xE0, 0xE1, 0xEE, 0xEF, 0xFE
 _SCAN = b"\xff\xda"
 _TABLES = {0xC4, 0xCC, 0xDB, 0xDD}  # Huffman, arithmetic conditioning, quantization, restart interval
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -67,7 +67,7 @@ def jpeg_contents(data: bytes) -> Contents:
             orientation = exif.orientation_in(segment.body[6:])
         elif segment.marker in _TABLES or _has_color_info(segment):
             parts.append(_whole(view, segment))
-        elif not _APP0 <= segment.marker <= _APP15 and segment.marker != _COMMENT:
+        elif not _APP0 <= segment.marker <= _APP15 and segment.marker not in (_COMMENT, _DNL):  # libjpeg skips DNL
             raise ValueError(f"marker {segment.marker:#04x} before the first scan")
     raise ValueError("the header is truncated or damaged: the file ends before its first scan")
 

@@ -6,14 +6,14 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from .._checks.types import Ints
 from .._io.file_bytes import printable
-from .._io.open_file import read_at
+from .._io.open_file import naming_file, read_at
 from ..kernels.jpeg.layout import ENTRY_HEAD
 from . import format as layout
 from .entries import Built
@@ -46,15 +46,19 @@ class PartialIndex:
         self._descriptor = opened_alone(self._partial)
 
     def close(self) -> None:
-        """Close the file; another process can resume from it."""
+        """Close the file, from which another process can resume; without samples it is removed."""
+        if self._header.size == 0:
+            with suppress(OSError):
+                os.unlink(self._partial)
         os.close(self._descriptor)
 
     def before(self) -> Iterator[Built]:
         """Yield the results of an earlier process if they are intact; must be exhausted before anything is added."""
         records = self._records_before()
         if records is None:
-            os.ftruncate(self._descriptor, 0)
-            os.ftruncate(self._descriptor, self._end)
+            with naming_file(self.path):
+                os.ftruncate(self._descriptor, 0)
+                os.ftruncate(self._descriptor, self._end)
             self._write_header(0)
             return
         offsets = (records & np.uint64(layout.OFFSET)).astype(np.int64)
@@ -73,8 +77,8 @@ class PartialIndex:
             layout.pack_record(offsets.astype("<u8"), np.append(built.kinds, np.uint64(0))).astype("<u8").tobytes()
         )
         done = self._header.size
-        write_at(self._descriptor, built.content, self._end, self._partial)
-        write_at(self._descriptor, records, layout.record_at(done), self._partial)
+        write_at(self._descriptor, built.content, self._end, self.path)
+        write_at(self._descriptor, records, layout.record_at(done), self.path)
         self._end += len(built.content)
         self._records_sum = zlib.crc32(records[: -layout.RECORD_BYTES], self._records_sum)
         self._entries_sum = zlib.crc32(built.content, self._entries_sum)
@@ -82,15 +86,15 @@ class PartialIndex:
 
     def finish(self, largest: int) -> None:
         """Write the final header and rename the file, after all samples were added."""
-        header = self._header._replace(finished=True, size=self._end, largest=largest)
-        write_at(self._descriptor, header.packed(), 0, self._partial)
+        self._header = self._header._replace(finished=True, size=self._end, largest=largest)
+        write_at(self._descriptor, self._header.packed(), 0, self.path)
         os.fsync(self._descriptor)
         os.replace(self._partial, self.path)
 
     def _write_header(self, done: int) -> None:
         """Record the number of samples done; the header of an unfinished index has it in place of the sizes."""
         self._header = self._header._replace(size=done, largest=self._records_sum << 32 | self._entries_sum)
-        write_at(self._descriptor, self._header.packed(), 0, self._partial)
+        write_at(self._descriptor, self._header.packed(), 0, self.path)
 
     def _records_before(self) -> Any:
         """Return the records of an earlier process and the one after them; None if the file is not intact."""
@@ -179,17 +183,6 @@ def opened_alone(path: str) -> int:
         except FileNotFoundError:
             pass  # the process that had the lock has finished and renamed the file
         os.close(descriptor)
-
-
-@contextmanager
-def naming_file(path: str) -> Iterator[None]:
-    """Name the file in errors of calls on its descriptor."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror, path) from error
 
 
 def write_at(descriptor: int, data: bytes, at: int, path: str) -> None:

@@ -16,8 +16,19 @@ MAX_BYTES = 1 << 30
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]"
 
 
+class OwnBytes(np.ndarray[Any, Any]):
+    """File bytes in an array that gpuimg has filled, and that nobody else can change."""
+
+
+def is_constant(data: object) -> bool:
+    """Return True for file bytes that nobody can change."""
+    return isinstance(data, (bytes, OwnBytes))
+
+
 def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the file bytes of a source, without a copy if it already is a buffer.
+    """Return the file bytes of a source, which are constant: a buffer is copied.
+
+    Decoders read some bytes several times, and trust what they checked before.
 
     Raises
     ------
@@ -51,7 +62,7 @@ def too_large(size: int, max_bytes: int) -> ValueError:
 
 
 def _read(source: Source, max_bytes: int) -> Any:
-    if isinstance(source, bytes):
+    if is_constant(source):
         return source
     if isinstance(source, (str, os.PathLike)):
         descriptor = open_regular(source)
@@ -59,17 +70,17 @@ def _read(source: Source, max_bytes: int) -> Any:
             return read_descriptor(descriptor, max_bytes)
         finally:
             os.close(descriptor)
-    if isinstance(source, memoryview) and not source.c_contiguous:
-        return source.tobytes()
     if isinstance(source, (bytearray, memoryview)):
-        return np.frombuffer(source, np.uint8)
+        check_bytes(memoryview(source).nbytes, max_bytes)
+        return bytes(source)
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 1:
             raise TypeError(
                 f"file bytes as an array must be one-dimensional uint8, not {source.dtype} of shape {source.shape}; "
                 "decoded images need no opening: pass a list of them to gpuimg's functions"
             )
-        return np.ascontiguousarray(source)
+        check_bytes(source.size, max_bytes)
+        return source.tobytes()
     if hasattr(source, "read"):
         data = source.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):

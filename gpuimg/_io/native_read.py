@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .file_bytes import MAX_BYTES, read_descriptor
+from .file_bytes import MAX_BYTES, OwnBytes, read_descriptor
 from .open_file import read_at
 
 # The native calls need 64-bit Linux with glibc 2.28 or later; elsewhere Python reads.
@@ -69,7 +69,7 @@ class ChunkReader:
         self.seconds = self.cpu = 0.0
 
     def read(self, places: Sequence[Place]) -> list[Any]:
-        """Return the bytes of each place as a uint8 array or ``bytes``; None if Python should read or refuse it."""
+        """Return the bytes of each place as ``OwnBytes`` or ``bytes``; None if Python should read or refuse it."""
         found: list[Any] = [None] * len(places)
         if not NATIVE:
             return found
@@ -100,9 +100,10 @@ class ChunkReader:
             for _, descriptor, _ in opened:
                 still_open.callback(os.close, descriptor)
             out.resize(read[-1][2] if read else 0, refcheck=False)  # release the unused end
+            own = out.view(OwnBytes)
             for k, begin, end in read:
                 if end - begin <= self.max_bytes:
-                    found[k] = out[begin:end]
+                    found[k] = own[begin:end]
             for k, descriptor, size in opened:
                 found[k] = self._read_opened(descriptor, size)
         wanted = sum(size + LINE for _, _, size in rows if 0 <= size < _MOST_ROOM)
@@ -141,7 +142,8 @@ class ChunkReader:
         out = np.empty(begins.pop(), np.uint8)
         table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
         self.fill(table, out)
-        return [out[begin : begin + max(size, 0)] for _, _, size, begin in table.tolist()]
+        own = out.view(OwnBytes)
+        return [own[begin : begin + max(size, 0)] for _, _, size, begin in table.tolist()]
 
     def fill(self, table: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Read parts of open files into ``out``.

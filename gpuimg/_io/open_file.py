@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -92,3 +94,14 @@ def read_at(descriptor: int, offset: int, size: int) -> bytes:
         data = os.pread(descriptor, size, offset)
         parts.append(data)
     return b"".join(parts)
+
+
+@contextmanager
+def naming_file(path: str) -> Iterator[None]:
+    """Name the file in errors of calls on its descriptor."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error

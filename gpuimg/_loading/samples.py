@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._data.resident import ResidentFiles
-from .._io.file_bytes import printable, read, url_hint
+from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
 from ..errors import ImageError
@@ -127,13 +127,13 @@ def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, rea
             sample.error = item
             continue
         sample.data, sample.label = _pair(item, sample.index, columns)
-        if not _is_ready(sample.data) and isinstance(sample.data, (str, os.PathLike)):
+        if not is_constant(sample.data) and isinstance(sample.data, (str, os.PathLike)):
             sample.path = os.fspath(sample.data)
     of_paths = [sample for sample in samples if sample.path is not None]
     for sample, data in zip(of_paths, reader.read([sample.data for sample in of_paths]), strict=True):
         sample.data = sample.data if data is None else data
     most = reader.max_bytes
-    left = [one for one in samples if one.error is None and (not _is_ready(one.data) or len(one.data) > most)]
+    left = [one for one in samples if one.error is None and (not is_constant(one.data) or len(one.data) > most)]
     with Watch(len(left)) as watch:
         for sample in left:
             _read_plainly(sample, most)
@@ -204,13 +204,6 @@ def _item(source: Any, index: int) -> Any:
         return source[index]
     except Exception as error:  # whatever a source raises
         return error
-
-
-def _is_ready(data: Any) -> bool:
-    """Return True for file bytes: ``bytes``, or an array as ``ChunkReader`` returns it."""
-    if type(data) is np.ndarray:
-        return bool(data.dtype == np.uint8 and data.ndim == 1 and data.flags.c_contiguous)
-    return type(data) is bytes
 
 
 def _read_plainly(sample: Sample, max_bytes: int) -> None:

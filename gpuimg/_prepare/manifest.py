@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from .._index.writing import naming_file, opened_alone, write_at
+from .._index.writing import opened_alone, write_at
 from .._io.file_bytes import printable
+from .._io.open_file import naming_file
 from .names import problem_with
 
 NAME = "manifest.jsonl"

@@ -9,8 +9,9 @@ import tarfile
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from .._index.writing import naming_file, write_at
+from .._index.writing import write_at
 from .._io.file_bytes import printable
+from .._io.open_file import naming_file
 from .manifest import Line
 from .names import Other
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.open_file import open_regular
+from .._io.open_file import naming_file, open_regular
 from ._reading import OpenFiles, Path
 from ._remote import is_url
 
@@ -170,7 +170,7 @@ def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
 def _save(path: str, stamp: NDArray[np.uint8], arrays: Arrays) -> None:
     temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
-        with open(temporary, "wb") as file:
+        with naming_file(path), open(temporary, "wb") as file:
             np.savez(file, allow_pickle=False, stamp=stamp, **arrays)
         os.replace(temporary, path)
     except BaseException:

@@ -14,13 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-import os
 import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..native import source_digest
+from ..native import source_digest, wanted
 
 Capability = tuple[int, int]
 
@@ -157,7 +156,7 @@ def record_of(kernel: Any, entry: str) -> dict[str, Any]:
 @cache
 def opened() -> Shipped | str:
     """The file, or the reason for which it is not used."""
-    if os.environ.get("GPUIMG_NATIVE") == "jit":
+    if wanted() == "jit":
         return "GPUIMG_NATIVE is jit"
     try:
         return Shipped(FILE.read_bytes(), source_digest())

@@ -16,6 +16,7 @@ from ..scalar import loop, up
 from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
 from .layout import ACCESS, GRAY, HEADER, LONGEST
+from .rows import step_at
 from .seek import locate_sections, predictors_at, segment_start
 from .segments import (
     LONGEST_BLOCK,
@@ -209,18 +210,15 @@ def _slot(header, c, is_ac):
 
 @loop
 def _write_codes(data, at, is_ac, scratch, codes):
-    """Fill in the limits, starts and symbols of a table whose definition lies at a place of the file."""
-    limits, starts = scratch.limits, scratch.starts
-    read_codes(data, at, is_ac == 1, limits, starts)
+    """Fill in the limits, starts and symbols, zeros before, of a table whose definition lies at a place of the file."""
+    read_codes(data, at, is_ac == 1, scratch)
     symbols = 0
     for length in range(1, LONGEST + 1):
-        codes.limits[length - 1] = limits[length]
-        codes.starts[length - 1] = starts[length]
-        symbols += data[at + length - 1]
-    for k in range(codes.symbols.size):
-        codes.symbols[k] = 0
+        codes.limits[length - 1] = scratch.limits[length]
+        codes.starts[length - 1] = scratch.starts[length]
+        symbols += scratch.counts[length]
     for k in range(symbols):
-        codes.symbols[k // 4] |= i32(u32(data[at + LONGEST + k]) << u32(8 * (k & 3)))
+        codes.symbols[k // 4] |= i32(u32(scratch.symbols[k]) << u32(8 * (k & 3)))
 
 
 @loop
@@ -290,12 +288,8 @@ def _write_image(data, header, region, image, channels, place, out):
         out.biases[k] = _pack_shorts(bias, bias)
     for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]
-        wide = data[at] >> 4  # 1 for steps of 16 bits, big-endian
         for k in range(64):
-            step = i64(data[at + 1 + k])
-            if wide:
-                step = i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]
-            out.steps[c, k] = step | i64(ZIGZAG[k]) << PLACE_SHIFT
+            out.steps[c, k] = step_at(data, at, k) | i64(ZIGZAG[k]) << PLACE_SHIFT
 
 
 @loop

@@ -125,16 +125,21 @@ SYMBOLS: Final = 256  # of a table at most
 BITS: Final = 10  # that are looked up at once (measured: 10 and 11 are best; larger tables lose in the cache)
 ENTRIES: Final = 1 << BITS
 
+#: Fields of a table that are a copy of its definition in the file, and what follows from that.
+DEFINITION: Final = (
+    ("counts", "<i8", LONGEST + 1),  # codes by their bits, from 1 on
+    ("symbols", "<i8", SYMBOLS),
+    ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is not a code of it
+    ("starts", "<i8", LONGEST + 1),  # by the bits of a code: its symbol's place less the code
+)
+
 #: One of a thread's ``TABLES``; zeros at first.
 TABLE: Final = np.dtype(
     [
         ("pairs", "<i8", ENTRIES),  # up to two symbols of an AC table, one of a DC table: see tables.py; 0 for none
         ("codes", "<i8", ENTRIES),  # bits of the code << 8 | symbol, by the next BITS bits; 0 for longer codes
-        ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is not a code of it
-        ("starts", "<i8", LONGEST + 1),  # by the bits of a code: its symbol's place less the code
         ("built", "<i8"),  # 1 where the fields above are those of the definition below
-        ("counts", "<i8", LONGEST + 1),  # codes by their bits, from 1 on
-        ("symbols", "<i8", SYMBOLS),
+        *DEFINITION,
     ],
     align=True,
 )

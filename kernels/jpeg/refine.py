@@ -15,7 +15,7 @@ from ..scalar import loop, scalar
 from .deposit import deposit, highest
 from .frame import MOST_BLOCKS
 from .huffman import BAD, dc_step, limit_of, opened, position_of, refilled
-from .layout import BITS, ENTRIES, LONGEST, SYMBOLS
+from .layout import BITS, DEFINITION, ENTRIES, LONGEST
 from .tables import read_codes
 from .vectors import count_bits, trailing_zeros, unlikely
 
@@ -35,9 +35,7 @@ CODES: Final = np.dtype(
         # they do not, and for symbols without a coefficient.
         ("wholes", "<i4", ENTRIES),
         ("codes", "<i4", ENTRIES),  # bits of the code << 8 | symbol; 0 for longer codes
-        ("limits", "<i8", LONGEST + 1),  # as in TABLE
-        ("starts", "<i8", LONGEST + 1),
-        ("symbols", "<i8", SYMBOLS),
+        *DEFINITION,
     ],
     align=True,
 )
@@ -64,7 +62,7 @@ PART: Final = np.dtype(
 @loop
 def build_codes(data, at, scan, table):
     """Build the table of a scan of AC coefficients; return whether it is legal and its coefficients fit int16."""
-    if not read_codes(data, at, True, table.limits, table.starts):
+    if not read_codes(data, at, True, table):
         return False
     wholes, codes = table.wholes, table.codes
     for k in range(ENTRIES):
@@ -72,12 +70,11 @@ def build_codes(data, at, scan, table):
         codes[k] = 0
     code = place = i64(0)
     for length in range(1, LONGEST + 1):
-        for _ in range(i64(data[at + length - 1])):
-            symbol = i64(data[at + LONGEST + place])
+        for _ in range(table.counts[length]):
+            symbol = table.symbols[place]
             size = symbol & 15
             if size + scan.low > _INT16_BITS or (scan.refines and size > 1):
                 return False
-            table.symbols[place] = symbol
             place += 1
             after = BITS - length
             if after >= 0:

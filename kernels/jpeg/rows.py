@@ -101,7 +101,7 @@ def room_for_rows(header, data, scale, columns, memory, at, shape):
     tail = memory[at : at + _TAIL]
     at += _TAIL + SPILL
     for c in range(header.components):
-        read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
+        _read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
     return steps, sums, tail, memory[at : at + lay_out(header, scale, columns, shape)]
 
 
@@ -109,14 +109,18 @@ def room_for_rows(header, data, scale, columns, memory, at, shape):
 
 
 @loop
-def read_steps(data, at, steps):
+def step_at(data, at, k):
+    """Return step ``k``, in the order of the file, of the quantization table at a place."""
+    if data[at] >> 4:  # 16 bits
+        return i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]
+    return i64(data[at + 1 + k])
+
+
+@loop
+def _read_steps(data, at, steps):
     """Read a quantization table into natural order, as numbers of 16 bits, as the products are."""
-    wide = data[at] >> 4
     for k in range(64):
-        value = i64(data[at + 1 + k])
-        if wide:
-            value = i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]
-        steps[ZIGZAG[k]] = value
+        steps[ZIGZAG[k]] = step_at(data, at, k)
 
 
 @loop

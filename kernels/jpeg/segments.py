@@ -19,7 +19,7 @@ from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
 from .huffman import restarts_follow
-from .layout import ACCESS, BASELINE, HEADER, LONGEST, USED
+from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, USED
 from .seek import SECTIONS, open_entry, segment_start
 from .tables import read_codes
 from .vectors import MASKED
@@ -111,10 +111,8 @@ TOTALS: Final = np.dtype(
     align=True,
 )
 
-#: Scratch of a thread; ``limits`` and ``starts`` as in a TABLE.
-SCRATCH: Final = np.dtype(
-    [("sections", SECTIONS), ("limits", "<i8", LONGEST + 1), ("starts", "<i8", LONGEST + 1), ("mcu", MCU)], align=True
-)
+#: Scratch of a thread.
+SCRATCH: Final = np.dtype([("sections", SECTIONS), ("mcu", MCU), *DEFINITION], align=True)
 
 MOST_WORDS: Final = (1 << 31) - 1  # of an upload: offsets in it are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 16 + 15 bits, and a stuffed zero after each byte
@@ -172,7 +170,7 @@ def _legal_tables(data, header, scratch):
     """Return whether all tables of an image are legal."""
     for c in range(header.components):
         for is_ac in range(2):
-            if not read_codes(data, place_of_table(header, c, is_ac), is_ac == 1, scratch.limits, scratch.starts):
+            if not read_codes(data, place_of_table(header, c, is_ac), is_ac == 1, scratch):
                 return False
     return True
 

@@ -56,9 +56,9 @@ def _is_known(data, at, table):
     if table.built != 1:
         return False
     count = 0
-    for k in range(LONGEST):
-        count += data[at + k]
-        if table.counts[1 + k] != data[at + k]:
+    for k in range(1, LONGEST + 1):
+        count += table.counts[k]
+        if table.counts[k] != data[at + k - 1]:
             return False
     if at + LONGEST + count > data.size:
         return False
@@ -129,20 +129,23 @@ def _paired(singles, index):
 
 
 @loop
-def read_codes(data, at, is_ac, limits, starts):
-    """Fill ``limits`` and ``starts`` of a TABLE from the definition at a place; return True if it is legal."""
+def read_codes(data, at, is_ac, table):
+    """Fill the fields of a table's DEFINITION from that at a place of the file; return True if it is legal."""
     code, symbols = i64(0), i64(0)
     for length in range(1, LONGEST + 1):
         count = i64(data[at + length - 1])
         if symbols + count > SYMBOLS or at + LONGEST + symbols + count > data.size:
             return False
-        starts[length] = symbols - code  # codes of one length are consecutive, as are their symbols
+        table.counts[length] = count
+        table.starts[length] = symbols - code  # codes of one length are consecutive, as are their symbols
         for k in range(symbols, symbols + count):
-            if not is_ac and data[at + LONGEST + k] > 15:
+            symbol = i64(data[at + LONGEST + k])
+            if not is_ac and symbol > 15:
                 return False
+            table.symbols[k] = symbol
         symbols += count
         code += count
-        limits[length] = code
+        table.limits[length] = code
         if code > 1 << length:  # more codes than numbers of these bits
             return False
         code <<= 1
@@ -157,17 +160,13 @@ def _build(data, at, table, is_ac):
     for k in range(ENTRIES):
         pairs[k] = 0
         codes[k] = 0
-    if not read_codes(data, at, is_ac, table.limits, table.starts):
+    if not read_codes(data, at, is_ac, table):
         return False
     symbols = i64(0)
-    for length in range(1, LONGEST + 1):
-        count = i64(data[at + length - 1])
-        table.counts[length] = count
+    for length in range(1, BITS + 1):
+        count = table.counts[length]
         for k in range(symbols, symbols + count):
-            symbol = i64(data[at + LONGEST + k])
-            table.symbols[k] = symbol
-            if length <= BITS:
-                _fill(k - table.starts[length], length, symbol, is_ac, codes, pairs)
+            _fill(k - table.starts[length], length, table.symbols[k], is_ac, codes, pairs)
         symbols += count
     if is_ac:
         for k in range(ENTRIES):  # pairs are built from a copy of the singles, in the free bits of the codes

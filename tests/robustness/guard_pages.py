@@ -1,6 +1,6 @@
 """Our decoders with all their memory flush against pages that cannot be touched, over made and damaged files by number.
 
-    python -m tests.robustness.guard_pages 20000
+    python -m tests.robustness "guard pages" "guard progressive" "guard pngs" --number 20000
 
 A case is a file, made of a grammar of JPEG or one of :mod:`.mutate`, a region of it, a scale and colors. Those that are
 made are baseline or progressive. A file is decoded twice, once with all memory flush against the page behind it and
@@ -12,13 +12,9 @@ the file too, its pixels are the reference.
 from __future__ import annotations
 
 import ctypes
-import faulthandler
 import mmap
-import os
-import sys
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,10 +27,7 @@ from gpuimg.kernels.jpeg import layout as words
 from .. import progressive_jpegs
 from ..jpegs import DHT, DQT, DRI, SOS, Bits, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
 from ..seek_oracle import checksum_of_entry
-from .children import Dead, Voice, events
 from .mutate import KINDS, Draw, mutation
-
-COMMAND = (sys.executable, "-W", "error", "-m", "tests.robustness.guard_pages", "--child")
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
@@ -197,7 +190,16 @@ def file(seed: int) -> bytes:
     draw = Draw(seed)
     if draw.below(3) == 0:
         return mutation(seed)[0]
-    data = made(draw) if draw.below(3) else progressive_jpegs.made(np.random.default_rng(seed))
+    return _damaged(draw, made(draw) if draw.below(3) else progressive_jpegs.made(np.random.default_rng(seed)))
+
+
+def progressive_file(seed: int) -> bytes:
+    """Progressive file number ``seed``, half of which are damaged."""
+    return _damaged(Draw(seed), progressive_jpegs.made(np.random.default_rng(seed)))
+
+
+def _damaged(draw: Draw, data: bytes) -> bytes:
+    """Every second file with one or two things done to it."""
     if draw.below(2):
         for _ in range(draw.between(1, 2)):
             if len(data) > 32:
@@ -211,7 +213,8 @@ def file(seed: int) -> bytes:
 class Checker:
     """Decodes cases, and says what became of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Callable[[int], bytes] = file) -> None:
+        self._file = file
         self._decoders = [
             Decoder(poison, partial(Flush, at_end=at_end))
             for poison, at_end in zip(_POISONS, (True, False), strict=True)
@@ -219,7 +222,7 @@ class Checker:
 
     def __call__(self, seed: int) -> str:
         """Return the outcome of a case; raise AssertionError if it is not allowed."""
-        data, draw = file(seed), Draw(~seed)
+        data, draw = self._file(seed), Draw(~seed)
         placed = [flush(data, at_end=at_end) for at_end in (True, False)]
         header, again = (read_headers([one]).records[0] for one in placed)
         assert header == again, "headers differ"
@@ -301,60 +304,3 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
             return pillow_pixels(data, channels, scale)
         except (OSError, SyntaxError, ValueError):
             return None
-
-
-# -- processes ---------------------------------------------------------------------------------------------------------
-
-
-def run(first: int, stop: int, command: Sequence[str] = COMMAND) -> Iterator[tuple[int, str]]:
-    """Number and outcome of each case; forbidden outcomes begin with "!". A child resumes after one that ends it."""
-    seed = first
-    while seed < stop:
-        try:
-            for event in events([str(seed), str(stop)], command=command):
-                if "outcome" in event:
-                    yield seed, event["outcome"]
-                seed = event["seed"] + ("outcome" in event)
-        except Dead as death:
-            yield seed, f"! {death.how}: {death.last_words}"
-            seed += 1
-
-
-def part(first: int, stop: int, voice: Voice) -> tuple[dict[str, int], list[tuple[str, int, str]]]:
-    """Count the outcomes of cases; list rule, number and reason of those that broke one; in this process."""
-    results = list(_outcomes(first, stop, voice))
-    good = Counter(f"guard pages: {outcome}" for _, outcome in results if not outcome.startswith("!"))
-    return dict(good), [("guard pages", seed, outcome[2:]) for seed, outcome in results if outcome.startswith("!")]
-
-
-def _outcomes(first: int, stop: int, voice: Voice) -> Iterator[tuple[int, str]]:
-    """Do the same as :func:`run` in this process, and report progress."""
-    checker = Checker()
-    for seed in range(first, stop):
-        voice.say(seed=seed, phase=f"case {seed}")
-        try:
-            yield seed, checker(seed)
-        except AssertionError as error:
-            yield seed, f"! {error}"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command line."""
-    if arguments[0] == "--child":
-        voice = Voice()
-        faulthandler.enable(os.dup(2))
-        for seed, outcome in _outcomes(int(arguments[1]), int(arguments[2]), voice):
-            voice.say(seed=seed, outcome=outcome)
-        return 0
-    counts: Counter[str] = Counter()
-    for seed, outcome in run(0, int(arguments[0])):
-        if outcome.startswith("!"):
-            print(f"case {seed}: {outcome[2:]}", flush=True)
-            outcome = "broken"
-        counts[outcome] += 1
-    print(dict(counts))
-    return 1 if counts["broken"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -25,7 +25,7 @@ from gpuimg._runtimes.cpu_memory import Scratch
 from gpuimg.kernels.jpeg import layout as words
 
 from ..jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
-from .guard_pages import Checker
+from .guard_pages import Checker, progressive_file
 from .mutate import APP1, EOI, SOS, Draw, mutation, segments
 from .originals import originals
 
@@ -220,3 +220,8 @@ def decoder(folder: Path) -> Callable[[int], str]:
 def guard_pages(folder: Path) -> Callable[[int], str]:
     """Return the check of :mod:`.guard_pages`."""
     return Checker()
+
+
+def guard_progressive(folder: Path) -> Callable[[int], str]:
+    """Return the same check of progressive files only."""
+    return Checker(progressive_file)

@@ -23,6 +23,8 @@ SAMPLES = {
     "jpegs": (40, {"whole, ours: decoded", "crop, ours: decoded", "whole, Pillow: decoded", "whole, ours: refused"}),
     "decoder": (300, {"decoded", "damaged", "not ours"}),
     "guard pages": (300, {"as Pillow's", "damaged"}),
+    "guard progressive": (200, {"as Pillow's", "damaged"}),
+    "guard pngs": (300, {"as Pillow's", "refused", "left to Pillow"}),
     "photos": (2, {"intact", "refused"}),
     "formats": (400, {f"{form}: refused" for form in formats() if form != "tiff"}),
     "tiff": (100, {"tiff: decoded", "tiff: refused"}),

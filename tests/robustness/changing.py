@@ -1,0 +1,223 @@
+"""Files in memory that are overwritten before their batch runs, and while it is opened: pixels or a reason, no crash.
+
+    python -m tests.robustness.changing 30               # seconds for each format and each way
+    python -m tests.robustness.changing 30 png baseline  # of these only
+
+What changes after a batch was opened has no effect. A file that changes while it is opened is some file, whole or
+damaged. A child process decodes, with the file flush against a page that cannot be read; a thread of it, or a process
+forked from it, overwrites parts of the file meanwhile.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import mmap
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from ..jpegs import DQT, header_segments, joined, scan_start
+from ..loading import Source
+from ..pngs import encode
+from .children import Dead, Voice, events
+from .formats import encoded
+from .guard_pages import flush
+from .mutate import Draw
+from .originals import jpeg, picture
+
+COMMAND = (sys.executable, "-m", "tests.robustness.changing", "--child")
+SIZE = 41, 57
+FORMATS = ("baseline", "progressive", "png", "webp")
+WAYS = ("thread", "process")
+_LARGEST = 1 << 16  # bytes of a buffer that holds every file
+
+
+@cache
+def files() -> dict[str, list[bytes]]:
+    """Two files of one size, and one of another size, by decoder."""
+    three = [picture(*SIZE, 1), picture(*SIZE, 2), picture(9, 200, 3)]
+    return {
+        "baseline": [jpeg(one) for one in three],
+        "indexed": [jpeg(one) for one in three],  # decoded from the starts of a seek index
+        "steps": [_steps_last(jpeg(one)) for one in three],
+        "progressive": [jpeg(one, progressive=True) for one in three],
+        "png": [encode(np.asarray(one), "rgb", 8, (4, 1), part=900) for one in three],
+        "webp": [encoded(one, "WEBP") for one in three],
+    }
+
+
+def _steps_last(data: bytes) -> bytes:
+    """A file whose quantization tables end close before the end of the file."""
+    parts = header_segments(data)
+    parts = [*(one for one in parts[:-1] if one[0] != DQT), *(one for one in parts if one[0] == DQT), parts[-1]]
+    return joined(parts, data[scan_start(data) :][:9])
+
+
+# -- between opening and running ---------------------------------------------------------------------------------------
+
+
+class OneBuffer(Source):
+    """A source that reads all its files into one buffer."""
+
+    def __init__(self, samples: Sequence[bytes]) -> None:
+        super().__init__(len(samples))
+        self._samples, self._buffer, self._lock = samples, np.zeros(_LARGEST, np.uint8), threading.Lock()
+
+    def __getitem__(self, i: int) -> Any:
+        with self._lock:
+            _put(self._buffer, self._samples[i])
+        return self._buffer, i
+
+
+def _put(buffer: Any, data: bytes) -> None:
+    memoryview(buffer)[: len(data)] = data
+
+
+def _buffers(folder: Path) -> Iterator[Any]:
+    """Memory of every kind that can be written to."""
+    path = folder / "file"
+    path.write_bytes(bytes(_LARGEST))
+    yield from (bytearray(_LARGEST), np.zeros(_LARGEST, np.uint8))
+    with open(path, "r+b") as file:
+        yield memoryview(mmap.mmap(file.fileno(), 0))
+
+
+def overwritten(folder: Path) -> Counter[str]:
+    """Overwrite every kind of buffer with every file before its batch runs; count the batches."""
+    every = [data for name in FORMATS for data in files()[name]]
+    count = 0
+    for buffer, before, after in itertools.product(_buffers(folder), every, every):
+        _put(buffer, before)
+        for cropped in (False, True):
+            _put(buffer, before)
+            x = gi.open_batch([buffer, before], device="cpu")
+            x = gi.crop(x, 2, 3, 5, 40) if cropped else x
+            _put(buffer, after)
+            np.testing.assert_array_equal(x[0], x[1])
+            count += 1
+    loader = gi.load(OneBuffer(every), shuffle=False, batch_size=1, dtype="uint8", readers=1, device="cpu")
+    for batch, data in zip(loader, every, strict=True):
+        np.testing.assert_array_equal(batch.images[0], gi.decode_batch([data], device="cpu")[0])
+    return Counter(pixels=count)
+
+
+# -- while opening -----------------------------------------------------------------------------------------------------
+
+
+def _disturb(buffer: NDArray[np.uint8], other: bytes, goes_on: Callable[[], bool]) -> None:
+    """Overwrite parts of a file, and put them back, until told to stop."""
+    draw, own = Draw(time.time_ns()), buffer.copy()
+    contents = [np.full_like(own, 0xFF), np.zeros_like(own), np.resize(np.frombuffer(other, np.uint8), own.size)]
+    while goes_on():
+        size = draw.pick((1, 2, 4, 16, 64, 400, own.size))
+        at = draw.below(min(own.size, draw.pick((60, 700, own.size))))
+        window, new, old = (array[at : at + size] for array in (buffer, draw.pick(contents), own))
+        for _ in range(300):
+            window[:] = new
+            window[:] = old
+
+
+@contextmanager
+def _disturbed(buffer: NDArray[np.uint8], other: bytes, way: str) -> Iterator[None]:
+    """Let a thread, or another process, overwrite parts of a file."""
+    if way == "thread":
+        stop = threading.Event()
+        thread = threading.Thread(target=_disturb, args=(buffer, other, lambda: not stop.is_set()))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        return
+    parent = os.getpid()
+    child = os.fork()  # which shares the memory
+    if child == 0:
+        _disturb(buffer, other, lambda: os.getppid() == parent)
+        os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def disturbed(form: str, way: str, seconds: float) -> Counter[str]:
+    """Decode a file that changes meanwhile, as often as the time allows; count the outcomes."""
+    data, other, _ = files()[form]
+    buffer, draw, index = flush(data, at_end=True), Draw(time.time_ns()), None
+    shown = [one[0] for one in (gi.open_batch([file], on_error="fill", device="cpu") for file in (data, other))]
+    height, width = shown[0].shape[:2]
+    outcomes: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        if form == "indexed":
+            index = Path(folder, "index")
+            gi.build_index([(data, 0)], index)
+        with warnings.catch_warnings(), _disturbed(buffer, other, way):
+            warnings.simplefilter("ignore", RuntimeWarning)  # that the index does not match the file
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                x = gi.open_batch([buffer], on_error="fill", device="cpu", max_pixels=1 << 16, index=index)
+                y0, x0 = 0, 0
+                if draw.below(2) and x.sizes.tolist() == [[height, width]]:
+                    y0, x0 = draw.below(height), draw.below(width)
+                    x = gi.crop(x, y0, x0, height - y0, width - x0)
+                pixels, status = x[0], x.status[0]
+                outcomes["pixels" if status == "ok" else "a reason" if status else "none"] += 1
+                if form == "png" and status == "ok":  # has checksums
+                    assert any(np.array_equal(pixels, one[y0:, x0:]) for one in shown), "pixels of no file"
+    return outcomes
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def run(cases: Sequence[str], seconds: float) -> dict[str, Counter[str]]:
+    """Count the outcomes of cases, ``"overwritten"`` or ``"form way"``, in a child; raise Dead if it ends there."""
+    found: dict[str, Counter[str]] = {}
+    for event in events([str(seconds), *cases], command=COMMAND, timeout=seconds + 300):
+        found[event["case"]] = Counter(event["outcomes"])
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line."""
+    if arguments[0] == "--child":
+        voice = Voice()
+        faulthandler.enable(os.dup(2))
+        for case in arguments[2:]:
+            if case == "overwritten":
+                with tempfile.TemporaryDirectory() as folder:
+                    voice.say(case=case, outcomes=overwritten(Path(folder)))
+            else:
+                form, way = case.split()
+                voice.say(case=case, outcomes=disturbed(form, way, float(arguments[1])))
+        return 0
+    failed = 0
+    for case in ("overwritten", *map(" ".join, itertools.product(arguments[1:] or files(), WAYS))):
+        try:
+            print(case, dict(run([case], float(arguments[0]))[case]), flush=True)
+        except Dead as death:
+            failed += 1
+            print(case, death.how, death.last_words, flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
