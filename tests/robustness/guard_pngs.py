@@ -17,7 +17,7 @@ from gpuimg._decoding.options import DecodeOptions
 from ..pngs import BUILDS, FILTERS, made
 from . import formats
 from .guard_pages import Flush
-from .mutate import Draw
+from .mutate import Draw, changed
 
 _MOST_PIXELS = 1 << 18
 _FILLS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
@@ -33,8 +33,7 @@ def file(seed: int) -> bytes:
     size = draw.between(1, 60), draw.between(1, 60)
     data = made(np.random.default_rng(seed), *size, *draw.pick(BUILDS), filters, part=draw.between(20, 3000))
     if draw.below(2):
-        for _ in range(draw.between(1, 2)):
-            data = draw.pick(formats.CHANGES)[1](draw, data)
+        data = changed(draw, data)[0]
         if draw.below(3):
             data = formats.with_checksums(data)
     return data
