@@ -55,7 +55,7 @@ SUBJECTS = {
     "guard pages": Subject("jpegs:guard_pages", chunk=2000),
     "guard progressive": Subject("jpegs:guard_progressive", chunk=2000),
     "guard pngs": Subject("guard_pngs:check", chunk=2000),
-    "gpu jpegs": Subject("gpu_jpegs:check", 0.05, 60.0, 400),
+    "gpu jpegs": Subject("gpu_jpegs:check", 0.05, 60.0, 400, is_loud=True),
     "photos": Subject("photos:check", 0.05, 30.0, 200, chunk=100),
     "formats": Subject("formats:check", kept=100),
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
@@ -130,7 +130,7 @@ def child(name: str, first: int, stop: int) -> None:
             kept = _kept()
             if number - first == _WARM:
                 before = kept
-            limits = {"descriptors": 8 + subject.threads, "threads": subject.threads, "MiB": subject.kept}
+            limits = {"descriptors": 16 + subject.threads, "threads": subject.threads, "MiB": subject.kept}
             over = [what for what in before if kept[what] > before[what] + limits[what]]
             broken += [f"{before[what]} {what} before, {kept[what]} now" for what in over]
             before |= {what: kept[what] for what in over}  # reported once
