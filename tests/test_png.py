@@ -323,6 +323,29 @@ def test_chunks_that_are_not_regular_are_left_to_pillow(rng: np.random.Generator
         assert_as_pillow(data)
 
 
+def test_irregular_files_end_as_with_pillows_open(rng: np.random.Generator) -> None:
+    plain = made(rng, 8, 8, "gray", 8, (0,), part=50)
+    end = plain.index(b"IEND") - 4
+    key = png_chunk(b"tRNS", b"\0\7")
+    middle = plain.index(b"IDAT") + 8 + 50
+    for data, is_shown in (
+        (plain[:end], True),
+        (plain[:end] + b"\0\0\0\0\0\1\2\3junk", True),
+        (plain[:33] + key + plain[33:], True),
+        (plain[:33] + key[:-1] + b"?" + plain[33:], False),  # with another checksum
+        (plain[:33] + png_chunk(b"tRNS", b"\7") + plain[33:], False),
+        (plain[:middle] + png_chunk(b"abCd", b"") + plain[middle:], False),
+    ):
+        found = gi.decode_batch([data], on_error="fill", device="cpu")
+        assert (found.status == ["ok"]) == is_shown, found.status
+        try:
+            pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+        except (OSError, SyntaxError, ValueError):
+            assert not is_shown
+        else:
+            np.testing.assert_array_equal(found[0], pixels)
+
+
 def test_profiles_are_pillows(rng: np.random.Generator) -> None:
     plain = made(rng, 8, 8, "rgb", 8, (0,))
     srgb = DecodeOptions(icc="srgb")

@@ -17,6 +17,7 @@ from . import exif
 from .contents import Contents, RefusedError
 
 _END = b"\0\0\0\0IEND\xaeB`\x82"
+_GAP = b"\0\0\0\0gAPs" + zlib.crc32(b"gAPs").to_bytes(4, "big")  # in place of chunks between those of pixels
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type
 _PALETTE = 3
 _TEXT = (b"tEXt", b"zTXt", b"iTXt")
@@ -31,8 +32,8 @@ _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bi
 # -- PNG ---------------------------------------------------------------------------------------------------------------
 
 
-def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
-    """Read the chunks of a PNG file; ``alpha`` includes the transparency of a single color or a palette in the parts.
+def png_contents(data: bytes) -> Contents:
+    """Read the chunks of a PNG file; whether irregular ones after the first pixels are damage is left to Pillow.
 
     Raises
     ------
@@ -43,29 +44,37 @@ def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
     parts, channels = [view[:8]], 0
     block: bytes | memoryview | None = None
     texts: dict[bytes, bytes] = {}
-    height = width = pixels = 0
-    for name, start, stop in _chunks(view):
-        if name == b"IHDR" and not channels:
-            width, height, channels = _png_header(view[start:stop])
-        elif name == b"eXIf":
-            block = view[start:stop]
-            continue
-        elif name in _TEXT:
-            _add_text(texts, name, view[start:stop])
-            continue
-        elif name == b"tRNS":
-            channels += channels == 3 and data[25] == _PALETTE
-            if not alpha:
+    height = width = pixels = end = last = 0
+    try:
+        for name, start, stop in _chunks(view):
+            before, end = end, stop + 4
+            if name == b"IHDR" and not channels:
+                width, height, channels = _png_header(view[start:stop])
+            elif name == b"eXIf":
+                block = view[start:stop]
                 continue
-        elif name not in (b"PLTE", b"IDAT"):
-            continue
-        if not channels:
-            raise ValueError(f"its first chunk is {name!r}")
-        pixels += name == b"IDAT"
-        parts.append(view[start - 8 : stop + 4])
+            elif name in _TEXT:
+                _add_text(texts, name, view[start:stop])
+                continue
+            elif name == b"tRNS":
+                channels += channels == 3 and data[25] == _PALETTE
+            elif name not in (b"PLTE", b"IDAT"):
+                continue
+            if not channels:
+                raise ValueError(f"its first chunk is {name!r}")
+            if name == b"IDAT" and pixels and before != last:  # Pillow's pixels end there
+                parts.append(memoryview(_GAP))
+            if name == b"IDAT":
+                pixels, last = pixels + 1, end
+            parts.append(view[start - 8 : end])
+        parts.append(memoryview(_END))
+    except ValueError:
+        if not pixels or data[end + 4 : end + 8] == b"IDAT":
+            raise
+        parts.append(view[end:])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return Contents(height, width, channels, [*parts, _END], _png_orientation(block, texts), depth=data[24])
+    return Contents(height, width, channels, parts, _png_orientation(block, texts), depth=data[24])
 
 
 def _add_text(texts: dict[bytes, bytes], name: bytes, body: memoryview) -> None:

@@ -206,7 +206,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         return _avif(data), 16
     if header.codec in ("bmp", "heic"):
         return (_bmp if header.codec == "bmp" else _heic)(data), 16
-    contents = png_contents(data, alpha=keep_alpha) if header.codec == "png" else _CONTENTS[header.codec](data)
+    contents = _CONTENTS[header.codec](data)
     if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
         return pixels, 16
     image = _with_plugin(header.codec, _joined(contents))

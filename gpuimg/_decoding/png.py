@@ -1,7 +1,9 @@
 """Our decoder of PNG files, one at a time, on the host; inflated by libdeflate, ISA-L or Python's zlib.
 
-It takes files of which every chunk is understood, without interlacing. A file that it does not take, or that is
-damaged, is left to Pillow, whose result or reason then counts: pixels, and what is said of damage, are always Pillow's.
+It takes files whose chunks are all regular, without interlacing. A file that it does not take, or that is damaged, is
+left to Pillow, whose result or reason then counts. Chunks that do not affect the pixels, such as text, gamma and unused
+profiles, are not looked at: ``PIL.Image.open`` refuses files in which they are damaged. It also shows some files that
+do not begin with their header, or whose last chunk of pixels lacks only its checksum.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import copy
 from ..jpeg.vectors import load_big
 from ..scalar import loop, up
-from .layout import DEPTHS, PALETTE, PNG
+from .layout import DEPTHS, PALETTE, PNG, SAMPLES
 
 _HEADER, _PALETTE, _TRANSPARENCY, _PIXELS, _END = (
     int.from_bytes(name, "big") for name in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
@@ -20,7 +20,7 @@ _HEADER, _PALETTE, _TRANSPARENCY, _PIXELS, _END = (
 _SIGNATURE = int.from_bytes(b"\x89PNG\r\n\x1a\n", "big")
 _FRAME = 12  # bytes of a chunk around its body
 _COLORS = 256  # most of a palette
-_DEPTHS = np.array(DEPTHS)
+_DEPTHS, _SAMPLES = np.array(DEPTHS), np.array(SAMPLES)
 _POLYNOMIAL = 0xEDB88320  # of CRC-32, lowest bit first
 
 
@@ -126,7 +126,8 @@ def _read_all(data, found):
             found.palette[0], found.palette[1] = start, size
         elif name == _TRANSPARENCY:
             late = found.transparency[1] != 0 or found.parts != 0 or (found.color == PALETTE and found.palette[1] == 0)
-            if late or size == 0 or size > _COLORS or not _has_crc(data, start, size):
+            fits = 0 < size <= _COLORS if found.color == PALETTE else size == 2 * _SAMPLES[found.color]
+            if late or not fits or not _has_crc(data, start, size):
                 return False
             found.transparency[0], found.transparency[1] = start, size
         else:
