@@ -72,6 +72,15 @@ def test_each_program_has_its_section_and_changes_little() -> None:
         compile(ported(title), title, "exec")
 
 
+def test_no_flag_of_timms_is_ignored() -> None:
+    text = ported("timm's train.py")
+    flags = re.findall(r'add_argument\("--([a-z-]+)"', text)
+    assert len(flags) > 20
+    assert [
+        flag for flag in flags if not re.search(rf'args\.{(name := flag.replace("-", "_"))}\b|"{name}"', text)
+    ] == []
+
+
 @pytest.mark.slow
 def test_pytorchs_main(photos: Path, tmp_path: Path) -> None:
     found = run("PyTorch's main.py", tmp_path, photos)
@@ -90,7 +99,8 @@ def test_pytorchs_main_in_two_processes(photos: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("repeats", ["0", "3"])
 def test_timms_train(photos: Path, tmp_path: Path, repeats: str) -> None:
     options = (
-        "--data-dir", photos, "--no-prefetcher", "--aug-repeats", repeats, "--aa", "rand-m9-mstd0.5-inc1", "--reprob",
+        "--data-dir", photos, "--val-split", "val", "--no-prefetcher",
+        "--aug-repeats", repeats, "--aa", "rand-m9-mstd0.5-inc1", "--reprob",
         "0.25",
     )  # fmt: skip
     found = run("timm's train.py", tmp_path, *options)

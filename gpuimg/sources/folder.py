@@ -394,6 +394,11 @@ def _parsed(path: bytes, remote: Remote | None) -> tuple[list[bytes], Any]:
     """Return paths and labels of a text file; None for the labels if no line has one."""
     with OpenFiles([os.fsdecode(path)], remote).scanning(0) as scan:
         lines = [(number, line.strip()) for number, line in enumerate(scan.file, 1)]
+    if path.lower().endswith(b".csv") and any(b"," in line for _, line in lines[:1]):
+        raise ValueError(
+            f"{printable(path)}: lines must be a path, or a path, a tab and an integer; read a CSV file with pandas "
+            "and pass paths and labels"
+        )
     parsed = []
     for number, line in lines:
         if line:

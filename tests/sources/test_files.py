@@ -114,6 +114,12 @@ def test_folder_with_a_link_to_itself(tmp_path: Path) -> None:
         folder(tmp_path)
 
 
+def test_a_csv_is_no_list_of_files(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("file,label\n1.jpg,3\n")
+    with pytest.raises(ValueError, match=r"labels.csv: lines must be a path, .* pass paths and labels"):
+        file_list(tmp_path / "labels.csv")
+
+
 def test_a_link_to_itself_is_one_unreadable_file(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.jpg")
     for name in ("a/2.jpg", "b"):
