@@ -27,7 +27,7 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
+	@echo "make demo    decode and augment four photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
 	@echo "make unit    all tests except the slow ones"
 	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
