@@ -45,7 +45,7 @@ FAULTS = [
           "builder.add(builder.mul(one, splat(I16, 3, N)), other)",
           "builder.mul(builder.add(one, other), splat(I16, 2, N))", "jpeg"),
     Fault("jpeg: 16-bit quantization steps lose their upper byte", "kernels/jpeg/rows.py",
-          "value = i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]", "value = i64(data[at + 2 + 2 * k])", "jpeg"),
+          "return i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]", "return i64(data[at + 2 + 2 * k])", "jpeg"),
     Fault("progressive: negative coefficients are off by one", "kernels/jpeg/refine.py",
           "extra - (1 << size) + 1", "extra - (1 << size)", "progressive"),
     Fault("progressive: bands end before their last coefficient", "kernels/jpeg/refine.py",
@@ -102,7 +102,7 @@ FAULTS = [
     Fault("resume: samples that replaced skipped ones come again", "gpuimg/_loading/pipeline.py",
           "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "loader"),
     Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
-          'replace(settings, seed=int(states[0]["seed"]))', "settings", "loader order"),
+          'replace(settings, seed=states[0]["seed"])', "settings", "loader order"),
     # sources, remote, prepare, video
     Fault("tar: samples of one name in two folders are one", "gpuimg/sources/tar.py",
           "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),

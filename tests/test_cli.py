@@ -661,4 +661,4 @@ def test_warm_names_the_capabilities_there_are(capfd: pytest.CaptureFixture[str]
 def test_warm_without_what_compiles_for_gpus() -> None:
     done = run("warm", "--capability", "9.0", block="numba_cuda")
     assert done.returncode == 2
-    assert "numba-cuda, which compiles for GPUs, is not installed; install" in done.stderr
+    assert "numba-cuda, which compiles for GPUs, is not installed; in a checkout of gpuimg, pip install" in done.stderr

@@ -122,7 +122,7 @@ def test_links_and_extras_of_the_readme_exist() -> None:
         assert (ROOT / target.partition("#")[0]).is_file(), target
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {extra for given in re.findall(r'"\.\[([\w,-]+)\]"', README) for extra in given.split(",")}
-    assert named == {"cuda12", "cuda13", "jit", "jit-cuda12", "jit-cuda13"} <= set(extras)
+    assert named == {"cuda12", "cuda13", "jit-cuda12", "jit-cuda13"} <= set(extras)
     assert (ROOT / "docs" / "contact_sheet.png").stat().st_size < 600_000
     assert (ROOT / "docs" / "preview.png").stat().st_size < 400_000
 

@@ -127,7 +127,7 @@ def public_names() -> set[str]:
     of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
     modules = (gpuimg.presets, gpuimg.models, gpuimg.sizes)
     others = {f"{module.__name__.removeprefix('gpuimg.')}.{name}" for module in modules for name in _functions(module)}
-    return names | others | of_torch | {"sources.Table", "integrations.transformers.register"}
+    return names | others | of_torch | {"sources.Stream", "sources.Table", "integrations.transformers.register"}
 
 
 def _functions(module: ModuleType) -> list[str]:

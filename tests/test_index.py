@@ -465,7 +465,7 @@ def test_what_stops_it(tmp_path: Path, watched: None) -> None:
         ({"every": 0}, 'every must be "rows" or a whole number from 1 to 65536, not 0'),
         ({"every": "columns"}, "every must be .* not 'columns'"),
         ({"every": 2.5}, "every must be .* not 2.5"),
-        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
+        ({"threads": 0}, "threads must be a whole number from 1 to 1024, not 0"),
         ({"image": ""}, "image must be the name of a column"),
     ],
 )
@@ -803,9 +803,12 @@ def test_a_file_that_cannot_be_written_is_named(call: str, tmp_path: Path) -> No
     """Here for a limit of the process, as for a full disk; nothing is left."""
     code = f"""
 import gpuimg, resource
+class Named(list):
+    def describe(self, i):
+        return str(i)
 resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
 try:
-    gpuimg.{call}([(b"", 0)] * 99, {str(tmp_path / "file")!r})
+    gpuimg.{call}(Named([(b"", 0)] * 99), {str(tmp_path / "file")!r})
 except OSError as error:
     print(error)
 """

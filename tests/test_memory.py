@@ -67,7 +67,7 @@ REFUSED = (
     "times as long as wide",
     "pixels in between; resize it in two steps",
     "a side may grow to",
-    "is too narrow for",
+    "too narrow for",
 )
 
 

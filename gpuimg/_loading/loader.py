@@ -161,7 +161,7 @@ class Loader:
         self._loop = weakref.ref(running)
         try:
             pipeline.batches.start()
-        except BaseException:  # Ctrl-C, which may be raised while some threads run and others do not
+        except BaseException:  # Ctrl-C, or no thread is left
             running.close()
             raise
         return running

@@ -63,6 +63,7 @@ class Prefetcher(Generic[T]):
         self._given = 0  # results given to the consumer
         self._end: int | None = None  # number of results, once known
         self._stopping = False
+        self._failure: BaseException | None = None  # to start the threads
         self.busy = 0.0  # seconds in jobs, all threads together
         self.waited = 0.0  # seconds that the consumer waited for results
         self.waited_first = 0.0  # of these, seconds for the first result, which includes start-up
@@ -73,9 +74,20 @@ class Prefetcher(Generic[T]):
         ]
 
     def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        """Start the threads.
+
+        Another thread does so: Ctrl-C in ``Thread.start`` would leave one that never runs in ``threading.enumerate``.
+        """
+        _thread.start_new_thread(self._start, ())
+
+    def _start(self) -> None:
+        with self._state:
+            try:
+                for thread in self._threads if not self._stopping else ():
+                    thread.start()
+            except BaseException as error:  # no more threads are possible
+                self._failure = error
+                self._filled.notify_all()
 
     @property
     def given(self) -> int:
@@ -173,6 +185,8 @@ class Prefetcher(Generic[T]):
             while self._stopping or self._given not in self._ready:
                 if self._stopping:
                     raise Stopped
+                if self._failure is not None:
+                    raise self._failure
                 if self._end is not None and self._given >= self._end:
                     raise StopIteration
                 if not self._filled.wait(None if self._is_slow else _HURRY):
