@@ -87,8 +87,8 @@ def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
 def test_the_result_is_as_documented(name: str) -> None:
     """Where the sizes, channels and dtype are said to be those of the input."""
     function = getattr(gi, name)
-    if "sizes, channels and dtype of the input." not in function.__doc__:
-        return
+    if "sizes, channels and dtype of the input." not in function.__doc__ or name not in {*CALLS, *FUNCTIONS}:
+        return  # pointwise has a call where Numba is installed
     images = pictures(3)
     for white, batch in ((255, images), (1, [np.float32(image) / 255 for image in images])):
         if name in CALLS:
