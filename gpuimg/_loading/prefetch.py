@@ -228,7 +228,7 @@ class Prefetcher(Generic[T]):
             return
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
-            if thread is not threading.current_thread() and thread.is_alive():  # not if the start was interrupted
+            if thread is not threading.current_thread() and thread.is_alive():  # not if it was to end before it began
                 thread.join(max(deadline - time.monotonic(), 0.0))
                 if thread.is_alive():
                     warnings.warn(f"thread {thread.name} is still busy; it ends when its call returns", stacklevel=2)
