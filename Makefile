@@ -54,7 +54,7 @@ test: $(VENV)/.test-ready
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
 WHEEL = $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir
 WHEEL_VENV ?= .venv-wheel
-WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic exact \
+WHEEL_TESTS = $(addprefix tests/*/,$(addsuffix .py,$(addprefix test_,boxes decode elastic exact \
 	every_function every_random_function filters geometry handoff icc index installed loader mixing noise order patches \
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
 	video)))
@@ -65,22 +65,22 @@ wheel-venv: $(VENV)/.test-ready
 	$(BIN)/python -m buildtools.wheel_env build/wheel/*.whl $(WHEEL_VENV)
 
 test-wheel: wheel-venv
-	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/wheel/here.npz
-	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.native_results write ../installed.npz
-	$(BIN)/python -m tests.native_results compare build/wheel/here.npz $(WHEEL_VENV)/installed.npz
+	GPUIMG_NATIVE=jit $(BIN)/python -m tests.compiled.native_results write build/wheel/here.npz
+	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.compiled.native_results write ../installed.npz
+	$(BIN)/python -m tests.compiled.native_results compare build/wheel/here.npz $(WHEEL_VENV)/installed.npz
 	cd $(WHEEL_VENV)/tree && HYPOTHESIS_PROFILE=ci ../bin/python -m pytest -n auto --dist worksteal -m "not slow" \
 		-p no:cacheprovider $(WHEEL_TESTS)
 
 # The same for Arm, in an emulator: not a part of continuous integration.
-CROSS_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry installed pillow results turn)))
+CROSS_TESTS = $(addprefix tests/*/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry installed pillow results turn)))
 
 cross: $(VENV)/.test-ready
 	rm -rf build/arm
 	GPUIMG_BUILD=aarch64 $(WHEEL) build/arm .
 	$(BIN)/python -m buildtools.cross build/arm/*.whl build/cross
-	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/arm/here.npz
-	cd build/cross/tree && ../python -m tests.native_results write ../../arm/emulated.npz
-	$(BIN)/python -m tests.native_results compare build/arm/here.npz build/arm/emulated.npz
+	GPUIMG_NATIVE=jit $(BIN)/python -m tests.compiled.native_results write build/arm/here.npz
+	cd build/cross/tree && ../python -m tests.compiled.native_results write ../../arm/emulated.npz
+	$(BIN)/python -m tests.compiled.native_results compare build/arm/here.npz build/arm/emulated.npz
 	cd build/cross/tree && ../python -m pytest -q -m "not slow" -p no:cacheprovider $(CROSS_TESTS)
 
 # MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang. CUDA=no leaves the

@@ -49,7 +49,7 @@ def write_shards(files: list[bytes], folder: Path) -> None:
 @contextmanager
 def served(folder: Path, delay: float) -> Iterator[str]:
     """Serve the files of a folder during the block; return the URL."""
-    command = [sys.executable, "-m", "tests.remote_server", str(folder), "--delay", str(delay)]
+    command = [sys.executable, "-m", "tests.sources.remote_server", str(folder), "--delay", str(delay)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -18,7 +18,7 @@ from gpuimg._runtimes.probe import gpu_problem
 from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
-    from .jpegs import Decoder
+    from .decoding.jpegs import Decoder
     from .standin import Standin
 
 # -- Hypothesis --------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def photo() -> Image.Image:
 @pytest.fixture(scope="module")
 def decoders() -> tuple[Decoder, Decoder]:
     """In turn: what memory holds before must not matter."""
-    from .jpegs import Decoder
+    from .decoding.jpegs import Decoder
 
     return Decoder(0x55), Decoder(0xAA)
 

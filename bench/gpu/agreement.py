@@ -63,7 +63,7 @@ def compared(result: gi.Batch, expected: gi.Batch) -> dict[str, Any]:
 
 def functions() -> None:
     """Compare every function."""
-    from tests.calls import CALLS
+    from tests.operations.calls import CALLS
     from tests.samples import KINDS, images
 
     for name, call in CALLS.items():

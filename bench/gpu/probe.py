@@ -166,7 +166,7 @@ CHECKS: dict[Callable[[], bool], str] = {
     allocate: "`gpuimg info` says what is missing; is the driver as new as the CUDA of the cupy package?",
     nvrtc: "CuPy compiles with NVRTC and needs CUDA's headers: pip install 'cupy-cuda12x[ctk]' (or 13x)",
     kernel: "gpuimg's kernels do not run: `gpuimg warm --all` says whether they compile; if they do, "
-    "GPUIMG_REQUIRE_GPU=1 python -m pytest tests/test_gpu.py -x",
+    "GPUIMG_REQUIRE_GPU=1 python -m pytest tests/cuda/test_gpu.py -x",
     jpeg: "gpuimg's JPEG kernels give other pixels: `python -m bench.gpu.jpeg` says of how many photos",
     nvimgcodec: "progressive JPEGs are decoded on the CPU then: is nvidia-nvjpeg installed, for the same CUDA?",
     to_torch: "results do not reach torch: use batch.array() and torch.as_tensor meanwhile",

@@ -29,7 +29,7 @@ for name in ${@:-probe warm tests agreement jpeg throughput video}; do
         warm) timeout 180 "$PYTHON" -m gpuimg warm --all > "$OUT/warm.log" 2>&1 || tail -1 "$OUT/warm.log" ;;
         tests)
             GPUIMG_REQUIRE_GPU=1 timeout -s INT -k 10 180 "$PYTHON" -m pytest -q -p no:cacheprovider \
-                tests/test_gpu.py tests/test_gpu_loader.py > "$OUT/tests.log" 2>&1
+                tests/cuda/test_gpu.py tests/cuda/test_gpu_loader.py > "$OUT/tests.log" 2>&1
             tail -5 "$OUT/tests.log"
             ;;
         agreement) measure agreement 60 ;;

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gpuimg as gi
 
-from ..calls import CALLS, Call
+from ..operations.calls import CALLS, Call
 
 
 class Step(NamedTuple):

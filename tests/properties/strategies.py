@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from ..calls import CALLS, Call
+from ..operations.calls import CALLS, Call
 from ..samples import BUILDS, image, rebuilt
 
 # 31, 32 and 33 straddle the vector width; sides of 1 leave filters no neighbour.

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 
-from ..calls import Call
 from ..compare import FORMULA, GEOMETRY, assert_close, assert_same
+from ..operations.calls import Call
 from . import strategies
 
 FLOAT = 2e-6  # a few roundings of float32 at 1

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 import gpuimg as gi
 from gpuimg._loading.order import order_of
-from tests.loading import CORRUPT, Source, cpu
+from tests.data_sets import CORRUPT, Source, cpu
 from tests.watchdog import no_hang, ours
 
 THREADS = {"readers": st.integers(1, 8), "decoders": st.integers(1, 8), "prefetch": st.integers(1, 4)}

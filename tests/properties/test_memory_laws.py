@@ -18,7 +18,7 @@ from gpuimg._runtimes import cpu, cpu_call
 from gpuimg._runtimes.cpu_memory import Pool, Scratch
 from gpuimg._runtimes.devices import runtime_for
 
-from ..loading import jpeg
+from ..data_sets import jpeg
 from ..watchdog import on_threads
 from . import chains, strategies
 

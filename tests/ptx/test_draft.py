@@ -16,10 +16,10 @@ from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import exif
 from gpuimg._runtimes.draft import decoded_sizes
 from gpuimg.kernels.jpeg import layout as words
-from tests import jpegs
-from tests.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
+from tests.cuda.test_cuda_jpeg import checked, entry_status, opened, photo, turned, with_table
+from tests.decoding import jpegs
+from tests.decoding.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
 from tests.samples import file_of
-from tests.test_cuda_jpeg import checked, entry_status, opened, photo, turned, with_table
 
 pytest.importorskip("numba_cuda")
 

@@ -21,10 +21,10 @@ from gpuimg._data.images import Pixels, offsets_of, whole_regions
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.jpeg import layout, upload
-from tests import jpegs
-from tests.jpegs import encoded, noise
-from tests.seek_oracle import blocks_of, grid_of
-from tests.test_cuda_jpeg import JPEG, batch_of, photo, turned
+from tests.cuda.test_cuda_jpeg import JPEG, batch_of, photo, turned
+from tests.decoding import jpegs
+from tests.decoding.jpegs import encoded, noise
+from tests.decoding.seek_oracle import blocks_of, grid_of
 
 pytest.importorskip("numba_cuda")
 

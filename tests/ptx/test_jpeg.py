@@ -13,9 +13,9 @@ import gpuimg as gi
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import upload
-from tests import jpegs
-from tests.jpegs import encoded, entries_of, noise
-from tests.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
+from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
+from tests.decoding import jpegs
+from tests.decoding.jpegs import encoded, entries_of, noise
 
 pytest.importorskip("numba_cuda")
 

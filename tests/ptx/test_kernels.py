@@ -13,7 +13,7 @@ import gpuimg as gi
 from gpuimg._data.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
-from tests.calls import CALLS
+from tests.operations.calls import CALLS
 from tests.standin.work import files, turned_files
 
 pytest.importorskip("numba_cuda")

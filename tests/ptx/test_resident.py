@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.jpegs import encoded
-from tests.test_cuda_jpeg import photo, turned
+from tests.cuda.test_cuda_jpeg import photo, turned
+from tests.decoding.jpegs import encoded
 
 pytest.importorskip("numba_cuda")
 

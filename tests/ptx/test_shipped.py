@@ -25,7 +25,7 @@ from gpuimg.kernels import disk, native, ops
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
-from tests.calls import CALLS
+from tests.operations.calls import CALLS
 from tests.standin import installed
 
 pytest.importorskip("numba_cuda")

@@ -14,7 +14,7 @@ from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
 from gpuimg.errors import VideoError
-from tests.videos import BUILDS, make, rgb_of
+from tests.video.videos import BUILDS, make, rgb_of
 
 pytest.importorskip("numba_cuda")
 

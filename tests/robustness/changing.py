@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from ..jpegs import DQT, header_segments, joined, scan_start
-from ..loading import Source
-from ..pngs import encode
+from ..data_sets import Source
+from ..decoding.jpegs import DQT, header_segments, joined, scan_start
+from ..decoding.pngs import encode
 from .children import Dead, Voice, events
 from .formats import encoded
 from .guard_pages import flush

@@ -19,7 +19,7 @@ from gpuimg._decoding import exif, pillow
 from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
 from gpuimg._decoding.options import DecodeOptions
 
-from ..tiffs import of_array
+from ..decoding.tiffs import of_array
 from .mutate import Draw, changed
 from .originals import picture
 

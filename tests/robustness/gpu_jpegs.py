@@ -29,7 +29,7 @@ from gpuimg.kernels.cuda import jpeg_codes, jpeg_find, jpeg_huffman, jpeg_pixels
 from gpuimg.kernels.jpeg import formulas, idct, layout, upload
 from gpuimg.kernels.scalar import LOOP, i32, word
 
-from ..jpegs import OPTIONS, QUALITIES, SAMPLINGS, encoded, noise
+from ..decoding.jpegs import OPTIONS, QUALITIES, SAMPLINGS, encoded, noise
 from .mutate import mutation
 from .originals import picture
 

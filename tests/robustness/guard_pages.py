@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import layout as words
 
-from .. import progressive_jpegs
-from ..jpegs import DHT, DQT, DRI, SOS, Bits, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
-from ..seek_oracle import checksum_of_entry
+from ..decoding import progressive_jpegs
+from ..decoding.jpegs import DHT, DQT, DRI, SOS, Bits, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
+from ..decoding.seek_oracle import checksum_of_entry
 from .mutate import KINDS, Draw, mutation
 
 _PAGE = mmap.PAGESIZE

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpuimg._decoding import pillow, png
 from gpuimg._decoding.options import DecodeOptions
 
-from ..pngs import BUILDS, FILTERS, made
+from ..decoding.pngs import BUILDS, FILTERS, made
 from . import formats
 from .guard_pages import Flush
 from .mutate import Draw, changed

@@ -18,8 +18,8 @@ from gpuimg._index.entries import EntryMaker
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg.kernels.jpeg import layout as words
 
-from .. import jpegs
-from ..seek_oracle import checksum_of_entry
+from ..decoding import jpegs
+from ..decoding.seek_oracle import checksum_of_entry
 from .mutate import ANYWHERE, NUMBERS, Draw, bit_flips, changed, mutation
 from .originals import jpeg, picture
 

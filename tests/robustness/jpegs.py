@@ -24,7 +24,7 @@ from gpuimg._runtimes.cpu import CpuRuntime
 from gpuimg._runtimes.cpu_memory import Scratch
 from gpuimg.kernels.jpeg import layout as words
 
-from ..jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
+from ..decoding.jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
 from .guard_pages import Checker, progressive_file
 from .mutate import APP1, EOI, SOS, Draw, mutation, segments
 from .originals import originals

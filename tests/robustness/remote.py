@@ -25,8 +25,8 @@ import gpuimg as gi
 from gpuimg.sources import _remote
 from gpuimg.sources.tfrecord import masked
 
-from ..loading import FILES, cpu, pixels_of
-from ..remote_server import Fault, Request, Server, serving
+from ..data_sets import FILES, cpu, pixels_of
+from ..sources.remote_server import Fault, Request, Server, serving
 
 MOST = 5  # faults of one request in a row; sources try 8 times
 FAULTS: tuple[Fault, ...] = (500, 502, 503, 504, 429, 408, "drop", "cut", "short")

@@ -24,7 +24,7 @@ from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 from gpuimg.sources.tfrecord import masked
 
-from ..loading import FILES
+from ..data_sets import FILES
 from .mutate import NUMBERS, Draw, changed
 from .remote import archive, records
 

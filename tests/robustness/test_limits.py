@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import os, resource, sys, threading
 import gpuimg as gi
-from tests.loading import FILES, Source, cpu
+from tests.data_sets import FILES, Source, cpu
 from tests.watchdog import no_hang, ours
 
 def open_files():
@@ -144,7 +144,7 @@ assert [(failure.index, failure.source[-6:]) for failure in loader.failures] == 
 INTERRUPTED = """
 import signal, threading, time
 import gpuimg as gi
-from tests.jpegs import encoded, noise
+from tests.decoding.jpegs import encoded, noise
 
 file = encoded(noise(1200, 1600, 0))
 gi.resize(gi.open_batch([file], device="cpu"), (8, 8)).array()

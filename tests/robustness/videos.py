@@ -10,7 +10,7 @@ import numpy as np
 
 import gpuimg as gi
 
-from ..videos import BUILDS, make
+from ..video.videos import BUILDS, make
 from .mutate import Draw, changed
 
 KINDS = ("h264", "h264 open gop mkv", "h264 fragments", "hevc", "hevc cut ts", "av1", "vp9", "mpeg4 avi", "mpeg2 ps")

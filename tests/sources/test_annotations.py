@@ -12,7 +12,7 @@ import pytest
 
 import gpuimg
 from gpuimg.sources import coco
-from tests.loading import FILES
+from tests.data_sets import FILES
 
 from .laws import assert_law, assert_table, assert_vanished, photos
 

@@ -24,11 +24,11 @@ from gpuimg._loading.samples import Columns, name_videos
 from gpuimg.sources import Table, _blocks, _fetching, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 
-from ..loading import FILES, cpu, pixels_of, valid_indices
-from ..remote_server import Request, Server, serving
+from ..data_sets import FILES, cpu, pixels_of, valid_indices
 from ..robustness.remote import SAMPLES, archive, data_set, options, run, s3
 from ..watchdog import no_hang
 from .laws import assert_law, assert_same, needs
+from .remote_server import Request, Server, serving
 
 for module in ("fsspec", "aiohttp", "s3fs", "moto"):
     needs(module)

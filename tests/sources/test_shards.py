@@ -18,7 +18,7 @@ import pytest
 import gpuimg
 from gpuimg.sources import tar
 from gpuimg.sources._reading import OPEN_FILES
-from tests.loading import FILES
+from tests.data_sets import FILES
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pillow
 
-from ..jpegs import pillow_pixels
+from ..decoding.jpegs import pillow_pixels
 from .order import Order
 
 _MAGIC = b"stand-in:"

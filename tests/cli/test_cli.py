@@ -1,0 +1,664 @@
+"""The command line: what it prints, what it writes, and how it fails."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg
+from gpuimg._batch.pictures import png
+from gpuimg._cli import info as inspection
+from gpuimg._cli import lettering, preview
+from gpuimg._cli import main as cli
+from gpuimg._decoding import nvimgcodec
+from gpuimg._runtimes import probe
+
+PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
+
+
+def run(
+    *arguments: str, cwd: Path | None = None, block: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python -m gpuimg`` in a separate process, optionally with a module made unimportable."""
+    start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
+    code = f"{start}from gpuimg._cli.main import main; sys.exit(main({list(arguments)!r}))"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def fails(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run in this process; the exit status must be 2, and the message on stderr, in one piece, is given."""
+    assert cli.main(list(arguments)) == 2
+    captured = capfd.readouterr()
+    assert "Traceback" not in captured.err
+    assert "gpuimg: " in captured.err
+    return captured.err
+
+
+def sheet(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        return np.asarray(image)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (31, 33), (64, 5)])
+def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    with Image.open(io.BytesIO(png(image))) as read:
+        assert (read.format, read.mode) == ("PNG", "RGB")
+        np.testing.assert_array_equal(np.asarray(read), image)
+
+
+@pytest.mark.parametrize("width", [40, 168, 900])
+def test_words_fit_and_none_is_lost(width: int) -> None:
+    """Every part is drawn within its width, one line high, and together they say the same."""
+    lines = ["crop y 10..200, x 3..190", "a" * 90, "", "brightness 1.2", "long_file_name_of_a_photo.jpg of somebody"]
+    parts = lettering.wrap(lines, width)
+    assert "".join("".join(parts).split()) == "".join("".join(lines).split())
+    for part in parts:
+        picture = np.full((3 * lettering.LINE, width + 50, 3), 255, np.uint8)
+        lettering.draw(picture, part, 0, lettering.LINE)
+        inked = picture.min(-1) < 255
+        assert inked.any()
+        assert not inked[:, width:].any()
+        assert not inked[: lettering.LINE].any()
+        assert not inked[2 * lettering.LINE :].any()
+    assert lettering.wrap(["one two"], 900) == ["one two"]
+
+
+def test_words_that_reach_out_of_the_picture_are_cut() -> None:
+    picture = np.full((20, 30, 3), 255, np.uint8)
+    lettering.draw(picture, "reaches out, in \u0444\u043e\u0442\u043e too", 5, 14, (0, 120, 0))
+    assert (picture < 255).any()
+    before = picture.copy()
+    lettering.draw(picture, "below", 0, 25)
+    np.testing.assert_array_equal(picture, before)
+
+
+def test_demo_prints_and_writes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", str(out)]) == 0
+    text = capfd.readouterr().out
+    for word in ("device     cpu", "decoder    JPEG on a CPU: gpuimg", "photos     12", "images/s", str(out)):
+        assert word in text
+    assert "video" not in text
+    assert sheet(out).shape == (564, 786, 3)
+
+
+def test_demo_shows_originals_above_results(tmp_path: Path) -> None:
+    """Each original is in its place, upright whatever its EXIF orientation; each result differs from it."""
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", str(out)]) == 0
+    pixels = sheet(out)
+    for k, path in enumerate(sorted(PHOTOS.glob("*.jpg"))):
+        y, x = 18 + k // 6 * 126, 18 + k % 6 * 126
+        cell = Image.fromarray(pixels[y : y + 120, x : x + 120])
+        result = pixels[y + 282 : y + 402, x : x + 120]
+        with Image.open(path) as photo:
+            upright = photo.convert("RGB")
+            if photo.getexif().get(0x0112) == 6:
+                upright = upright.transpose(Image.Transpose.ROTATE_270)
+            upright.thumbnail((120, 120), Image.Resampling.BILINEAR, reducing_gap=None)
+        left, top = (120 - upright.width) // 2, (120 - upright.height) // 2
+        inside = np.asarray(cell.crop((left, top, left + upright.width, top + upright.height)), np.int16)
+        assert np.abs(inside - np.asarray(upright)).mean() < 1.0, path.name
+        assert np.abs(result.astype(np.int16) - np.asarray(cell)).mean() > 5.0, path.name
+    assert (pixels[:18] == 255).all()
+    assert (pixels[:, :18] == 255).all()
+    assert (pixels[:, -18:] == 255).all()
+
+
+def test_demo_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    sheets = []
+    for k, seed in enumerate(("3", "3", "4")):
+        out = tmp_path / f"{k}.png"
+        assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--seed", seed, "--out", str(out)]) == 0
+        sheets.append(out.read_bytes())
+    assert sheets[0] == sheets[1]
+    assert sheets[0] != sheets[2]
+
+
+@pytest.mark.parametrize(("count", "shape"), [(1, (312, 156)), (7, (564, 786)), (25, (1068, 786))])
+def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in range(count):
+        Image.new("RGB", (40 + k, 30), (k, 0, 0)).save(folder / f"{k:02}.JPG", "JPEG")
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(folder), "--device", "cpu", "--out", str(out)]) == 0
+    assert sheet(out).shape[:2] == shape  # at most 24 of them
+
+
+def test_demo_has_photos(tmp_path: Path) -> None:
+    """Small ones, whose origin is noted next to them."""
+    done = run("demo", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sheet(tmp_path / "contact_sheet.png").shape == (312, 534, 3)
+    folder = Path(re.search(r"photos     4 in (.*)", done.stdout)[1])  # type: ignore[index]
+    photos = sorted(path for path in folder.iterdir() if path.suffix == ".jpg")
+    assert sum(path.stat().st_size for path in photos) < 65_000
+    noted = re.findall(
+        r"^\| (\S+\.jpg) \|.*\| (?:public domain|CC0 1\.0) \|", (folder / "PROVENANCE.md").read_text(), re.M
+    )
+    assert noted == [path.name for path in photos]
+
+
+def test_demo_takes_photos_of_one_pixel(tmp_path: Path) -> None:
+    Image.new("RGB", (1, 1), (9, 9, 9)).save(tmp_path / "a.png")
+    assert cli.main(["demo", "--photos", str(tmp_path), "--device", "cpu", "--out", str(tmp_path / "s.png")]) == 0
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "--version"], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, f"gpuimg {gpuimg.__version__}\n")
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+MINE = """
+import gpuimg
+
+def flip(batch, rng):
+    return gpuimg.random_horizontal_flip(batch, rng=rng)
+
+def cut(batch, rng):
+    return gpuimg.cutmix(gpuimg.resize(batch, (64, 64)), rng=rng)
+
+def fails(batch, rng):
+    return gpuimg.rotate(batch, "far")
+
+def loses(batch, rng):
+    return [batch[0]]
+"""
+PREVIEW = ["preview", str(PHOTOS / "cat.jpg"), str(PHOTOS / "cat_portrait.jpg"), "--device", "cpu"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the working directory."""
+    name = f"mine_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return name
+
+
+def tiles(path: Path) -> list[tuple[int, int, int, int]]:
+    """Top, left, bottom and right of the tiles of a sheet, row by row: what is not white nearly across a column."""
+    filled = sheet(path).min(2) < 250
+    found = []
+    for left in range(16, filled.shape[1] - 16, 176):
+        rows = np.flatnonzero(filled[:, left : left + 168].mean(1) > 0.7)
+        starts = np.flatnonzero(np.diff(rows, prepend=-9) > 5)
+        for k, start in enumerate(starts):
+            end = starts[k + 1] if k + 1 < len(starts) else len(rows)
+            found.append((int(rows[start]), left, int(rows[end - 1]) + 1, left + 168))
+    return sorted(found)
+
+
+def test_preview_writes_a_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "preview.png"
+    assert cli.main([*PREVIEW, "-n", "3", "--out", str(out)]) == 0
+    assert f"sheet      {out} (2 x 3 draws, seed 0)" in capfd.readouterr().out
+    pixels = sheet(out)
+    assert pixels.shape[1] == 32 + 4 * 176 - 8
+    assert len(tiles(out)) == 8
+    for part in (pixels[:16], pixels[-16:], pixels[:, :16], pixels[:, -16:]):
+        assert (part == 255).all()
+
+
+def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
+    """The tiles are what the preset makes of the images under the generator that the README names."""
+    out = tmp_path / "preview.png"
+    paths = [Path(PREVIEW[1]), Path(PREVIEW[2])]
+    assert cli.main([*PREVIEW, "--preset", "simclr", "--size", "168", "-n", "2", "--seed", "7", "--out", str(out)]) == 0
+    pixels = sheet(out)
+    images = gpuimg.decode_batch(paths, device="cpu")
+    tops = [top for top, left, *_ in tiles(out) if left == 16]
+    for epoch in range(2):
+        x = gpuimg.presets.simclr(168)(images, gpuimg.Rng(7, epoch=epoch, indices=[0, 1])).array("float32")
+        for k, top in enumerate(tops):
+            left = 16 + (epoch + 1) * 176
+            tile = pixels[top : top + 168, left : left + 168].astype(int)
+            assert np.abs(tile - np.clip(x[k], 0, 1) * 255).max() <= 0.51
+
+
+@pytest.mark.parametrize("name", sorted(preview.PRESETS))
+def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "preview.png"
+    assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(out)]) == 0
+    views = {"simclr_train": 2, "dino_train": 10, "dinov3_train": 10}.get(name, 1)
+    assert sheet(out).shape[1] == 32 + (1 + views) * 176 - 8
+
+
+def test_preview_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    sheets = []
+    for k, seed in enumerate(("3", "3", "4")):
+        out = tmp_path / f"{k}.png"
+        assert cli.main([*PREVIEW, "--seed", seed, "-n", "2", "--out", str(out)]) == 0
+        sheets.append(out.read_bytes())
+    assert sheets[0] == sheets[1]
+    assert sheets[0] != sheets[2]
+
+
+def test_preview_prints_what_was_drawn(
+    tmp_path: Path, mine: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Under the tiles what differs; above them, once, what is the same."""
+    written: list[str] = []
+    draw = lettering.draw
+
+    def remembered(picture: np.ndarray, text: str, *place: int) -> None:
+        written.append(text)
+        draw(picture, text, *place)
+
+    monkeypatch.setattr(lettering, "draw", remembered)
+    out = str(tmp_path / "preview.png")
+    assert cli.main([*PREVIEW, "--function", f"{mine}:flip", "-n", "4", "--out", out]) == 0
+    assert written[:3] == ["seed 0", "original", "cat.jpg"]
+    flips = [gpuimg.Rng(0, epoch=epoch, indices=[0, 1]).bernoulli(0.5) for epoch in range(4)]
+    assert written.count("flip left and right") == np.sum(flips)
+    assert written.count("unchanged") == 8 - np.sum(flips)
+    written.clear()
+    assert cli.main([*PREVIEW, "--preset", "deit3_train", "-n", "2", "--out", out]) == 0
+    assert written[0].startswith("seed 0; resize to 224 x 224; normalize: mean 0.485")
+    assert "resize to 224 x 224" not in written
+    assert sum(text.startswith("crop y ") for text in written) == 4
+    assert sum(text.startswith("brightness ") for text in written) == 4
+    written.clear()
+    assert cli.main([*PREVIEW[:2], *PREVIEW[3:], "--preset", "imagenet_eval", "-n", "2", "--out", out]) == 0
+    assert written[0] == "seed 0"  # nothing differs: everything is under the tiles
+    assert written.count("resize to 256 x 384") == 2
+    written.clear()
+    assert cli.main([*PREVIEW, "--function", f"{mine}:cut", "-n", "2", "--out", out]) == 0
+    assert written.count("mixed with image 1") == written.count("mixed with image 0") == 2
+    capfd.readouterr()
+
+
+def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
+    Image.new("RGB", (30, 20), (9, 200, 9)).save("a.png")
+    done = run("preview", "a.png", "--function", f"{mine}:flip", "--device", "cpu", cwd=Path.cwd())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("preview.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "imagenet"], "no preset 'imagenet'; there are clip_train, deit3_train, dino_train, dinov3_train"),
+        (["--function", "flip"], "--function must be module:function, not 'flip'"),
+        (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
+        (["--function", "MINE:no"], "has no function 'no'"),
+        (["--function", "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
+        (["--function", "MINE:fails"], "line 11)"),
+        (["--function", "MINE:loses"], "the preprocessing returned a batch of 1 for 2 images"),
+        (["--function", "MINE:flip", "--size", "8"], "--size is for presets"),
+        (["--size", "0"], "--size must be at least 1, not 0"),
+        (["-n", "0"], "-n must be at least 1, not 0"),
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
+        (["--device", "tpu"], "'tpu'"),
+        (["--out", "no/folder.png"], "no/folder.png"),
+        (["none.jpg", "--preset", "simclr"], "no such image: none.jpg"),
+    ],
+)
+def test_preview_refuses(arguments: list[str], message: str, mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = [argument.replace("MINE", mine) for argument in arguments]
+    device = [] if "--device" in words else ["--device", "cpu"]
+    assert message in fails(capfd, *PREVIEW[:3], *words, *device)
+    assert not Path("preview.png").exists()
+
+
+def test_preview_names_corrupt_images(mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("broken.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
+    message = fails(capfd, "preview", "broken.jpg", *PREVIEW[1:])
+    assert "broken.jpg" in message
+    assert "cat.jpg" not in message
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_missing_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "--photos" in fails(capfd, "demo", "--photos", str(tmp_path / "none"))
+
+
+def test_folder_without_photos(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("no photo")
+    assert str(tmp_path) in fails(capfd, "demo", "--photos", str(tmp_path))
+
+
+def test_corrupt_photo_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
+    (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
+    message = fails(capfd, "demo", "--photos", str(tmp_path), "--device", "cpu", "--out", str(tmp_path / "s.png"))
+    assert "b.jpg" in message
+    assert "a.jpg" not in message
+    assert not (tmp_path / "s.png").exists()
+
+
+def test_unwritable_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "no" / "folder.png")
+    assert out in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out)
+
+
+def test_unknown_device(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "'tpu'" in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "tpu")
+
+
+@needs_no_gpu
+def test_device_that_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "no GPU" in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "cuda")
+
+
+def test_bad_environment(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "abacus")
+    assert "'abacus'" in fails(capfd, "demo", "--photos", str(PHOTOS))
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "many")
+    assert "GPUIMG_NUM_THREADS" in fails(capfd, "demo", "--photos", str(PHOTOS))
+    assert "GPUIMG_NUM_THREADS" in fails(capfd, "info")
+
+
+def test_negative_seed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "--seed" in fails(capfd, "demo", "--photos", str(PHOTOS), "--seed", "-1")
+
+
+@pytest.mark.slow
+def test_without_nvimagecodec(tmp_path: Path) -> None:
+    out = str(tmp_path / "sheet.png")
+    done = run("demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out, block="nvidia.nvimgcodec")
+    assert done.returncode == 0, done.stderr
+    assert "JPEG on a CPU: gpuimg" in done.stdout
+    assert run("info", block="nvidia.nvimgcodec").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
+def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    usage = "usage: gpuimg demo [-h]" if arguments[:1] == ["demo"] else "usage: gpuimg [-h] [--version] COMMAND ...\n"
+    assert capfd.readouterr().err.startswith(usage)
+
+
+@pytest.mark.parametrize("command", ["bench", "demo", "index", "info", "prepare", "preview", "warm"])
+def test_examples_of_the_help_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder with `train`, of class folders, and `photos`."""
+    shutil.copytree(PHOTOS, tmp_path / "train" / "cats")
+    (tmp_path / "photos").symlink_to(tmp_path / "train" / "cats")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    example = capfd.readouterr().out.rstrip().splitlines()[-1]
+    assert example.startswith(f"example: gpuimg {command}")
+    words = example.removeprefix("example: gpuimg ").replace("--seconds 20", "--seconds 1").split()
+    assert cli.main(words) == 0, capfd.readouterr().err
+
+
+INTERRUPTED = {  # by what Python imports last before the signal
+    "demo": "numpy.linalg",
+    "info": "gpuimg._cli.main",
+    "preview": "gpuimg._cli.lettering",
+    "bench": "gpuimg._cli.contenders",
+    "warm": "gpuimg._cli.preview",
+}
+
+
+@pytest.mark.parametrize("command", INTERRUPTED)
+def test_interrupted(command: str, tmp_path: Path) -> None:
+    """Ctrl-C is one line, also during the imports."""
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+    words = {"preview": ["a.png"], "bench": [".", "--seconds", "60"], "warm": ["--all"]}.get(command, [])
+    code = f"import sys; sys.argv[1:] = {[command, *words]!r}; from _gpuimg_cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-c", code], cwd=tmp_path, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.rpartition("|")[2].strip() == INTERRUPTED[command]:
+                break
+        process.send_signal(signal.SIGINT)
+        said = [line for line in process.stderr if not line.startswith("import time:")]
+    assert (process.returncode, said) == (130, ["gpuimg: interrupted\n"])
+
+
+def test_interrupted_while_it_works(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpuimg", "demo", "--device", "cpu"], cwd=tmp_path, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while not process.stdout.readline().startswith("photos"):
+            pass
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read().splitlines()
+    assert (process.returncode, said[-1]) == (130, "gpuimg: interrupted")
+    assert "Traceback (most recent call last):" not in said
+
+
+# -- info --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_has_enough() -> None:
+    """As in ``gpuimg info | head -1``."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "info"], stdout=writer, stderr=subprocess.PIPE, timeout=300)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info"]) == 0
+    text = capfd.readouterr().out
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split(maxsplit=1)) == 2)
+    assert lines["gpuimg"] == gpuimg.__version__
+    assert lines["numpy"] == np.__version__
+    assert lines["Pillow"] == metadata.version("pillow")
+    assert re.search(
+        r"JPEG on a CPU gpuimg \(baseline, progressive\)\nPNG           gpuimg, inflated by .+\nother files   Pillow ",
+        text,
+    )
+    assert f"\nvideos        PyAV {metadata.version('av')}" in text
+    assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
+    assert re.fullmatch(r"compiled (with the package, for \S+|by Numba when first used: .+)", lines["loops"])
+    assert lines["default"].partition(":")[0] in ("cpu", "cuda")
+
+
+def test_info_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from gpuimg._cli.main import main; main(['info']);"
+        "print(sorted({'torch', 'jax', 'tensorflow', 'PIL'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_info_says_what_inflates() -> None:
+    found: dict[str, list[str]] = {"deflate": [], "isal": []}
+    assert "Python's zlib; for more speed, in a checkout of gpuimg, pip install" in inspection._inflater(found)
+    found["isal"] = ["1.8"]
+    assert inspection._inflater(found) == "isal 1.8"
+    found["deflate"] = ["0.9"]
+    assert inspection._inflater(found) == "deflate 0.9"
+
+
+def test_info_names_the_forced_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    assert inspection.default_device() == ("cpu", "GPUIMG_DEVICE")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cuda", "extra"),
+    [
+        (0, None, "cpu"),
+        (0, (13, 0), "cpu"),
+        (1, (11, 8), "cpu"),
+        (1, (12, 4), "cuda12"),
+        (2, (13, 1), "cuda13"),
+        (1, (14, 0), "cuda13"),
+    ],
+)
+def test_extra_follows_the_driver(
+    gpus: int, cuda: tuple[int, int] | None, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "driver_devices", lambda: gpus)
+    monkeypatch.setattr(probe, "driver_cuda", lambda: cuda)
+    assert probe.extra() == extra
+
+
+@needs_no_gpu
+def test_info_on_a_gpu_machine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "driver_devices", lambda: 1)
+    monkeypatch.setattr(probe, "driver_cuda", lambda: (13, 0))
+    monkeypatch.setattr(probe, "device_names", lambda: ["Test GPU"])
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    probe.gpu_problem.cache_clear()
+    try:
+        text = inspection.report()
+    finally:
+        probe.gpu_problem.cache_clear()
+    assert "cuda:0        Test GPU" in text
+    assert "up to CUDA 13.0" in text
+    assert "default       cpu: CuPy is not installed" in text
+    assert text.count('in a checkout of gpuimg, pip install ".[cuda13]"') == 2
+
+
+def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"nvidia-nvimgcodec-cu12": "0.9.0", "nvidia-nvimgcodec-cu13": "0.9.0", "numpy": "2.4"}
+
+    def version(name: str) -> str:
+        if name in installed:
+            return installed[name]
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert any("installed twice" in line for line in inspection.missing())
+    assert any('pip install ".[torch]"' in line for line in inspection.missing())
+    del installed["nvidia-nvimgcodec-cu12"]
+    assert not any("nvImageCodec" in line for line in inspection.missing())
+
+
+def test_info_says_what_decodes_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvimgcodec, "decoders", lambda: ["hardware engine", "CUDA"])
+    assert "JPEG on a GPU" not in inspection.decoders(gpu=False)
+    both = "gpuimg (baseline); others by nvImageCodec (hardware engine, CUDA)"
+    assert inspection.decoders(gpu=True)["JPEG on a GPU"] == both
+    monkeypatch.setattr(nvimgcodec, "decoders", list)
+    assert "others by the CPU" in inspection.decoders(gpu=True)["JPEG on a GPU"]
+
+
+def test_probe_is_a_program_without_dependencies() -> None:
+    """The Makefile asks it before anything is installed."""
+    done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")
+
+
+def test_info_says_that_nothing_can_run() -> None:
+    """Its exit status is 1, and what it tells to install is what pyproject.toml demands."""
+    done = run("info", block="numba", GPUIMG_NATIVE="jit")
+    lack = 'cannot run: Numba is not installed, and GPUIMG_NATIVE=jit; pip install "numba>=0.61"'
+    assert done.returncode == 1
+    assert f"loops         {lack}\n" in done.stdout
+    assert f"missing\n  {lack}\n" in done.stdout
+    extras = tomllib.loads((PHOTOS.parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["jit"] == ["numba>=0.61"]
+
+
+# -- warm --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_warm_compiles_what_a_preset_needs_once() -> None:
+    """Kernels that other tests compiled are reused here and below, so this is quick after them."""
+    first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
+    assert re.match(r"compiled   \d+ loops for imagenet_eval in ", first.stdout)
+    folder = Path(first.stdout.splitlines()[1].removeprefix("cached in  "))
+    names = {path.name.partition("-")[0] for path in folder.glob("*.kernel")}
+    assert {"separable", "row_normalize", "run_images"} <= names
+    assert again.stdout.startswith("compiled   0 loops")
+
+
+def test_warm_all_has_every_loop() -> None:
+    from gpuimg.kernels.compiled import NativeFunction, import_all
+
+    done = run("warm", "--all")
+    assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
+    import_all()
+    code = "from gpuimg.kernels.compiled import NativeFunction, import_all\nimport_all()\n"
+    code += "[function.address for function in NativeFunction.all]\n"
+    code += "print(len(NativeFunction.all), NativeFunction.compile_count)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout
+    assert said.split() == [str(len(NativeFunction.all)), "0"]
+
+
+def test_warm_names_the_presets_there_are() -> None:
+    done = run("warm", "--preset", "imagenette")
+    assert done.returncode == 2
+    assert "no preset 'imagenette'; there are clip_train, deit3_train, dino_train, dinov3_train" in done.stderr
+
+
+@pytest.mark.slow
+def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda")
+    warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("cached in  ")
+    (tmp_path / "gpuimg").mkdir()
+    for path in Path(warmed).glob("*.kernel"):  # of the CPU, which are not what this is about
+        shutil.copy(path, tmp_path / "gpuimg")
+    capabilities = ("7.5,9.0",), ("sm_75", "--capability", "sm_90")  # two ways to give them
+    first, again = (
+        run("warm", "--preset", "imagenet_eval", "--capability", *given, NUMBA_CACHE_DIR=str(tmp_path))
+        for given in capabilities
+    )
+    assert first.stderr == ""
+    for done, count in ((first, 15), (again, 0)):  # transforms to four dtypes, and the others below
+        lines = done.stdout.splitlines()[2:]
+        for line, capability in zip(lines, ("7.5", "9.0"), strict=True):
+            assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
+    kinds = ("bfloat16", "float16", "float32", "uint8")
+    others = ["colors", "compare", "copy_words", "find", "frame16", "frame8", "huffman", "inverse_dct", "mark", "mix"]
+    others += ["reduced_dct"]
+    assert names[::2] == names[1::2] == [*others, *(f"transform_uint8_{kind}" for kind in kinds)]
+
+
+def test_warm_names_the_kernels_of_a_preset() -> None:
+    pytest.importorskip("numba_cuda")
+    from gpuimg._cli.warm import _needed
+
+    names = {kernel.name for kernel in _needed("simclr")}  # its last step blurs, in a separate segment
+    assert {"statistics_uint8", "transform_uint8_float32", "transform_float32_float16"} <= names
+    assert "transform_uint8_float16" not in names
+
+
+@pytest.mark.parametrize("name", ["9", "sm_9x", "1.0", "nine"])
+def test_warm_names_the_capabilities_there_are(capfd: pytest.CaptureFixture[str], name: str) -> None:
+    pytest.importorskip("numba_cuda")
+    said = fails(capfd, "warm", "--capability", name)
+    assert re.search(rf"a compute capability must be one of .*8\.0, .*9\.0.*, not '{re.escape(name)}'", said)
+
+
+@pytest.mark.slow
+def test_warm_without_what_compiles_for_gpus() -> None:
+    done = run("warm", "--capability", "9.0", block="numba_cuda")
+    assert done.returncode == 2
+    assert "numba-cuda, which compiles for GPUs, is not installed; in a checkout of gpuimg, pip install" in done.stderr

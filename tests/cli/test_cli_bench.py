@@ -1,0 +1,183 @@
+"""``gpuimg bench``: its report on a data set, the comparison programs, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+import gpuimg
+from gpuimg._cli import bench, contenders, main
+from gpuimg._loading.samples import Columns
+from gpuimg.kernels import native
+
+from ..samples import file_of
+from ..watchdog import no_hang
+
+PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = threading.active_count()
+    with no_hang():
+        yield
+    assert threading.active_count() <= before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two classes; one file is none."""
+    for k, photo in enumerate(sorted(PHOTOS.glob("*.jpg"))):
+        target = tmp_path / "set" / "ab"[k % 2]
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(photo, target)
+    (tmp_path / "set" / "a" / "bad.jpg").write_bytes(b"\xff\xd8 no image")
+    return tmp_path / "set"
+
+
+def command(*arguments: Any) -> int:
+    return main.main([*map(str, arguments)])
+
+
+def width_of(path: Path) -> int:
+    with Image.open(path) as image:
+        width: int = ImageOps.exif_transpose(image).width
+    return width
+
+
+def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("bench", folder, "--seconds", 2, "--batch-size", 4, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    files = list(folder.rglob("*.jpg"))
+    assert report["samples"] == len(files)
+    assert (report["images"]["looked_at"], report["images"]["bad"]) == (len(files), 1)
+    assert report["images"]["mean_bytes"] == np.mean([path.stat().st_size for path in files])
+    widths = [width_of(path) for path in files if path.name != "bad.jpg"]
+    assert abs(report["images"]["median_width"] - np.median(widths)) < 1
+    assert set(report["images_per_second"]) >= {"gpuimg", "Pillow"}
+    assert all(rate > 0 for rate in report["images_per_second"].values())
+    assert report["limit"] in bench._ADVICE
+
+
+def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a folder of images; batches are no larger than the set."""
+    assert command("bench", PHOTOS, "--seconds", 2, "--device", "cpu") == 0
+    said = capsys.readouterr()
+    assert "warming up" in said.err
+    assert ("the first run compiles the kernels" in said.err) == (native.LEVEL is None)
+    lines = dict(line.split(maxsplit=1) for line in said.out.splitlines())
+    count = len(list(PHOTOS.glob("*.jpg")))
+    assert lines["samples"] == str(count)
+    assert re.fullmatch(rf"imagenet_train, batches of {count}, cpu \(\d+ threads?\)", lines["measured"])
+    assert re.fullmatch(r"[\d,]+ images/s", lines["gpuimg"])
+    assert re.fullmatch(r"[\d,]+ images/s in \d+ threads?; gpuimg: [\d.]+ times as fast", lines["Pillow"])
+    problem = contenders.torchvision_problem()
+    assert problem is None or lines["torchvision"] == f"left out: {problem}"
+
+
+@pytest.mark.parametrize("what", [["--preset", "imagenet_eval"], ["--function", "gpuimg.presets:_imagenet_train"]])
+def test_other_chains_are_not_compared(
+    what: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = gpuimg.presets.imagenet_train(32)
+    monkeypatch.setattr(gpuimg.presets, "_imagenet_train", lambda images, rng: chain(images, rng))
+    assert command("bench", PHOTOS, "--seconds", 1, "--json", *what) == 0
+    assert list(json.loads(capsys.readouterr().out)["images_per_second"]) == ["gpuimg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-size", "0"], "--batch-size must be at least 1, not 0"),
+        (["--seconds", "0"], "--seconds must be 1 to 86400, not 0"),
+        (["--seconds", "nan"], "--seconds must be 1 to 86400, not nan"),
+        (["--preset", "none"], "no preset 'none'; there are"),
+        (["--function", "nothing"], "--function must be module:function"),
+        (["--device", "gpu"], "gpu"),
+        (["--index", "nowhere"], "nowhere"),
+        (["--kind", "tar"], "photos"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("bench", PHOTOS, *arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(message, said.err), said.err
+    assert "Traceback" not in said.err
+
+
+def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("bench", tmp_path) == 2
+    assert "no class folders" in capsys.readouterr().err
+
+
+# -- comparison programs -----------------------------------------------------------------------------------------------
+
+
+def files_of(contents: list[Any]) -> contenders.Files:
+    return contenders.Files([(data, k) for k, data in enumerate(contents)], Columns(label=None))
+
+
+def one_color(color: tuple[int, int, int]) -> bytes:
+    return file_of(Image.new("RGB", (61, 47), color), "PNG")
+
+
+@pytest.mark.parametrize("color", [(0, 0, 0), (255, 128, 3)])
+def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
+    """Crops of one color are that color, by the formula."""
+    files = files_of([one_color(color)])
+    expected = (np.array(color) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
+    for draw in range(4):
+        image = contenders._preprocessed(files, 0, draw)
+        assert image.shape == (3, 224, 224)
+        assert image.dtype == np.float32
+        np.testing.assert_allclose(image, np.broadcast_to(expected[:, None, None], image.shape), rtol=1e-5)
+
+
+def test_pillow_goes_on_over_what_is_bad(tmp_path: Path) -> None:
+    """For ever, until it is closed; its threads end then."""
+    files = files_of([one_color((1, 2, 3)), b"no image", tmp_path / "nowhere.jpg"])
+    with closing(contenders.pillow(files, 2, 2)) as batches:  # type: ignore[type-var]
+        assert list(islice(batches, 9)) == [2] * 9
+
+
+def test_torchvision_where_it_is_installed() -> None:
+    problem = contenders.torchvision_problem()
+    if problem is None:
+        files = files_of([one_color((1, 2, 3)), b"no image"])
+        with closing(contenders.torchvision(files, 2, 1)) as batches:  # type: ignore[type-var]
+            assert list(islice(batches, 3)) == [2] * 3
+    else:
+        assert re.fullmatch(
+            r"(torch|torchvision|torch and torchvision) not installed", str(contenders.torchvision_problem())
+        )
+
+
+# -- the command line as a whole ---------------------------------------------------------------------------------------
+
+
+def test_help_has_every_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        command("--help")
+    said = capsys.readouterr().out
+    for title, names in main._GROUPS.items():
+        assert f"\n{title}\n" in said
+        assert all(re.search(rf"^  {name} +\w", said, re.MULTILINE) for name in names)
+
+
+@pytest.mark.parametrize("name", ["info", "warm"])
+def test_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(name, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")

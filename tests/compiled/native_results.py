@@ -1,0 +1,113 @@
+"""Batches of presets, operations and decoding, written to a file and compared: equal whatever compiled the loops.
+
+``python -m tests.compiled.native_results write FILE``, then ``... compare ONE OTHER``. With ``--tolerance`` floats may
+differ by as much, and one byte in 1,000 by 1: for x86-64-v2, which has no fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuimg as gi
+
+FILES = sorted(map(str, (Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg")))
+KINDS = (("float32", "NCHW"), ("uint8", "NHWC"), ("float16", "NCHW"))  # bytes only of what is not normalized
+
+#: Operations on batches of one size, by name.
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
+    "rotate": lambda x: gi.rotate(x, 17.0),
+    "affine": lambda x: gi.affine(x, angle=-8.0, translate=(3.0, -5.0), scale=1.1, shear=(4.0, 0.0)),
+    "brightness": lambda x: gi.adjust_brightness(x, 1.3),
+    "contrast": lambda x: gi.adjust_contrast(x, 0.7),
+    "saturation": lambda x: gi.adjust_saturation(x, 1.6),
+    "hue": lambda x: gi.adjust_hue(x, 0.2),
+    "hsv": lambda x: gi.adjust_hsv(x, -0.1, 1.5, 0.8),
+    "gamma": lambda x: gi.adjust_gamma(x, 0.8),
+    "sharpness": lambda x: gi.adjust_sharpness(x, 1.7),
+    "autocontrast": gi.autocontrast,
+    "equalize": gi.equalize,
+    "invert": gi.invert,
+    "posterize": lambda x: gi.posterize(x, 3),
+    "solarize": lambda x: gi.solarize(x, 0.4),
+    "solarize add": lambda x: gi.solarize_add(x, 0.2, 0.5),
+    "grayscale": gi.rgb_to_grayscale,
+    "blur": lambda x: gi.gaussian_blur(x, 7, 1.5),
+    "flip": gi.horizontal_flip,
+    "pad": lambda x: gi.pad(x, 9, padding_mode="reflect"),
+    "nearest": lambda x: gi.resize(x, (97, 131), "nearest"),
+    "bicubic": lambda x: gi.resize(x, (97, 131), "bicubic"),
+    "larger": lambda x: gi.resize(x, (400, 500), "bilinear"),
+}
+PRESETS = ("imagenet_train", "deit3_train", "simclr", "ssd_train", "imagenet_eval")
+
+
+def results() -> Iterator[tuple[str, Any]]:
+    """Batches by name."""
+
+    def photos() -> Any:
+        return gi.open_batch(FILES, device="cpu")
+
+    for name in PRESETS:
+        preset = getattr(gi.presets, name)()
+        for seed in range(1 if name.endswith("eval") else 3):
+            drawn = () if name.endswith("eval") else (gi.Rng(seed, indices=range(len(FILES))),)
+            batch = preset(photos(), *drawn)
+            for dtype, layout in KINDS:
+                if dtype == "uint8" and batch.normalized:
+                    continue
+                yield f"{name} {seed} {dtype}", batch.array(dtype, layout)
+    small = gi.resize(photos(), (160, 192))
+    for name, function in OPERATIONS.items():
+        yield name, function(small).array("float32", "NHWC")
+    planes = gi.resize(gi.open_batch(FILES, device="cpu", draft="planes"), (160, 192))
+    yield "planes", planes.array("uint8", "NHWC")
+    for color in ("rgb", "gray"):
+        for k, image in enumerate(gi.decode_batch(FILES, device="cpu", color=color).arrays()):
+            yield f"decoded {color} {k}", image
+
+
+def compare(one: Path, other: Path, tolerance: float) -> str | None:
+    """None where two files are equal, else the first difference that is too large."""
+    with np.load(one) as a, np.load(other) as b:
+        if set(a.files) != set(b.files):
+            return f"other results: {sorted(set(a.files) ^ set(b.files))}"
+        for name in a.files:
+            if not tolerance or name.startswith("decoded"):
+                if not np.array_equal(a[name], b[name], equal_nan=a[name].dtype.kind == "f"):
+                    return f"{name}: {int(np.sum(a[name] != b[name]))} of {a[name].size} values differ"
+            elif a[name].dtype == np.uint8:
+                away = np.abs(a[name].astype(np.int64) - b[name])
+                if away.max() > 1 or np.mean(away) > 1e-3:
+                    return f"{name}: bytes differ by {away.max()}, in {int(np.sum(away > 0))} of {away.size}"
+            # A level of equalize and posterize may change where a value is at its edge.
+            elif np.mean(np.abs(a[name].astype(np.float64) - b[name]) > tolerance + np.spacing(np.abs(a[name]))) > 1e-4:
+                return f"{name}: more than 1 in 10,000 values differ by more than {tolerance}"
+    return None
+
+
+def main() -> str | None:
+    """Write or compare."""
+    parser = argparse.ArgumentParser(description="Compare compiled loops.")
+    parser.add_argument("--tolerance", type=float, default=0.0)
+    parser.add_argument("what", choices=("write", "compare"))
+    parser.add_argument("files", type=Path, nargs="+")
+    given = parser.parse_args()
+    if given.what == "compare":
+        one, other = given.files
+        return compare(one, other, given.tolerance)
+    from gpuimg.kernels import native
+
+    found = {name: np.asarray(batch) for name, batch in results()}
+    np.savez(given.files[0], **found)  # type: ignore[arg-type]
+    print(f"{len(found)} results of {sum(array.size for array in found.values())} values: {native.describe()}")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,517 @@
+"""The disk cache of compiled loops: names, invalidation, and folders that cannot be written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from gpuimg.kernels import compiled, disk, native, ops
+from gpuimg.kernels.compiled import NativeFunction, fingerprint
+from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
+
+from ..forks import Forks, forks
+
+ROOT = Path(__file__).parents[2]
+BATCH = """
+import gpuimg, numpy as np
+from gpuimg.kernels.compiled import NativeFunction
+x = np.full((2, 5, 7, 3), 100, np.uint8)
+y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
+print(int(y.min()), int(y.max()), NativeFunction.compile_count)
+"""
+DRAW = "import gpuimg; print(float(gpuimg.Rng(0, indices=[5]).uniform(0.0, 1.0)[0]))"  # one small function
+
+
+IMPORTS = """
+import gpuimg.kernels.cpu.batch
+import numba
+import numpy as np
+numba.njit(lambda x: x[0] + 1.0)(np.ones(2))  # what Numba itself prepares for the first function
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[Forks]:
+    """Processes that have compiled nothing of gpuimg's."""
+    with forks(IMPORTS, GPUIMG_DEVICE="cpu") as python:
+        yield python
+
+
+def run(python: Forks, code: str, cache: Path) -> str:
+    """Return the output of a new process."""
+    done = python.run(code, NUMBA_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip() + done.stderr
+
+
+# -- what a loop is made of --------------------------------------------------------------------------------------------
+
+
+def loop_of(constant: float, comment: str = "", name: str = "scale") -> Any:
+    """A loop that calls a function that calls a function that uses a constant."""
+    text = f"""
+import numba
+FACTOR = {constant}
+OTHER = 3.0
+@numba.njit
+def {name}(x):
+    return x * FACTOR  {comment}
+@numba.njit
+def twice(x):
+    return {name}({name}(x))
+def loop(values):
+    for k in range(values.size):
+        values[k] = twice(values[k])
+def unrelated(x):
+    return x + OTHER
+"""
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(text, namespace)
+    return namespace["loop"]
+
+
+def test_a_fingerprint_is_of_all_that_is_called() -> None:
+    assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0))
+    assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0, comment="# as before"))
+    assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.5))
+    assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.0, name="stretch"))
+
+
+def test_a_fingerprint_is_not_of_anything_else() -> None:
+    one, other = loop_of(2.0), loop_of(2.0)
+    other.__globals__["OTHER"] = 4.0
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_a_fingerprint_sees_methods() -> None:
+    """Of classes in the package, as those by which instructions are emitted."""
+
+    def loop(factor: float) -> Any:
+        text = f"""
+class Lane:
+    def scaled(self, x):
+        return x * {factor}
+def loop(x):
+    return Lane().scaled(x)
+"""
+        namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+        exec(text, namespace)
+        return namespace["loop"]
+
+    assert fingerprint(loop(2.0)) == fingerprint(loop(2.0)) != fingerprint(loop(2.5))
+
+
+def test_a_fingerprint_sees_closures_and_compiled_functions() -> None:
+    def make(factor: float, inner: Callable[[float], float]) -> Callable[[float], float]:
+        def function(x: float) -> float:
+            return inner(x) * factor
+
+        return function
+
+    half, third = numba.njit(lambda x: x * 0.5), numba.njit(lambda x: x / 3)
+    prints = {fingerprint(make(factor, inner)) for factor in (1.0, 2.0) for inner in (half, third)}
+    assert len(prints) == 4
+
+
+def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
+    text = "def count(n):\n    return 0 if n == 0 else 1 + count(n - 1)"
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(text, namespace)
+    assert isinstance(namespace["count"], FunctionType)
+    assert fingerprint(namespace["count"])
+
+
+def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
+    from gpuimg.kernels import color
+
+    functions = [*ROW_FUNCTIONS.values(), *GRID_FUNCTIONS.values()]
+    before = {function.name: fingerprint(function.function) for function in functions}
+    function = color.posterize.py_func
+    old = function.__code__
+    try:
+        function.__code__ = old.replace(co_consts=(*old.co_consts, 0.125))
+        after = {function.name: fingerprint(function.function) for function in functions}
+    finally:
+        function.__code__ = old
+    assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
+
+
+def test_every_process_finds_the_same_fingerprints() -> None:
+    code = (
+        "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\nimport gpuimg.kernels.jpeg.progressive\n"
+        "functions = sorted(compiled.NativeFunction.all, key=lambda function: function.name)\n"
+        "print(compiled.fingerprint(*(function.function for function in functions)), len(functions))"
+    )
+    import gpuimg.kernels.cpu.batch
+    import gpuimg.kernels.jpeg.progressive  # noqa: F401  # these define the functions
+
+    functions = sorted(NativeFunction.all, key=lambda function: function.name)  # which lie in the order of imports
+    here = f"{fingerprint(*(function.function for function in functions))} {len(functions)}"
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300
+        )
+        assert done.stdout.strip() == here, done.stderr
+    assert len({function.name for function in NativeFunction.all}) == len(NativeFunction.all)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cache(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what one small batch needs."""
+    folder = tmp_path_factory.mktemp("cache")
+    made = run(python, BATCH, folder).split()
+    assert made[:2] == ["150", "150"]
+    assert int(made[2]) > 0
+    return folder
+
+
+@pytest.mark.slow
+def test_only_what_is_called_is_compiled(cache: Path) -> None:
+    names = {path.name.split("-")[0] for path in cache.rglob("*.kernel")}
+    expected = {"lay_taps", "separable", "mix_rows_uint8", "row_brightness", "store_uint8_pixels", "run_images"}
+    expected |= {"center", "widen", "fill_records"}  # of the plan
+    assert names == expected
+
+
+def test_what_was_compiled_is_read_by_the_next_process(python: Forks, cache: Path) -> None:
+    assert run(python, BATCH, cache) == "150 150 0"
+
+
+@pytest.fixture(scope="module")
+def drawn(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, bytes]:
+    """Return the result of a small function, and its cache file's name and content."""
+    folder = tmp_path_factory.mktemp("drawn")
+    number = run(python, DRAW, folder)
+    (path,) = folder.rglob("*.kernel")
+    return number, path.name, path.read_bytes()
+
+
+def other(content: bytes) -> bytes:
+    """A file whose checksum is right, and which is not what is looked for."""
+    pickled = pickle.dumps(("not", "machine", "code"))
+    return hashlib.sha256(pickled).digest() + pickled
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    "empty": lambda content: b"",
+    "another make": other,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_files_are_made_again(
+    python: Forks, damage: Callable[[bytes], bytes], drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    number, name, content = drawn
+    path = tmp_path / "gpuimg" / name
+    path.parent.mkdir()
+    path.write_bytes(damage(content))
+    assert run(python, DRAW, tmp_path) == number
+    assert hashlib.sha256(path.read_bytes()[32:]).digest() == path.read_bytes()[:32]
+    made = path.stat().st_mtime_ns
+    assert run(python, DRAW, tmp_path) == number
+    assert path.stat().st_mtime_ns == made
+
+
+NOWHERE = """
+import tempfile, warnings
+def refuse(*given, **options):
+    raise PermissionError(13, "read-only file system")
+tempfile.TemporaryFile = refuse  # what a root user would be allowed all the same
+warnings.simplefilter("{}", RuntimeWarning)
+"""
+
+
+def test_where_nothing_can_be_written_kernels_are_compiled_each_time(
+    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    said = run(python, NOWHERE.format("always") + DRAW, tmp_path)
+    assert said.startswith(drawn[0])
+    assert said.count("every process compiles the kernels again") == 1
+    assert "set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write to" in said
+
+
+def test_what_is_there_is_read_where_nothing_can_be_written(
+    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    """As in a container image that was warmed when it was built."""
+    number, name, content = drawn
+    (tmp_path / "gpuimg").mkdir()
+    (tmp_path / "gpuimg" / name).write_bytes(content)
+    assert run(python, NOWHERE.format("error") + DRAW, tmp_path) == number
+
+
+def test_files_can_be_read_by_other_users(cache: Path) -> None:
+    assert {path.stat().st_mode & 0o777 for path in cache.rglob("*.kernel")} == {0o644}
+
+
+# -- whose files are read ----------------------------------------------------------------------------------------------
+
+NAME = "some-types-print.kernel"
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with one file in it, kept by this process under a umask that lets the group write."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "requested"))
+    disk.folder.cache_clear()
+    before = os.umask(0o002)
+    try:
+        disk.store(NAME, b"content")
+        assert disk.read(NAME, bytes) == b"content"
+        yield tmp_path / "requested" / "gpuimg"
+    finally:
+        os.umask(before)
+        disk.folder.cache_clear()
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_what_is_made_is_for_this_user_to_write_to(place: Path) -> None:
+    assert (mode(place), mode(place / NAME)) == (0o755, 0o644)
+
+
+@pytest.mark.parametrize("bits", [0o775, 0o757, 0o777])
+def test_a_folder_of_ours_is_closed_to_others(place: Path, bits: int) -> None:
+    """As earlier versions made them where new files are the group's to write to."""
+    place.chmod(bits)
+    assert disk.read(NAME, bytes) == b"content"
+    assert mode(place) == 0o755
+    place.chmod(bits)
+    disk.folder.cache_clear()
+    assert disk.folder() == place
+    assert mode(place) == 0o755
+
+
+@pytest.mark.parametrize("bits", [0o664, 0o646, 0o666])
+def test_a_file_that_others_can_write_to_is_not_read(place: Path, bits: int) -> None:
+    (place / NAME).chmod(bits)
+    assert disk.read(NAME, bytes) is None
+    disk.store(NAME, b"another")
+    assert disk.read(NAME, bytes) == b"another"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_only_plain_files_are_read(place: Path, kind: str) -> None:
+    other = place / NAME
+    other.rename(place / "other")
+    if kind == "link":
+        other.symlink_to("other")
+    else:
+        os.mkfifo(other) if kind == "pipe" else other.mkdir()
+    assert disk.read(NAME, bytes) is None
+
+
+def test_a_folder_may_be_a_link(place: Path, tmp_path: Path) -> None:
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    assert disk.read(NAME, bytes) == b"content"
+    place.chmod(0o775)
+    assert disk.read(NAME, bytes) == b"content"
+    assert mode(tmp_path / "elsewhere") == 0o755
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["file", "folder", "both", "target of a link", "writable by others"])
+def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str) -> None:
+    """Nor written to, and a warning says what to do."""
+    target = place
+    if what == "target of a link":
+        target = place.rename(tmp_path / "elsewhere")
+        place.symlink_to(target)
+    if what == "writable by others":
+        target.chmod(0o777)
+    if what in ("file", "both"):
+        os.chown(target / NAME, NOBODY, NOBODY)
+    if what != "file":
+        os.chown(target, NOBODY, NOBODY)
+    assert disk.read(NAME, bytes) is None
+    disk.folder.cache_clear()
+    if what == "file":
+        disk.store(NAME, b"another")
+        assert disk.read(NAME, bytes) == b"another"
+        return
+    with pytest.warns(RuntimeWarning, match="or other users can write there too"):
+        disk.store("new", b"another")
+    assert [path.name for path in target.iterdir()] == [NAME]
+    assert target.stat().st_uid == NOBODY
+
+
+@needs_root
+def test_kernels_of_root_and_of_the_codes_owner_are_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container image that another user has made; who owns the code that runs could change it anyway."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert disk.read(NAME, bytes) == b"content"
+    for path in (place, place / NAME):
+        os.chown(path, NOBODY, NOBODY)
+    assert disk.read(NAME, bytes) is None
+    code = place.parent / "compiled.py"
+    code.touch()
+    os.chown(code, NOBODY, NOBODY)
+    monkeypatch.setattr(disk, "__file__", str(code))
+    assert disk.read(NAME, bytes) == b"content"
+
+
+@needs_root
+def test_code_in_another_users_folder_does_not_run(
+    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    """Who makes the folder first in a place that all can write to could put kernels there."""
+    number, name, _ = drawn
+    marker = tmp_path / "marker"
+    tmp_path.chmod(0o777)
+    folder = tmp_path / "gpuimg"
+    folder.mkdir()
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(marker),)
+
+    pickled = pickle.dumps(Evil())
+    (folder / name).write_bytes(hashlib.sha256(pickled).digest() + pickled)
+    for path in (folder, folder / name):
+        os.chown(path, NOBODY, NOBODY)
+    assert run(python, DRAW, tmp_path).startswith(number)
+    assert not marker.exists()
+
+
+def test_the_requested_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert disk.folder.__wrapped__() == tmp_path / "gpuimg"
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert disk.folder.__wrapped__() == ROOT / "kernels" / "__pycache__"
+    monkeypatch.setattr(disk, "_package_folder", lambda: Path("/dev/null/no"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    assert disk.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
+
+
+def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+
+    def store(constant: float) -> str:
+        loop = compiled.cached_jit("none(float32[::1])")(loop_of(constant))
+        values = np.ones(3, np.float32)
+        loop(values)
+        assert values.tolist() == [constant**2] * 3
+        (path,) = tmp_path.glob("loop-*.kernel")
+        return path.name
+
+    assert store(2.0) != store(3.0)
+
+
+def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+
+    def full(*given: Any, **options: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    values = np.ones(2, np.float32)
+    compiled.cached_jit("none(float32[::1])")(loop_of(1.5))(values)
+    assert values.tolist() == [2.25, 2.25]
+    assert not list(tmp_path.iterdir())
+
+
+def test_types_and_machines_have_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = compiled.DiskCache(loop_of(2.0), "loop", {})
+    machines = [SimpleNamespace(magic_tuple=lambda cpu=cpu: ("x86_64", cpu)) for cpu in ("one", "other")]
+    paths = {cache._file_name(signature, machine) for signature in ("float32", "float64") for machine in machines}
+    assert len(paths) == 4
+
+
+def test_the_table_lists_what_the_loops_are_for() -> None:
+    named = {"contrast", "autocontrast", "equalize", "sharpness", "motion", "jpeg", "elastic"}
+    assert {ops.OPS[code].name for code in GRID_FUNCTIONS} == named
+
+
+# -- functions of users ------------------------------------------------------------------------------------------------
+
+TABLE = np.ones(3, np.float32)
+HALF = np.float32(0.5)
+
+
+@numba.njit
+def halved(x: Any) -> Any:
+    return x * HALF
+
+
+CACHEABLE: dict[str, tuple[Callable[..., Any], bool]] = {
+    "constants": (lambda x: x * HALF + 1.0, True),
+    "math and numpy": (lambda x: np.float32(np.exp(x)) + abs(x), True),
+    "another compiled function": (lambda x: halved(x), True),
+    "an array": (lambda x: x * TABLE[0], False),
+    "another module": (lambda x: os.getpid(), False),
+    "a plain function": (lambda x: loop_of(x), False),
+    "a default": (lambda x, factor=2.0: x * factor, True),
+    "an array as default": (lambda x, table=TABLE: x * table[1], False),
+}
+
+
+@pytest.mark.parametrize("name", CACHEABLE)
+def test_functions_of_users_are_cacheable_where_their_content_is_known(name: str) -> None:
+    function, expected = CACHEABLE[name]
+    assert compiled.is_cacheable(numba.njit(function)) is expected
+    assert not compiled.is_cacheable(function)  # not compiled by Numba
+
+
+def test_a_fingerprint_is_of_defaults_and_options() -> None:
+    functions = [lambda x, factor=2.0: x * factor, lambda x, factor=3.0: x * factor]
+    prints = {fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}
+    assert len(prints) == 4
+
+
+def test_a_loop_takes_no_other_types_than_it_declares() -> None:
+    loop = compiled.cached_jit("none(float32[::1])")(loop_of(2.0))
+    with pytest.raises(TypeError, match=r"loop takes array\(float32, 1d, C\), not array\(float64, 1d, C\)"):
+        loop(np.ones(3))
+
+
+def test_loops_are_compiled_by_several_processes(python: Forks, tmp_path: Path) -> None:
+    code = """
+import os
+os.sched_getaffinity = lambda process: {0, 1}
+from gpuimg.kernels import compiled, gray, philox
+from gpuimg.kernels.cpu import elastic, run
+wanted = ["gray.gray_bytes", "gray.gray_words", "philox.shuffle", "philox.philox_words", "unknown", "lay_taps"]
+begun = []
+popen = compiled.subprocess.Popen
+compiled.subprocess.Popen = lambda *given, **options: begun.append(given) or popen(*given, **options)
+compiled.compile_together(wanted)
+known = compiled._by_name()
+print(len(begun), all(known[name].is_cached() for name in wanted if name in known))
+compiled.compile_together(wanted)
+print(len(begun), compiled.NativeFunction.compile_count)
+"""
+    assert run(python, code, tmp_path).split() == ["2", "True", "2", "1"]
+
+
+def test_signatures_have_all_arguments() -> None:
+    compiled.import_all()
+    for entrance in compiled.ENTRANCES:
+        for signature in entrance.signatures:
+            assert len(native.parse(signature)[1]) == entrance.function.py_func.__code__.co_argcount, entrance.name

@@ -1,0 +1,162 @@
+"""Loops as they come with a package: nothing is written, and processes, threads and forks share them.
+
+With an installed wheel (``make test-wheel``, ``make cross``) these are the library's; in a checkout Numba's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from buildtools import elf
+from buildtools.levels import LEVELS
+from buildtools.wheel_env import READ_ONLY
+from gpuimg.kernels import native
+
+ROOT = Path(__file__).parents[2]
+PHOTOS = sorted(map(str, (ROOT / "examples" / "photos").glob("*.jpg")))[:4]
+
+#: What a batch has, as one number.
+BATCH = """
+import os, sys, threading, warnings
+warnings.simplefilter("error")
+import numpy as np
+import gpuimg
+
+def batch(seed):
+    files = sys.argv[1:]
+    opened = gpuimg.open_batch(files, device="cpu")
+    train = gpuimg.presets.imagenet_train(64)
+    images = train(opened, gpuimg.Rng(seed, indices=range(len(files)))).array("float32", "NCHW")
+    return float(np.abs(images.astype(np.float64)).sum())
+"""
+only_installed = pytest.mark.skipif(native.LIBRARY is None, reason="Numba compiles here")
+
+
+def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    given = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+    return subprocess.Popen(
+        [sys.executable, "-B", "-c", code, *(arguments or PHOTOS)],
+        env=given | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert err == ""
+    return out.strip()
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    return said(start(f"{BATCH}print([batch(seed) for seed in range(3)])"))
+
+
+@only_installed
+@pytest.mark.parametrize("home", ["", "/nowhere"], ids=["no home", "another home"])
+def test_nothing_is_written_and_nothing_is_said(expected: str, home: str) -> None:
+    """As in a container whose files are read-only."""
+    found = {"HOME": home} if home else {}
+    code = BATCH.replace("import numpy", READ_ONLY + "import numpy", 1)
+    assert said(start(f"{code}print([batch(seed) for seed in range(3)])", **found)) == expected
+
+
+@only_installed
+def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) -> None:
+    """Python imports the package of the folder that it runs in."""
+    here = tmp_path / "gpuimg"
+    shutil.copytree(native.FOLDER.parents[1], here, ignore=shutil.ignore_patterns("_lib", "__pycache__"))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){BATCH}print([batch(seed) for seed in range(3)])"
+    assert said(start(f"{code}; print(gpuimg.__file__)")).splitlines() == [expected, str(here / "__init__.py")]
+
+
+def test_processes_at_once_make_the_same(expected: str) -> None:
+    processes = [start(f"{BATCH}print([batch(seed) for seed in range(3)])") for _ in range(3)]
+    assert [said(one) for one in processes] == [expected] * 3
+
+
+def test_threads_make_the_same(expected: str) -> None:
+    code = """
+found = {}
+threads = [threading.Thread(target=lambda k=k: found.update({k: batch(k % 3)})) for k in range(6)]
+for one in threads:
+    one.start()
+for one in threads:
+    one.join()
+assert [found[k] for k in range(3)] == [found[k] for k in range(3, 6)]
+print([found[k] for k in range(3)])
+"""
+    assert said(start(BATCH + code)) == expected
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["before the first batch", "after it"])
+def test_forks_make_the_same(expected: str, before: bool) -> None:
+    code = f"""
+warnings.simplefilter("ignore")  # of forks of a process with threads
+if {before}:
+    batch(0)
+children = []
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        os.write(1, b"%a\\n" % [batch(seed) for seed in range(3)])  # both at once, but whole lines
+        os._exit(0)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+"""
+    assert said(start(BATCH + code)).splitlines() == [expected] * 2
+
+
+@pytest.mark.parametrize("how", ["", "sys.exit(0)", "os._exit(0)"], ids=["end", "exit", "at once"])
+def test_a_process_may_end_while_a_batch_is_made(how: str) -> None:
+    code = f"""
+started = threading.Event()
+def work():
+    while True:
+        batch(0)
+        started.set()
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+{how}
+"""
+    assert said(start(BATCH + code)) == ""
+
+
+@only_installed
+def test_functions_of_users_say_what_to_install() -> None:
+    """They need Numba, which cannot be imported here."""
+    code = """
+import types
+import numpy as np
+import gpuimg
+function = types.SimpleNamespace(py_func=lambda r, g, b, y, x, value: (r, g, b))
+try:
+    gpuimg.pointwise(np.zeros((1, 1, 1, 3), np.uint8), function).array()
+except ImportError as error:
+    print(error)
+"""
+    hidden = "import sys; sys.modules['numba'] = None\n"
+    assert 'pip install "numba' in said(start(hidden + code))
+
+
+#: Bytes of a library: x86-64-v4, the largest, has 673,056. More than a tenth beyond that needs a reason.
+LARGEST = 740_000
+
+
+@only_installed
+def test_libraries_are_small_and_need_no_more_than_they_may() -> None:
+    libraries = sorted(native.FOLDER.glob("*.so"))
+    assert libraries
+    for path in libraries:
+        level = path.stem.removeprefix("gpuimg-")
+        elf.check(path, LEVELS[level].triple)
+        assert path.stat().st_size <= LARGEST

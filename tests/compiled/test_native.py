@@ -1,0 +1,457 @@
+"""Compiled loops of a wheel: how they are built and checked, which library is chosen, and calls into it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from buildtools import backend, elf
+from buildtools.levels import LEVELS, WHEELS, Chosen, levels_to_build, linker, own_level
+from buildtools.sbom import write_sbom
+from gpuimg.kernels import native
+
+from ..watchdog import on_threads
+
+ROOT = Path(__file__).parents[2]
+MACHINE = platform.machine()
+PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
+
+pytestmark = pytest.mark.skipif(MACHINE not in WHEELS, reason="no libraries for this machine")
+
+
+def compile_small(what: str, path: Path, level: str = "") -> subprocess.CompletedProcess[str]:
+    """Build a library of :mod:`.native_build`, by default for the oldest processor of this machine."""
+    command = [sys.executable, "-m", "tests.compiled.native_build", what, level or WHEELS[MACHINE][0], str(path)]
+    environment = os.environ | {"GPUIMG_NATIVE": "jit"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with a few loops."""
+    path = tmp_path_factory.mktemp("small") / "small.so"
+    done = compile_small("working", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture
+def folder(small: Path, tmp_path: Path) -> Path:
+    """A folder as a wheel has it, with the same library for every level."""
+    for level in WHEELS[MACHINE]:
+        shutil.copy(small, tmp_path / native.library_name(level))
+    write_manifest(tmp_path)
+    return tmp_path
+
+
+def write_manifest(folder: Path) -> None:
+    files = {level: folder / native.library_name(level) for level in WHEELS[MACHINE]}
+    sums = {level: hashlib.sha256(path.read_bytes()).hexdigest() for level, path in files.items() if path.exists()}
+    (folder / native.MANIFEST).write_text(json.dumps({"sources": native.source_digest(), "libraries": sums}))
+
+
+@pytest.fixture(scope="module")
+def library(small: Path) -> native.Library:
+    return native.Library(small)
+
+
+def total(library: native.Library) -> Callable[..., Any]:
+    return library.function("__main__.total", ("int64(uint8[::1])", "int64(uint16[::1])"), {})
+
+
+def fill(library: native.Library) -> Callable[..., Any]:
+    return library.function("__main__.fill", ("none(PAIR[::1], int64, float32)",), {"PAIR": PAIR})
+
+
+def every(library: native.Library) -> Callable[..., Any]:
+    return library.function("__main__.every", ("int64(int64[::1], int64)",), {})
+
+
+# -- building ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [("raising", "a loop can raise ValueError('negative',)"), ("calling", "symbols that are not on the list: getpid")],
+)
+def test_code_that_must_not_be_shipped_is_not_built(what: str, reason: str, tmp_path: Path) -> None:
+    done = compile_small(what, tmp_path / "library.so")
+    assert done.returncode == 1
+    assert reason in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["x86-64-v2", "aarch64"])
+def test_ziglang_links_where_there_is_no_compiler(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("PATH", "/nowhere")
+    path = tmp_path / "library.so"
+    done = compile_small("working", path, level)
+    assert done.returncode == 0, done.stderr
+    assert elf.read(path.read_bytes()).undefined <= elf.ALLOWED
+    if level == WHEELS[MACHINE][0]:
+        native._try(native.Library(path), level)
+
+
+def test_a_library_needs_what_the_list_has(small: Path) -> None:
+    found = elf.read(small.read_bytes())
+    assert found.undefined <= elf.ALLOWED
+    assert not found.text_relocations
+    assert not found.writable_code
+
+
+def test_text_relocations_and_writable_code_are_found(small: Path, tmp_path: Path) -> None:
+    data = bytearray(small.read_bytes())
+    start, size, count = *struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54)
+    for k in range(count):
+        kind, flags, offset = struct.unpack_from("<IIQ", data, start + k * size)
+        if kind == 2:  # the dynamic section: its last entries are empty, and end it
+            (length,) = struct.unpack_from("<Q", data, start + k * size + 32)
+            entries = [struct.unpack_from("<Q", data, offset + at)[0] for at in range(0, length, 16)]
+            struct.pack_into("<Q", data, offset + 16 * entries.index(0), 22)
+        if kind == 1 and flags & 1:
+            struct.pack_into("<I", data, start + k * size + 4, flags | 2)
+    path = tmp_path / "library.so"
+    path.write_bytes(data)
+    with pytest.raises(elf.BadLibraryError, match=r"it has text relocations; its code.*is writable and executable"):
+        elf.check(path, LEVELS[WHEELS[MACHINE][0]].triple)
+
+
+def test_a_library_for_another_machine_is_refused(small: Path) -> None:
+    other = next(level.triple for level in LEVELS.values() if not level.triple.startswith(MACHINE))
+    with pytest.raises(elf.BadLibraryError, match="it is for machine"):
+        elf.check(small, other)
+
+
+def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_BUILD", "pure")
+    assert levels_to_build().levels == ()
+    monkeypatch.setenv("GPUIMG_BUILD", "aarch64")
+    assert levels_to_build() == ("aarch64", ("aarch64",), False)
+    monkeypatch.setenv("GPUIMG_BUILD", "x86_64+cuda")
+    assert levels_to_build() == ("x86_64", ("x86-64-v2", "x86-64-v3", "x86-64-v4"), True)
+    for wrong in ("riscv", "x86_64+", "pure+cuda"):
+        monkeypatch.setenv("GPUIMG_BUILD", wrong)
+        with pytest.raises(ValueError, match=r"GPUIMG_BUILD must be one of pure, x86_64, x86_64\+cuda, .*, not '"):
+            levels_to_build()
+    assert Chosen("x86_64", WHEELS["x86_64"]).platform == "manylinux_2_28_x86_64"
+    assert Chosen("x86_64", ("x86-64-v4",)).platform == "linux_x86_64"  # which no index takes
+    assert Chosen("x86_64", ()).platform == "any"
+
+
+@pytest.mark.parametrize("name", ["cc", "gcc", "clang", "mine"])
+def test_any_compiler_links(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triple = LEVELS[WHEELS[MACHINE][0]].triple
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    with pytest.raises(RuntimeError, match="install gcc or clang, or run: pip install ziglang"):
+        linker(triple)
+    (tmp_path / name).touch(0o755)
+    if name == "mine":
+        monkeypatch.setenv("CC", "mine -m64")
+    assert linker(triple)[0] == name
+
+
+@pytest.mark.parametrize(
+    ("chosen", "path", "present", "missing"),
+    [("pure", "/nowhere", (), ("numba", "nvidia", "zig")),
+     (MACHINE, "", ("numba==", "llvmlite=="), ("nvidia", "numba-cuda", "zig")),
+     (MACHINE, "/nowhere", ("numba==", "ziglang=="), ("nvidia", "numba-cuda")),
+     (f"{MACHINE}+cuda", "", ("numba==", "numba-cuda==", "nvidia-nvjitlink-cu12=="), ("zig",))],
+)  # fmt: skip
+def test_a_build_requires_its_compilers(
+    chosen: str, path: str, present: tuple[str, ...], missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUIMG_BUILD", chosen)
+    monkeypatch.setenv("PATH", path or os.environ["PATH"])
+    required = backend.get_requires_for_build_wheel()
+    assert all(any(one.startswith(name) for one in required) for name in present)
+    assert not any(one.startswith(missing) for one in required)
+
+
+def test_the_bill_of_materials_has_libraries_and_tools(folder: Path, tmp_path: Path) -> None:
+    write_sbom(tmp_path / "sboms", "gpuimg", "1.2", folder, Chosen(MACHINE, WHEELS[MACHINE]))
+    found = json.loads((tmp_path / "sboms" / "gpuimg.cdx.json").read_text())
+    assert {one["name"]: one["hashes"][0]["content"] for one in found["components"]} == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.so")
+    }
+    (made,) = found["formulation"]
+    tools = {one["name"]: one["version"] for one in made["components"]}
+    assert tools.keys() >= {"numba", "llvmlite", "numpy", "setuptools"}
+    assert tools == {name: version(name) for name in tools}
+    assert found["metadata"]["component"]["purl"] == "pkg:pypi/gpuimg@1.2"
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+
+
+# -- the choice --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """Set ``GPUIMG_NATIVE``."""
+    monkeypatch.delenv("NUMBA_BOUNDSCHECK", raising=False)
+
+    def choose(value: str | None) -> None:
+        if value is None:
+            monkeypatch.delenv("GPUIMG_NATIVE", raising=False)
+        else:
+            monkeypatch.setenv("GPUIMG_NATIVE", value)
+
+    choose(None)
+    return choose
+
+
+def test_the_best_level_is_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
+    library, level = native.find(folder)
+    assert level == own_level()  # by the system's list of features, here by CPUID
+    assert total(library)(np.arange(10, dtype=np.uint8)) == 45
+
+
+@pytest.mark.skipif(MACHINE != "x86_64", reason="one level")
+def test_a_level_can_be_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
+    for value in ("v2", "V2"):
+        chosen(value)
+        assert native.find(folder)[1] == "x86-64-v2"
+    for value in ("v9", "2", "-v2", "x86-64-v2"):
+        chosen(value)
+        with pytest.raises(ValueError, match=f"GPUIMG_NATIVE must be one of jit, v4, v3, v2, not '{value}'"):
+            native.find(folder)
+
+
+def test_numba_can_be_chosen(
+    folder: Path, chosen: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("jit", "JIT"):
+        chosen(value)
+        with pytest.raises(native.UnusableError, match="GPUIMG_NATIVE=jit"):
+            native.find(folder)
+    chosen(None)
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+    with pytest.raises(native.UnusableError, match="NUMBA_BOUNDSCHECK is set"):
+        native.find(folder)
+
+
+def test_other_sources_are_not_warned_of(folder: Path, chosen: Callable[[str | None], None]) -> None:
+    manifest = json.loads((folder / native.MANIFEST).read_text())
+    (folder / native.MANIFEST).write_text(json.dumps(manifest | {"sources": "another"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(native.UnusableError, match="the sources were changed after"):
+            native.find(folder)
+        with pytest.raises(native.UnusableError, match="this installation has no compiled loops"):
+            native.find(folder / "nowhere")
+
+
+def forge(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def make_foreign(path: Path) -> None:
+    """Of another machine, but listed."""
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<H", data, 18, 8)  # MIPS
+    path.write_bytes(data)
+    write_manifest(path.parent)
+
+
+def make_another(path: Path) -> None:
+    """A library without these functions, listed."""
+    import _ctypes
+
+    shutil.copy(_ctypes.__file__, path)
+    write_manifest(path.parent)
+
+
+def level_found(folder: Path) -> str | None:
+    try:
+        return native.find(folder)[1]
+    except native.UnusableError:
+        return None
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "forged": (forge, "is not the file that was built: its checksum differs"),
+    "truncated": (truncate, "is not the file that was built: its checksum differs"),
+    "missing": (Path.unlink, "No such file"),
+    "foreign": (make_foreign, "(invalid|wrong) ELF|cannot open shared object file"),
+    "another": (make_another, "is another library"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_library_is_refused_and_another_one_used(
+    name: str, folder: Path, chosen: Callable[[str | None], None]
+) -> None:
+    damage, reason = DAMAGE[name]
+    levels = WHEELS[MACHINE]
+    used = levels[: levels.index(own_level())]  # below the damaged one
+    damage(folder / native.library_name(own_level()))
+    with pytest.warns(RuntimeWarning, match=f"compiled loops are not used, Numba compiles them: .*({reason})"):
+        found = level_found(folder)
+    assert found == (used[-1] if used else None)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"sources": "x", "libraries": 3}', "\0"])
+def test_a_damaged_manifest_is_refused(text: str, folder: Path, chosen: Callable[[str | None], None]) -> None:
+    (folder / native.MANIFEST).write_text(text)
+    with (
+        pytest.warns(RuntimeWarning, match=r"compiled loops are not used, Numba compiles them: .*manifest.json"),
+        pytest.raises(native.UnusableError),
+    ):
+        native.find(folder)
+
+
+def test_a_library_that_computes_something_else_is_refused(
+    folder: Path, chosen: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "SELF_TEST", ("__main__.total", ("int64(uint8[::1])", "int64(uint16[::1])")))
+    with (
+        pytest.warns(RuntimeWarning, match="failed its self-test: TypeError"),
+        pytest.raises(native.UnusableError, match="failed its self-test"),
+    ):
+        native.find(folder)
+
+
+def test_what_is_missing_is_named() -> None:
+    code = """
+import sys
+sys.modules["numba"] = None
+import gpuimg, numpy as np
+try:
+    gpuimg.invert(np.zeros((1, 1, 1, 1), np.uint8)).array()
+except ImportError as error:
+    print(error)
+"""
+    environment = os.environ | {"GPUIMG_NATIVE": "jit", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    said = 'Numba is not installed, and GPUIMG_NATIVE=jit; pip install "numba>=0.61"'
+    assert done.stdout.strip() == said, done.stderr
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def test_signatures_are_split() -> None:
+    assert native.parse("none(RECORD[:, ::1], int64, float32[::1])") == (
+        "none",
+        [("RECORD", 2), ("int64", 0), ("float32", 1)],
+    )
+    assert native.parse("int64()") == ("int64", [])
+
+
+def test_the_signature_that_fits_is_called(library: native.Library) -> None:
+    function = total(library)
+    assert function(np.full(3, 200, np.uint8)) == 600
+    assert function(np.full(3, 60000, np.uint16)) == 180000
+    assert function(np.zeros(0, np.uint8)) == 0
+    values = np.arange(6, dtype=np.uint8)
+    values.flags.writeable = False
+    assert function(values) == 15
+
+
+def test_records_numbers_and_truth_are_passed(library: native.Library) -> None:
+    pairs = np.zeros(3, np.dtype([("first", "<i8"), ("second", "<f4")], align=True))  # equal, but another object
+    assert fill(library)(pairs, np.int64(-5), 0.1) is None
+    assert pairs["first"].tolist() == [-5] * 3
+    assert pairs["second"].tolist() == [float(np.float32(0.1))] * 3
+    is_there = library.function("__main__.is_there", ("boolean(uint64, uint64[::1])",), {})
+    values = np.array([1, 2**64 - 1], np.uint64)
+    assert is_there(np.uint64(2**64 - 1), values) is True
+    assert is_there(3, values) is False
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(3, np.int8),
+        np.zeros(3, ">u2"),
+        np.zeros((3, 1), np.uint8),
+        np.zeros(6, np.uint8)[::2],
+        np.frombuffer(bytes(9), np.uint8)[1:].view(np.uint16),  # not aligned
+        [1, 2],
+        None,
+        np.float32(1),
+        np.ma.zeros(3, np.uint8),
+    ],
+    ids=str,
+)
+def test_other_arguments_are_refused(library: native.Library, values: Any) -> None:
+    with pytest.raises(TypeError, match=r"arguments of __main__.total are not int64\(uint8\[::1\]\) or int64\(uint16"):
+        total(library)(values)
+
+
+def test_other_numbers_of_arguments_are_refused(library: native.Library) -> None:
+    values = np.zeros(3, np.uint8)
+    for arguments in ((), (values, values)):
+        with pytest.raises(TypeError, match=r"arguments of __main__\.total"):
+            total(library)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "error"),
+    [(1.5, 0.0, TypeError), (2**63, 0.0, OverflowError), (1, "x", TypeError), (None, 0.0, TypeError)],
+)
+def test_numbers_that_do_not_fit_are_refused(
+    library: native.Library, first: Any, second: Any, error: type[Exception]
+) -> None:
+    pairs = np.zeros(1, PAIR)
+    with pytest.raises(error):
+        fill(library)(pairs, first, second)
+    assert pairs["first"][0] == 0
+
+
+def test_a_loop_that_fails_raises(library: native.Library) -> None:
+    function = every(library)
+    assert function(np.arange(10), 3) == 18
+    with pytest.raises(RuntimeError, match=r"__main__\.every failed"):
+        function(np.arange(10), 0)
+    assert function(np.arange(10), 5) == 5
+
+
+def test_calls_keep_no_references(library: native.Library) -> None:
+    function, values = total(library), np.zeros(3, np.uint16)
+    before = sys.getrefcount(values), sys.getrefcount(values.dtype), sys.getrefcount(None)
+    for _ in range(10_000):
+        function(values)
+        fill(library)
+    after = sys.getrefcount(values), sys.getrefcount(values.dtype), sys.getrefcount(None)
+    # References to None come and go elsewhere, too.
+    assert all(abs(new - old) < 5_000 for old, new in zip(before, after, strict=True))
+
+
+def test_threads_and_forks_call_the_same_library(library: native.Library) -> None:
+    function, values, found = total(library), np.arange(100, dtype=np.uint8), list[int]()
+
+    def work() -> None:
+        found.extend(function(values) for _ in range(200))
+
+    on_threads(work, 6)
+    assert found == [4950] * 1200
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forks of a process with threads, by Python and by JAX
+        child = os.fork()
+    if not child:
+        os._exit(0 if function(values) == 4950 else 1)
+    assert os.waitpid(child, 0)[1] == 0

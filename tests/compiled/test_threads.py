@@ -1,0 +1,304 @@
+"""The number of threads, from files as Linux, Slurm and container runtimes write them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuimg._threads.team import side_by_side
+from gpuimg._threads.threads import allowed, cpu_quota, share, threads
+
+from ..forks import python
+from ..watchdog import no_hang
+
+MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
+MOUNT_2 = "41 31 0:38 {} {} rw,nosuid - cgroup2 cgroup2 rw\n"
+
+
+def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
+    """A root folder with these files, and what Linux says of this process's control groups."""
+    own = {"proc/self/cgroup": group, "proc/self/mountinfo": "22 1 0:5 / /proc rw - proc proc rw\n" + mounts}
+    for name, text in (own | files).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+# -- control groups ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "quota"),
+    [
+        ("150000 100000\n", 1.5),
+        ("max 100000\n", None),
+        ("50000\n", None),
+        ("", None),
+        ("-5 100000\n", None),
+        ("0 0\n", None),
+        ("1e5 100000\n", None),
+        ("²00000 100000\n", None),
+        ("9" * 5000 + " 100000\n", None),
+    ],
+)
+def test_quota_of_version_2(tmp_path: Path, text: str, quota: float | None) -> None:
+    root = machine(tmp_path, "0::/\n", MOUNT_2.format("/", "/sys/fs/cgroup"), {"sys/fs/cgroup/cpu.max": text})
+    assert cpu_quota(root) == quota
+
+
+@pytest.mark.parametrize(("microseconds", "quota"), [("250000", 2.5), ("-1", None), ("", None), ("much", None)])
+@pytest.mark.parametrize("controllers", ["cpu,cpuacct", "cpuacct,cpu", "cpu"])
+def test_quota_of_version_1(tmp_path: Path, controllers: str, microseconds: str, quota: float | None) -> None:
+    files = {"cg/cpu/cpu.cfs_quota_us": microseconds + "\n", "cg/cpu/cpu.cfs_period_us": "100000\n"}
+    mounts = MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", controllers)
+    assert cpu_quota(machine(tmp_path, f"4:memory:/x\n3:{controllers}:/\n", mounts, files)) == quota
+
+
+def test_other_controllers_do_not_count(tmp_path: Path) -> None:
+    files = {"cg/cpuset/cpu.cfs_quota_us": "100000", "cg/cpuset/cpu.cfs_period_us": "100000"}
+    mounts = MOUNT_1.format("/", "/cg/cpuset", "cpuset,cpuacct")
+    assert cpu_quota(machine(tmp_path, "3:cpuset,cpuacct:/\n", mounts, files)) is None
+
+
+def test_groups_around_it_count(tmp_path: Path) -> None:
+    files = {
+        "cg/cpu.max": "max 100000",
+        "cg/a/cpu.max": "300000 100000",
+        "cg/a/b/cpu.max": "max 100000",
+        "cg/a/b/c/cpu.max": "400000 100000",
+        "cg/other/cpu.max": "100000 100000",
+    }
+    assert cpu_quota(machine(tmp_path, "0::/a/b/c\n", MOUNT_2.format("/", "/cg"), files)) == 3.0
+
+
+def test_a_container_sees_its_group_as_the_mount(tmp_path: Path) -> None:
+    files = {"cg/cpu.max": "200000 100000", "cg/own/cpu.max": "100000 100000"}
+    root = machine(tmp_path, "0::/docker/1/own\n", MOUNT_2.format("/docker/1", "/cg"), files)
+    assert cpu_quota(root) == 1.0
+    (root / "proc/self/cgroup").write_text("0::/../elsewhere\n")
+    assert cpu_quota(root) == 2.0
+
+
+def test_both_versions_and_a_blank_in_the_name(tmp_path: Path) -> None:
+    files = {
+        "c g/2/cpu.max": "800000 100000",
+        "c g/1/cpu.cfs_quota_us": "700000",
+        "c g/1/cpu.cfs_period_us": "100000",
+    }
+    mounts = MOUNT_1.format("/", "/c\\040g/1", "cpu") + MOUNT_2.format("/", "/c\\040g/2")
+    assert cpu_quota(machine(tmp_path, "1:cpu:/\n0::/\n", mounts, files)) == 7.0
+
+
+@pytest.mark.parametrize("text", ["", "\n", "0\n", "0::\n", "::::\n", "\x00\xff\n", "0::/../..\n"])
+def test_damaged_lists_are_no_limit(tmp_path: Path, text: str) -> None:
+    assert cpu_quota(machine(tmp_path, text, text, {})) is None
+    assert cpu_quota(machine(tmp_path, text, "1 2 - cgroup2\n - \n" + MOUNT_2.format("/", "/none"), {})) is None
+
+
+def test_nothing_there_is_no_limit(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path) is None
+    assert share(5, {}, tmp_path).threads == 5
+
+
+# -- shares ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quota", "environment", "count", "said"),
+    [
+        ("max 100000", {}, 16, "may run on: 16"),
+        ("150000 100000", {}, 2, "1.5 cores"),
+        ("10000 100000", {}, 1, "0.1 cores"),
+        ("9000000 100000", {}, 16, "may run on: 16"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "4"}, 4, "16, for 4 processes (LOCAL_WORLD_SIZE)"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "5"}, 3, "LOCAL_WORLD_SIZE"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "99"}, 1, "LOCAL_WORLD_SIZE"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "1"}, 16, "may run on: 16"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "many"}, 16, "may run on: 16"),
+        ("max 100000", {"LOCAL_WORLD_SIZE": "0"}, 16, "may run on: 16"),
+        ("800000 100000", {"LOCAL_WORLD_SIZE": "4"}, 2, "8 cores, for 4 processes"),
+        ("max 100000", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8, "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("max 100000", {"MPI_LOCALNRANKS": "8"}, 2, "MPI_LOCALNRANKS"),
+        ("max 100000", {"SLURM_NTASKS_PER_NODE": "8"}, 16, "may run on: 16"),  # not in a step
+        ("max 100000", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS_PER_NODE": "8"}, 2, "SLURM_NTASKS_PER_NODE"),
+        ("max 100000", {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}, 16, "may run on: 16"),
+        (
+            "max 100000",
+            {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "3"},
+            3,
+            "SLURM_CPUS_PER_TASK",
+        ),
+    ],
+)
+def test_share(tmp_path: Path, quota: str, environment: dict[str, str], count: int, said: str) -> None:
+    files = {"cg/cpu.max": quota}
+    found = share(16, environment, machine(tmp_path, "0::/\n", MOUNT_2.format("/", "/cg"), files))
+    assert found.threads == count
+    assert said in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "count"),
+    [
+        ("4(x2),3", "0", 3),
+        ("4(x2),3", "1", 3),
+        ("4(x2),3", "2", 4),
+        ("4(x2),3", "3", 12),
+        ("6", "0", 2),
+        ("6", "5", 2),
+        ("2(x128)", "127", 6),
+        ("four", "0", 12),
+        ("4(x2", "0", 12),
+        ("", "0", 12),
+        ("4,,4", "1", 12),
+    ],
+)
+def test_tasks_of_a_slurm_node(tmp_path: Path, text: str, node: str, count: int) -> None:
+    step = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_TASKS_PER_NODE": text, "SLURM_NODEID": node}
+    assert share(12, step, tmp_path).threads == count
+
+
+def process(root: Path, name: str, parent: int, cores: str, *environment: str) -> None:
+    """Linux's status file of a process."""
+    folder = root / "proc" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nCpus_allowed_list:\t{cores}\n")
+    (folder / "environ").write_bytes(b"".join(entry.encode() + b"\0" for entry in environment))
+
+
+@pytest.mark.parametrize(("launcher", "count"), [("0-15", 4), ("0-3", 1), ("0-2,8,10-31", 4), ("damaged", 1)])
+def test_cores_that_the_launcher_divided_are_not_divided_again(tmp_path: Path, launcher: str, count: int) -> None:
+    process(tmp_path, "self", 30, "0-3", "LOCAL_WORLD_SIZE=4")
+    process(tmp_path, "30", 20, "0-3", "A=1", "LOCAL_WORLD_SIZE=4")  # a shell between
+    process(tmp_path, "20", 10, launcher, "NO_LOCAL_WORLD_SIZE=4")
+    process(tmp_path, "10", 0, "0-63")
+    assert share(4, {"LOCAL_WORLD_SIZE": "4"}, tmp_path).threads == count
+
+
+def test_processes_that_go_round_or_end_are_no_launcher(tmp_path: Path) -> None:
+    process(tmp_path, "self", 30, "0-3", "LOCAL_WORLD_SIZE=2")
+    process(tmp_path, "30", 30, "0-3", "LOCAL_WORLD_SIZE=2")
+    assert share(4, {"LOCAL_WORLD_SIZE": "2"}, tmp_path).threads == 2
+    process(tmp_path, "30", 0, "0-3", "LOCAL_WORLD_SIZE=2")
+    assert share(4, {"LOCAL_WORLD_SIZE": "2"}, tmp_path).threads == 2
+
+
+# -- this process ------------------------------------------------------------------------------------------------------
+
+
+def test_the_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "37")
+    assert allowed() == (37, "GPUIMG_NUM_THREADS")
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "")
+    assert 1 <= threads() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²", " "])
+def test_no_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", text)
+    with pytest.raises(ValueError, match="GPUIMG_NUM_THREADS must be a whole number of at least 1"):
+        threads()
+
+
+@pytest.mark.slow
+def test_affinity_and_launcher_of_a_real_process() -> None:
+    code = (
+        "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        "from gpuimg._threads.threads import allowed; print(*allowed())"
+    )
+    cores = len(os.sched_getaffinity(0))
+    for peers in (1, cores, 2 * cores):
+        found = python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers))
+        assert found.split()[0] == "1"
+
+
+# -- threads that help -------------------------------------------------------------------------------------------------
+
+
+def system_threads() -> int:
+    """Threads of this process, those that Python has not begun to run, too."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_small_calls_leave_no_crowd_of_threads() -> None:
+    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
+    before = most = system_threads()
+    for _ in range(3000):
+        side_by_side(lambda: None, 3)
+        most = max(most, system_threads())
+    assert most <= before + 20
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 3])
+def test_work_is_done_once_and_by_no_more_helpers_than_requested(helpers: int) -> None:
+    """By several callers at a time."""
+    done: list[tuple[int, int]] = []
+    threads_of: dict[int, set[int]] = {}
+
+    def caller(number: int) -> None:
+        for call in range(100):
+            jobs = iter(range(5))
+            own: set[int] = set()
+
+            def work(jobs: Iterator[int] = jobs, own: set[int] = own, call: int = call) -> None:
+                own.add(threading.get_ident())
+                for job in jobs:
+                    time.sleep(0)
+                    done.append((number, 5 * call + job))
+
+            side_by_side(work, helpers)
+            threads_of[number] = max(threads_of.get(number, set()), own, key=len)
+
+    callers = [threading.Thread(target=caller, args=(number,)) for number in range(3)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert sorted(done) == [(number, job) for number in range(3) for job in range(500)]
+    assert all(len(own) <= helpers + 1 for own in threads_of.values())
+
+
+def test_what_a_helper_raises_is_raised() -> None:
+    begun = threading.Event()
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            begun.wait()
+        else:
+            begun.set()
+            raise KeyError("helper")
+
+    with no_hang(), pytest.raises(KeyError, match="helper"):
+        side_by_side(work, 1)
+
+
+def test_helpers_are_stopped_when_the_caller_cannot_go_on() -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            begun.wait()
+            raise KeyboardInterrupt
+        begun.set()
+        stopped.wait()
+
+    with no_hang(), pytest.raises(KeyboardInterrupt):
+        side_by_side(work, 1, stopped.set)
+
+
+def test_what_was_worked_on_is_free_once_the_call_is_over() -> None:
+    class Memory:
+        pass
+
+    for _ in range(300):
+        memory = Memory()
+        alive = weakref.ref(memory)
+        side_by_side(lambda memory=memory: None, 3)  # type: ignore[misc]
+        del memory
+        assert alive() is None

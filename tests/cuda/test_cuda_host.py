@@ -1,0 +1,590 @@
+"""The order of operations of single calls, on a stand-in for a GPU that runs everything as late as it may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import ALIGNMENT
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.nvimgcodec import for_engine
+from gpuimg._plan.compile import compile_plan
+from gpuimg._plan.plan import Plan
+from gpuimg.kernels.cuda import artefact_records as artefacts
+from gpuimg.kernels.cuda import elastic_records as elastic
+from gpuimg.kernels.cuda import exact_records
+from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
+from tests.standin.arrays import CUDARuntimeError
+from tests.standin.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
+from tests.video.videos import BUILDS, make
+
+from ..samples import file_of
+
+
+def _compressed(x: Any) -> gi.Batch:
+    x = gi.adjust_contrast(gi.jpeg(gi.jpeg(x, [9, 50, 1, 99]), 50), 0.5)
+    return gi.jpeg(gi.resize(x, (20, 30)), 50, where=np.arange(4) % 2 == 0)
+
+
+CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
+    "resize": (lambda x: gi.resize(x, (24, 20)), 1),
+    "crop beyond the image": (lambda x: gi.resized_crop(x, 0, [-3, 2, 1, 5], 30, 20, (16, 17)), 2),
+    "rotate": (lambda x: gi.rotate(gi.resize(x, (20, 20)), 30, fill=9), 1),
+    "expand": (lambda x: gi.rotate(x, [10, -40, 90, 180], expand=True), 1),
+    "contrast": (lambda x: gi.adjust_contrast(gi.resize(x, (20, 20)), 0.5), 2),
+    "two statistics": (two_statistics, 3),
+    "blur": (lambda x: gi.gaussian_blur(gi.resize(x, (20, 20)), 3, 1.0), 2),
+    "blurs": (lambda x: gi.resize(gi.gaussian_blur(gi.gaussian_blur(gi.resize(x, (9, 9)), 3, 1.0), 5, 2.0), (7, 5)), 4),
+    "sharpness": (lambda x: gi.adjust_contrast(gi.adjust_sharpness(gi.resize(x, (8, 9)), 2.0), 0.5), 2),
+    "jpeg": (_compressed, 11),
+    "elastic": (lambda x: gi.elastic(gi.resize(x, (20, 30)), seed=3, where=np.arange(4) % 2 == 0), 3),
+    "exact": (lambda x: gi.center_crop(gi.resize(x, (24, 20), exact="pillow"), 16), 3),
+    "exact chain": (lambda x: gi.resize(gi.resize(gi.rotate(x, 9), 30, exact="torch"), (9, 40), exact="torch"), 6),
+    "grayscale": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (8, 9))), 1),
+}
+
+
+def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
+    """A JPEG of noise."""
+    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
+    return file_of(Image.fromarray(noise).convert(mode), **options)
+
+
+# -- single calls ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["null stream", "own stream"])
+@pytest.mark.parametrize("source", ["files", "list", "array"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None:
+    function, launches = CHAINS[chain]
+    with gpu.stream() if where == "own stream" else nullcontext():
+        x: Any = None
+        if source == "files":
+            x = opened()
+        else:
+            sizes = SIZES if source == "list" else [(40, 56)] * 4
+            images = [gpu.cupy.zeros((*size, 3), np.uint8) for size in sizes]
+            x = images if source == "list" else gpu.cupy.zeros((4, 40, 56, 3), np.uint8)
+        begin = len(gpu.order.log)
+        result = function(x).compute("float16")
+        for image in result:
+            gpu.use(image)
+    assert result.launches == launches
+    ops = gpu.order.log[begin:]
+    assert sum(op.kind == "launch" for op in ops) == launches
+    assert {op.stream for op in ops if op.kind == "launch"}.isdisjoint({(0, 0)})
+    assert sum(op.kind == "decode" for op in ops) == (4 if source == "files" else 0)
+
+
+def test_launches_are_counted(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not computed: one more than the plan needs is one more."""
+    launch = gpu.runtime.launch
+    monkeypatch.setattr(gpu.runtime, "launch", lambda *given: [launch(*given) for _ in range(2)])
+    assert gi.resize(opened(), (8, 8)).compute().launches == 2
+
+
+def _words_of_exact(plan: Plan) -> int:
+    """Records of both passes of a bilinear resize, and the taps of each axis: images of one size share them."""
+    old, new = plan.grid.window[:, 2:] - plan.grid.window[:, :2], plan.sizes[:, ::-1]
+    axes = {(size, out) for k in range(2) for size, out in zip(old[:, k].tolist(), new[:, k].tolist(), strict=True)}
+    taps = sum(out * (2 + min(2 * math.ceil(max(size / out, 1.0)) + 1, size)) for size, out in axes)
+    return int(2 * len(plan) * exact_records.RECORD_WORDS + taps)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, chain: str) -> None:
+    x = CHAINS[chain][0](opened())
+    x.compute()
+    segments = recording_of(x).segments
+    if segments[-1].changes_nothing:  # after an exact resize, whose bytes are the results
+        segments = segments[:-1]
+    passes = [run for plan in segments if plan.exact is None for run in compile_plan(plan)[0]]
+    expected = sum(part.nbytes for run in passes for part in (run.records, run.programs))
+    expected += 4 * sum(_words_of_exact(plan) for plan in segments if plan.exact is not None)
+    if chain == "elastic":  # records of what is done before its second pass
+        expected += 4 * len(x) * elastic.RECORD_WORDS
+    if chain == "jpeg":  # tables and records of what is done before its passes
+        expected += 3 * 4 * (artefacts.STEP_WORDS + len(x) * artefacts.RECORD_WORDS)
+    assert [(op.told["bytes"], op.told.get("pinned")) for op in gpu.uploads] == [(expected, True)]
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_the_arena_has_room_for_its_images(gpu: Standin, color: str) -> None:
+    channels = 3 if color == "rgb" else 1
+    gi.resize(opened(color=color), (8, 8)).array()
+    decodes = gpu.order.of("decode")
+    ranges = sorted(op.told["writes"][0] for op in decodes)
+    arena = next(op for op in gpu.order.of("allocate") if op.told["address"] == ranges[0][0])
+    assert {arena.stream} == {op.stream for op in gpu.order.of("launch") if op.told["name"] == "transform"}
+    sizes = [-(-height * width * channels // ALIGNMENT) * ALIGNMENT for height, width in SIZES]
+    assert arena.told["size"] == sum(sizes) * 5 // 4  # for the next batch, which may be larger
+    assert [low - ranges[0][0] for low, _ in ranges] == [sum(sizes[:k]) for k in range(len(sizes))]
+    assert [high - low for low, high in ranges] == [height * width * channels for height, width in SIZES]
+    assert {op.stream for op in decodes}.isdisjoint({op.stream for op in gpu.order.of("launch")})
+
+
+def arenas_of(gpu: Standin, sides: list[int], idle: bool = False) -> list[int]:
+    """Addresses of the arenas of batches of three images of these sides."""
+    begin = len(gpu.order.log)
+    for side in sides:
+        gpu.use(gi.resize(opened([(side, side)] * 3), (8, 8)).array())
+        if idle:
+            gpu.cupy.cuda.Device().synchronize()
+    return [op.told["writes"][0][0] for op in gpu.order.log[begin:] if op.kind == "decode"][::3]
+
+
+def test_a_thread_has_two_arenas(gpu: Standin) -> None:
+    """The next batch is decoded while the kernels of the last one still read theirs."""
+    first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
+    assert first != second
+    assert others == [first, second, first, second, first]
+    waits = [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]]
+    assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
+
+
+def test_an_arena_that_nothing_reads_is_taken_first(gpu: Standin) -> None:
+    """The smallest that is large enough; none is waited for, and no second one made, where one is idle."""
+    assert len(set(arenas_of(gpu, [40, 40, 30, 40], idle=True))) == 1
+    large, small = arenas_of(gpu, [80, 20])
+    gpu.cupy.cuda.Device().synchronize()
+    assert arenas_of(gpu, [20, 20]) == [small, large]
+    assert [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]] == []
+
+
+def test_a_larger_batch_lets_the_other_arena_be(gpu: Standin) -> None:
+    """And leaves room for those that are a quarter larger."""
+    one, other = arenas_of(gpu, [40, 40])
+    larger, again = arenas_of(gpu, [60, 40])
+    assert larger not in (one, other)
+    assert again == other
+    assert arenas_of(gpu, [66, 40, 66, 40]) == [larger, other, larger, other]
+    assert len({op.told["address"] for op in gpu.order.of("allocate") if op.told["size"] > 4000}) <= 3
+
+
+def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> None:
+    with gpu.stream():
+        for _ in range(4):
+            batch = gi.decode_batch(files(), device="cuda:0")
+            for image in batch:
+                gpu.use(image)
+            gpu.use(gi.resize(batch, (5, 5)).array())
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standin, held: int) -> None:
+    """Not for the device, which may be training; and not where nothing has read it."""
+    with gpu.stream() as other:
+        busy = gpu.use(gpu.cupy.zeros(100, np.uint8))
+    kept: list[Any] = []
+    with gpu.stream() as stream:
+        for _ in range(5):
+            batch = gi.decode_batch(files(), device="cuda:0")
+            for image in batch:
+                gpu.use(image)
+            kept = [*kept, batch][-held:] if held else []
+            del image, batch
+    waits = gpu.waits
+    assert {op.told["name"] for op in waits} <= {"event", "stream"}
+    assert not [op for op in waits if other.key in op.told["pending"]]
+    assert busy.stream == other.key
+    readers = [op.told["recorded"].stream for op in waits if op.told["name"] == "event"]
+    assert readers == [stream.key] * (4 - held)
+    arenas = {op.told["writes"][0][0] for op in gpu.order.of("decode")[::4]}
+    assert len(arenas) == 1 + held
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
+def test_turned_images(gpu: Standin, whole: bool) -> None:
+    """Decode to separate memory without rotation, and copy from there in the order of the stream."""
+    turns = [1, 3, 6, 8]
+    with gpu.stream():
+        for _ in range(3):
+            sources = turned_files(turns)
+            x = gi.decode_batch(sources, device="cuda:0") if whole else gi.open_batch(sources, device="cuda:0")
+            assert x.sizes.tolist() == [[40, 56], [40, 56], [56, 40], [56, 40]]
+            for image in x.compute() if whole else gi.resize(x, (8, 8)).array():
+                gpu.use(image)
+            del image
+    copies = gpu.order.of("copy")
+    assert len(copies) == 3 * 3
+    decoded = {op.told["writes"][0] for op in gpu.order.of("decode")}
+    assert {op.told["source"] for op in copies} <= decoded
+    assert {op.stream for op in copies} == {op.stream for op in gpu.order.of("decode")}
+
+
+def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: Standin) -> None:
+    out = gpu.cupy.zeros((4, 8, 8, 3), np.uint8)
+    for _ in range(3):
+        gi.resize(opened(), (8, 8)).array(out=out)
+        gpu.use(out)
+        other = gi.invert(out).array()
+        out.fill(1)
+        gpu.use(other)
+
+
+def test_mixing(gpu: Standin) -> None:
+    with gpu.stream():
+        for mix in (gi.mixup, gi.cutmix):
+            x = gi.resize(opened(), (12, 10))
+            mixed = mix(x, rng=3).images
+            gpu.use(mixed.array())
+            gpu.use(gi.adjust_contrast(mixed, 0.5).array("float16"))
+        one, other = (gpu.cupy.zeros((2, 9, 9, 3), np.float32) for _ in range(2))
+        gpu.use(gi.blend(one, other, 0.5).array())
+    assert [op.told["name"] for op in gpu.order.of("launch")].count("mix") == 3
+    uploads = [op.told for op in gpu.order.of("upload")]
+    assert all(told["pinned"] for told in uploads)
+    assert [told["bytes"] for told in uploads].count(4 * 11 * len(SIZES)) == 2  # what two of the mixes are told
+
+
+def test_mixing_nothing(gpu: Standin) -> None:
+    images = gpu.cupy.zeros((0, 4, 5, 3), np.uint8)
+    assert len(gi.mixup(images, rng=0).images.array()) == 0
+    assert gpu.order.of("launch") == []
+
+
+def test_too_many_images_for_a_launch_are_refused(gpu: Standin) -> None:
+    images = gpu.cupy.zeros((65536, 1, 1, 3), np.float32)
+    with pytest.raises(ValueError, match="at most 65535 images, not 65536"):
+        gi.invert(images).array()
+    with pytest.raises(ValueError, match="at most 65535 images, not 65536"):
+        gi.blend(images, images, 0.5)
+    assert gpu.order.of("launch") == []
+
+
+# -- files that the CPU decodes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("turns", [[1, 6, 3], [1, 6, 3, 8, 6, 1, 7]])
+@pytest.mark.parametrize("fate", LEFT_TO_THE_CPU)
+def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, turns: list[int], color: str) -> None:
+    """Turned and at its place, whatever decodes its neighbors, with one upload."""
+    sources = [file(40, 56, (fate, "good")[k % 2], orientation) for k, orientation in enumerate(turns)]
+    expected = gi.decode_batch(sources, device="cpu", color=color)
+    with told(fate), gpu.stream():
+        for _ in range(3):
+            for one, other in zip(gi.decode_batch(sources, device="cuda:0", color=color), expected, strict=True):
+                gpu.use(one)
+                np.testing.assert_array_equal(one.values, other)
+            gpu.use(gi.resize(gi.open_batch(sources, device="cuda:0", color=color), (8, 8)).array())
+            del one
+    plans = 3
+    assert len(gpu.uploads) == 2 * 3 + plans
+
+
+@pytest.mark.parametrize("turns", [[1, 1, 1, 1], [1, 6, 3, 8]])
+def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, turns: list[int]) -> None:
+    sources = [*turned_files(turns), *turned_files(turns, "png"), *turned_files(turns)]
+    expected = gi.decode_batch(sources, device="cpu")
+    for one, other in zip(gi.decode_batch(sources, device="cuda:0"), expected, strict=True):
+        gpu.use(one)
+        np.testing.assert_array_equal(one.values, other)
+    (upload,) = gpu.uploads
+    assert upload.told["bytes"] == sum(-(-image.size // ALIGNMENT) * ALIGNMENT for image in list(expected)[4:8])
+    assert len(gpu.order.of("copy")) == 2 * (len(turns) - turns.count(1))  # turned ones that the GPU decoded
+
+
+def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
+    gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
+    assert gpu.order.of("decode") == []
+
+
+def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
+    expected = gi.decode_batch(files(), device="cpu")
+    with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
+        batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
+    assert [warning.filename for warning in caught] == [__file__]
+    for batch in batches:
+        for one, other in zip(batch, expected, strict=True):
+            gpu.use(one)
+            np.testing.assert_array_equal(one.values, other)
+
+
+@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
+@pytest.mark.parametrize("turn", [None, (90, False, False)])
+def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: Standin, turn: Any) -> None:
+    gpu.nvdec.missing = True
+    video = make(BUILDS["h264"]._replace(turn=turn), frames=12)
+    sources = [video, video, b"no video"]
+    expected = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cpu", on_error="fill").compute()
+    for whole in (True, False):
+        x = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cuda:0", on_error="fill")
+        begin = len(gpu.order.log)
+        result = x.compute() if whole else gi.horizontal_flip(x).compute()
+        assert (result.frames, result.status[:2]) == (3, ["ok", "ok"])
+        for image, other in zip(result, expected, strict=True):
+            gpu.use(image)
+            if whole:
+                np.testing.assert_array_equal(image.values, other)
+        uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
+        assert len(uploads) == 1 + (not whole)
+    clips = gi.resize(gi.open_clips([video] * 2, 3, device="cuda:0"), (8, 8))
+    for layout in ("NTHWC", "NCTHW"):
+        gpu.use(clips.array(layout=layout))
+
+
+# -- images that were not written --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fate", UNWRITTEN)
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fate: str) -> None:
+    """Of a batch of them that was written before, no kernel reads a byte; a warning tells of the first."""
+    gpu.use(gi.resize(opened(color=color), (8, 8)).array())
+    sources = [file(40, 56), file(31, 33, fate), file(40, 57, fate, 6), file(64, 64), file(1, 19, fate)]
+    with told(fate) as caught:
+        batch = gi.decode_batch(sources, device="cuda:0", color=color)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert "the first of them" in str(caught[0].message)
+    expected = gi.decode_batch(sources, device="cpu", color=color)
+    for one, other in zip(batch, expected, strict=True):
+        gpu.use(one)
+        np.testing.assert_array_equal(one.values, other)
+    for _ in range(2):  # without another warning
+        x = gi.open_batch(sources, device="cuda:0", color=color)
+        gpu.use(gi.resize(x, (8, 8)).array())
+        assert recording_of(x).timings.unwritten == 3
+
+
+@pytest.mark.parametrize(
+    ("width", "color", "expected"), [(5, "rgb", False), (6, "rgb", True), (15, "gray", False), (16, "gray", True)]
+)
+def test_images_without_room_for_a_mark_are_the_cpus(gpu: Standin, width: int, color: str, expected: bool) -> None:
+    """As stored."""
+    for orientation in (1, 6):
+        begin = len(gpu.order.log)
+        for image in gi.decode_batch([file(30, width, orientation=orientation)], device="cuda:0", color=color):
+            gpu.use(image)
+        del image
+        assert any(op.kind == "decode" for op in gpu.order.log[begin:]) == expected
+
+
+def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: Standin) -> None:
+    """The engine does not wait for its stream; the kernels of the batch before may still run."""
+    with gpu.stream() as stream:
+        late = gpu.cupy.zeros(100, np.uint8)
+        gpu.use(late)
+        x = opened()
+        begin = len(gpu.order.log)
+        array = gi.resize(x, (8, 8)).array()
+    log = gpu.order.log[begin:]
+    (decoding,) = {op.stream for op in log if op.kind in ("decode", "marks")}
+    assert decoding not in {op.stream for op in log if op.kind == "launch"}
+    first = next(k for k, op in enumerate(log) if op.kind == "decode")
+    marked = next(k for k, op in enumerate(log) if op.kind == "marks")
+    waits = [op for op in log[marked:] if op.kind == "host wait"]
+    assert any(op.kind == "host wait" for op in log[marked:first])
+    assert not any(stream.key in op.told["pending"] for op in waits)
+    del array
+
+
+# -- which decoder -----------------------------------------------------------------------------------------------------
+
+NAMES = {"hardware", "hybrid"}
+baseline = partial(file, progressive=False)
+KINDS = [
+    *(baseline(*size) for size in ((40, 56), (31, 33), (64, 64), (20, 97), (33, 31), (57, 40), (8, 200))),
+    baseline(40, 56, "refused"), baseline(23, 45, "none"), baseline(29, 46, "fails"), baseline(30, 47, "header"),
+    jpeg_of(40, 56, progressive=True), jpeg_of(41, 57, quality=30), jpeg_of(24, 33, subsampling=0),
+    jpeg_of(24, 33, "L"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:nvImageCodec failed at images")
+@pytest.mark.parametrize("share", ["", "0", "0.3", "1"])
+@pytest.mark.parametrize("capability", ["80", "90"])
+def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, share: str
+) -> None:
+    """They round differently. A file that fails takes nobody with it."""
+    monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
+    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    monkeypatch.setattr(gpu.library, "fails_as_a_whole", capability == "80")
+    rng = np.random.default_rng()
+    had: dict[bytes, set[str]] = {data: set() for data in KINDS}
+    for _ in range(30):
+        chosen = [KINDS[k] for k in rng.choice(len(KINDS), rng.integers(1, len(KINDS)), replace=False)]
+        begin = len(gpu.order.log)
+        for image in gi.decode_batch(chosen, device="cuda:0", decoder="nvimagecodec"):
+            gpu.use(image)
+        del image
+        for data in chosen:
+            done = [op for op in gpu.order.log[begin:] if op.kind == "decode" and op.told["data"] == data]
+            had[data].add(", ".join(dict.fromkeys(op.told["by"] for op in done if op.told["done"])))
+    assert {data: len(names) for data, names in had.items() if len(names) > 1} == {}
+    kinds = {name for names in had.values() for name in names}
+    assert "hybrid" in kinds or share == "1"
+    assert ("hardware" in kinds) == (share != "0")
+
+
+def test_the_share_is_that_of_the_files() -> None:
+    """Whichever they are: near in size, and the same photo in other sizes."""
+    near = [jpeg_of(24, 24, quality=quality) for quality in range(1, 96)]
+    many = [jpeg_of(height, width) for height in range(20, 32) for width in range(20, 32)]
+    for headers in map(read_headers, (near, many)):
+        assert for_engine(headers, 1.0).all()
+        assert not for_engine(headers, 0.0).any()
+        for share in (0.25, 0.65):
+            assert abs(for_engine(headers, share).mean() - share) < 0.25
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5", "nan", "half", "65%"])
+def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, share: str) -> None:
+    monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
+    with pytest.raises(ValueError, match=f"GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not '{share}'"):
+        opened()
+
+
+@pytest.mark.parametrize(
+    ("cores", "lanes", "expected"), [(1, 1, 2), (6, 1, 6), (6, 2, 3), (6, 3, 2), (224, 2, 16), (48, 4, 12), (20, 20, 2)]
+)
+def test_threads_of_decoders(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
+) -> None:
+    """Concurrent decoders share the cores; many cores are no reason for many threads each."""
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
+    epoch(gpu, load(Source(8), decoders=lanes))
+    made = gpu.order.of("decoder")
+    assert {op.told["name"] for op in made} == NAMES
+    assert {op.told["threads"] for op in made} == {expected}
+    assert {op.told["options"].split()[0] for op in made} == {f":num_cuda_streams={min(expected, 4)}"}
+
+
+def test_lanes_of_several_devices_share_the_cores(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "20")
+    for batch in load(Source(16), device=None, devices=["cuda:0", "cuda:1"], decoders=2):
+        with gpu.cupy.cuda.Device(batch.images.device.id):
+            gpu.use(batch.images)
+        del batch
+    assert {op.told["threads"] for op in gpu.order.of("decoder")} == {5}
+    gpu.use(gi.resize(opened(), (8, 8)).array())
+    assert gpu.order.of("decoder")[-1].told["threads"] == 16
+
+
+@pytest.mark.parametrize(
+    ("capability", "alone"), [("75", True), ("80", False), ("86", True), ("90", True), ("120", True)]
+)
+def test_several_engines_decode_images_one_by_one(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, alone: bool
+) -> None:
+    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    gpu.use(gi.resize(opened(), (8, 8)).array())
+    for op in gpu.order.of("decoder"):
+        assert ("nvjpeg_hw_decoder:force_batch_single=1" in op.told["options"].split()) == alone
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", range(9))
+def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: Standin, bad: int) -> None:
+    """The others are decoded together, not each by itself."""
+    sources = [file(40, 56)] * 9
+    sources[bad] = file(40, 56, "header")
+    for image in gi.decode_batch(sources, device="cuda:0"):
+        gpu.use(image)
+    calls = [op for op in gpu.order.of("call") if op.told["images"]]
+    assert len(calls) <= 2 * 4 + 2
+
+
+def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: Standin) -> None:
+    """Of all images of a batch: single bad ones are only counted."""
+    loader = load([(file(40, 56, "fails" if k % 4 == 1 else "good"), k) for k in range(12)], small)
+    assert epoch(gpu, loader) == 3
+    assert loader.stats()["jpegs_on_cpu"] == 3
+    loader = load([(file(40, 56, "fails" if k > 3 else "good"), k) for k in range(12)], small)
+    with pytest.warns(UserWarning, match=r"failed at images on cuda:0 .one image made the whole call fail") as caught:
+        assert epoch(gpu, loader) == 3
+    assert len(caught) == 1
+    assert loader.stats()["jpegs_on_cpu"] == 8
+
+
+def test_a_gpu_that_is_lost_is_an_error(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a decoder that fails at images, which the CPU would decode without end."""
+    launch, is_lost = gpu.cupy.cuda.driver.launchKernel, []
+
+    def decode(*_: Any, **__: Any) -> None:
+        is_lost.append(True)
+        raise RuntimeError("nvImageCodec's words for it")
+
+    def launched(*arguments: Any) -> None:
+        if is_lost:
+            raise CUDARuntimeError("an illegal memory access was encountered")
+        launch(*arguments)
+
+    monkeypatch.setattr(gpu.cupy.cuda.driver, "launchKernel", launched)
+    monkeypatch.setattr(gpu.library.Decoder, "decode", decode)
+    with pytest.raises(CUDARuntimeError, match="illegal memory access"):
+        gi.resize(opened(), (8, 8)).array()
+    assert is_lost
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
+def test_images_that_do_not_decode_are_black(gpu: Standin, whole: bool) -> None:
+    for _ in range(3):
+        good, bad = files([(40, 56)]), files([(40, 56)], ("broken",))
+        x = gi.open_batch([*good, *bad, *good, b"no image"], device="cuda:0", on_error="fill")
+        result = x.compute() if whole else gi.resize(x, (8, 8)).compute()
+        for image in result:
+            gpu.use(image)
+        assert [status == "ok" for status in result.status] == [True, False, True, False]
+        assert "the data end in MCU row 1 of" in result.errors[1].reason
+        if whole:
+            assert [bool(image.values.any()) for image in result] == [True, False, True, False]
+        gpu.use(gi.resize(opened(), (9, 9)).array())
+
+
+def test_the_same_words_on_both_devices(gpu: Standin) -> None:
+    bad = [*files(SIZES, ("broken",)), files([(8, 8)], ("png",))[0][:-30], b"no image"]
+    for call in (gi.decode_batch, resized):
+        words = []
+        for device in ("cpu", "cuda:0"):
+            with pytest.raises(gi.DecodeError) as caught:
+                call(bad, device=device)
+            words.append(str(caught.value))
+        assert words[0] == words[1]
+
+
+def resized(sources: list[bytes], device: str) -> Any:
+    return gi.resize(gi.open_batch(sources, device=device), (8, 8)).array()
+
+
+@pytest.mark.parametrize("fate", ["broken", "memory"])
+@pytest.mark.parametrize("call", [gi.decode_batch, resized])
+def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any], fate: str) -> None:
+    """Memory that was being decoded into is not used by others before that has ended."""
+    bad = files(kinds=("good", fate))
+    for _ in range(3):
+        with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
+            call(bad, device="cuda:0")
+        # The caller's next allocations may well be that memory.
+        taken = [gpu.cupy.zeros(size, np.uint8) for size in (20000, 2000, 500)]
+        gpu.use(gi.resize(opened(), (8, 8)).array())
+        del taken
+
+
+@pytest.mark.parametrize("refused", [100, 5000, 50000])
+def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
+    """Whichever allocation fails, the next call finds everything in order."""
+    gpu.use(gi.resize(opened(), (40, 40)).array())
+    for _ in range(2):
+        gpu.pools[0].refuse_above = refused
+        with pytest.raises(MemoryError):
+            gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
+        gpu.pools[0].refuse_above = None
+        gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
+    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
+    assert len(ring._spare) + ring._left == 2

@@ -1,0 +1,296 @@
+"""The order of operations of loaders on a GPU, on a stand-in for one that runs everything as late as it may."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.standin import Standin
+from tests.standin.work import (
+    PREPROCESS,
+    Source,
+    arrays_of,
+    epoch,
+    files,
+    load,
+    small,
+    told,
+    waits_for,
+    waits_of_loaders,
+)
+from tests.video.videos import BUILDS, make
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+@pytest.mark.parametrize("held", [0, 1, 3])
+@pytest.mark.parametrize("decoders", [1, 2, 3])
+def test_loaders(gpu: Standin, decoders: int, held: int, preprocess: str) -> None:
+    """Two epochs with a smaller batch between them, and consumers that keep some of the batches."""
+    loader = load(Source(30), PREPROCESS[preprocess], decoders=decoders, epochs=2)
+    assert epoch(gpu, loader, held) == 16
+    lanes = {(op.thread, op.stream) for op in gpu.order.log if op.thread.startswith("gpuimg-decode") and op.stream}
+    workers = {thread for thread, _ in lanes}
+    assert len(lanes) == len({stream for _, stream in lanes}) == 2 * len(workers)  # for the decoder, and for kernels
+    assert len(workers) <= decoders
+    assert (0, 0) not in {stream for _, stream in lanes}
+
+
+@pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
+@pytest.mark.parametrize("views", [1, 2])
+def test_loaders_of_clips(gpu: Standin, views: int, layout: str) -> None:
+    video = make(BUILDS["h264"], frames=12)
+
+    def several(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        x = x.take(np.tile(np.arange(len(rng)), views))
+        return gi.random_resized_crop(x, 12, rng=rng.views(views))
+
+    source = [(video, k) for k in range(14)]
+    loader = load(source, several, clips=gi.Clips(3, 2), layout=layout, decoders=2, epochs=2)
+    for held in (0, 1):
+        assert epoch(gpu, loader, held) == 8
+
+
+@pytest.mark.parametrize("preprocess", ["small", "growing", "mixed"])
+def test_loops_one_after_another(gpu: Standin, preprocess: str) -> None:
+    """Each has separate threads and streams, but reuses the memory of the previous one."""
+    loader = load(Source(14), PREPROCESS[preprocess], decoders=2)
+    for _ in range(4):
+        epoch(gpu, loader, 1)
+    for _ in range(3):
+        epoch(gpu, load(Source(14), PREPROCESS[preprocess]), 1)
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
+@pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
+def test_a_consumer_on_a_separate_stream(gpu: Standin, given: bool, preprocess: str) -> None:
+    stream = gpu.stream()
+    loader = load(Source(30), PREPROCESS[preprocess], stream=stream.ptr if given else None)
+    kept: list[Any] = []
+    for batch in loader if given else in_stream(loader, stream):
+        with stream:
+            for array in arrays_of(batch):
+                gpu.use(array)
+        kept = [*kept, batch][-2:]  # dropped outside the stream's block
+        del batch, array
+    assert kept
+
+
+def in_stream(loader: Any, stream: Any) -> Iterator[Any]:
+    """A loop whose steps are made with a stream as CuPy's current one, its body without."""
+    iterator = iter(loader)
+    while True:
+        with stream:
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
+        del batch
+
+
+def test_arrays_that_preprocess_made_itself(gpu: Standin) -> None:
+    """They are of CuPy's pool, which would have them again when the consumer drops them."""
+
+    def copied(x: gi.Batch, rng: gi.Rng) -> Any:
+        images = gi.resize(x, (12, 12)).array()
+        copy = gpu.cupy.empty(images.shape, np.uint8)
+        copy[:] = images
+        return copy
+
+    epoch(gpu, load(Source(40), copied, decoders=2))
+    epoch(gpu, load(Source(40), lambda x, rng: list(copied(x, rng)), decoders=2))
+
+
+def test_memory_that_the_garbage_collector_gives_back_on_a_loaders_thread(gpu: Standin) -> None:
+    """Its current stream there is not its reader's."""
+
+    def collecting(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        gc.collect()
+        return small(x, rng)
+
+    with gpu.stream():
+        for batch in load(Source(40), collecting, decoders=2):
+            gpu.use(batch.images)
+            cycle: list[Any] = [batch]
+            cycle.append(cycle)
+            del batch, cycle
+
+
+def test_a_loader_that_the_garbage_collector_ends(gpu: Standin) -> None:
+    """Destructors of what is in a cycle run in any order."""
+    for _ in range(4):
+        cycle: list[Any] = [load(Source(4), small)]
+        cycle.append(cycle)
+        for batch in cycle[0]:
+            gpu.use(batch.images)
+        cycle.append(batch)
+        del cycle, batch
+        gc.collect()
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+def test_loops_that_are_left_early(gpu: Standin, preprocess: str) -> None:
+    """Batches that were not handed out may be unfinished when their memory comes back."""
+    loader = load(Source(40), PREPROCESS[preprocess], decoders=3, prefetch=3)
+    for _ in range(6):
+        for k, batch in enumerate(loader):
+            for array in arrays_of(batch):
+                gpu.use(array)
+            del batch, array
+            if k == 1:
+                break
+        loader.close()
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
+@pytest.mark.parametrize("on_error", ["skip", "fill"])
+def test_loaders_with_bad_images(gpu: Standin, on_error: str, preprocess: str) -> None:
+    loader = load(Source(30, "broken"), PREPROCESS[preprocess], on_error=on_error, decoders=3)
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        epoch(gpu, loader, 1)
+    assert len(loader.failures) == 4
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+@pytest.mark.parametrize("fate", ["refused", "header", "fails"])
+def test_loaders_with_images_that_nvimagecodec_fails_at(gpu: Standin, fate: str, preprocess: str) -> None:
+    loader = load(Source(30, fate), PREPROCESS[preprocess], decoders=3)
+    epoch(gpu, loader, 1)
+    assert len(loader.failures) == 0
+
+
+@pytest.mark.parametrize("decoders", [1, 3])
+def test_loaders_with_images_that_nvimagecodec_did_not_write(gpu: Standin, decoders: int) -> None:
+    """One warning, and how many there were."""
+    loader = load(Source(30, "skipped"), decoders=decoders)
+    with told("skipped") as caught:
+        epoch(gpu, loader, 1)
+    assert len(caught) == 1
+    assert len(loader.failures) == 0
+    assert loader.stats()["unwritten"] == 4
+    epoch(gpu, load(Source(30)))
+    good = load(Source(30))
+    epoch(gpu, good)
+    assert "unwritten" not in good.stats()
+
+
+@pytest.mark.parametrize("fate", ["broken", "memory"])
+def test_loaders_that_end_with_an_error(gpu: Standin, fate: str) -> None:
+    loader = load(Source(30, fate), decoders=3)
+    for _ in range(3):
+        with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
+            epoch(gpu, loader, 1)
+    epoch(gpu, load(Source(30)))
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+def test_two_devices(gpu: Standin, preprocess: str) -> None:
+    loader = load(Source(40), PREPROCESS[preprocess], device=None, devices=["cuda:0", "cuda:1"], decoders=2)
+    for k, batch in enumerate(loader):
+        with gpu.cupy.cuda.Device(k % 2):
+            for array in arrays_of(batch):
+                assert array.device.id == k % 2
+                gpu.use(array)
+        del batch, array
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+def test_a_loader_does_not_wait_for_what_its_consumer_computes(gpu: Standin, preprocess: str) -> None:
+    """As long as the consumer keeps its batches, nothing of a loader depends on the consumer's stream."""
+    with gpu.stream() as stream:
+        kept = []
+        for batch in load(Source(40), PREPROCESS[preprocess], decoders=2):
+            for array in arrays_of(batch):
+                gpu.use(array)
+            kept.append(batch)
+    assert waits_of_loaders(gpu, stream.key) == []
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "float_mixed", "growing"])
+def test_kernels_wait_for_what_read_the_memory_they_write_again(gpu: Standin, preprocess: str) -> None:
+    """The GPU runs them after the decoding of their batch: neither host nor decoder waits for the consumer."""
+    with gpu.stream() as stream:
+        epoch(gpu, load(Source(40), PREPROCESS[preprocess], decoders=2))
+    assert waits_for(gpu, stream.key, "host wait") == []
+    waits = waits_for(gpu, stream.key, "stream wait")
+    assert waits
+    for wait in waits:
+        later = gpu.order.log[wait.number :]
+        ops = (op for op in later if op.thread == wait.thread and op.kind in ("decode", "launch"))
+        assert next(ops).kind == "launch"
+
+
+def test_the_host_waits_for_what_read_the_memory_that_a_decoder_writes_again(gpu: Standin) -> None:
+    with gpu.stream() as stream:
+        epoch(gpu, load(Source(40), None, decoders=2))
+    assert waits_for(gpu, stream.key, "host wait")
+    assert waits_for(gpu, stream.key, "stream wait") == []
+
+
+@pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed"])
+def test_a_batch_is_decoded_while_the_one_before_is_computed(gpu: Standin, preprocess: str) -> None:
+    """A lane's host does not wait for the last work on its own stream if files need no separate copy."""
+    with gpu.stream():
+        epoch(gpu, load([(data, 0) for data in files([(40, 56)] * 40)], PREPROCESS[preprocess], decoders=1))
+    lane = [op for op in gpu.order.log if op.thread.startswith("gpuimg-decode")]
+    decodes = [k for k, op in enumerate(lane) if op.kind == "decode"][::4]
+    launches = [k for k, op in enumerate(lane) if op.kind == "launch"]
+    others = {op.number for op in gpu.waits}
+    for k, later in pairwise(decodes[3:]):
+        last = max(at for at in launches if at < later)
+        waits = [op for op in lane[k:later] if op.number in others]
+        assert waits
+        assert all(op.told["recorded"].number < lane[k].number < lane[last].number for op in waits)
+
+
+# -- streams that are gone ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "nothing"])
+def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: Standin, preprocess: str) -> None:
+    """The work that reads them is waited for all the same, and the memory is not lost."""
+    stream = gpu.stream()
+    loader = load(Source(12), PREPROCESS[preprocess], stream=stream.ptr, epochs=None)
+    batches = iter(loader)
+    kept = [next(batches) for _ in range(3)]
+    with stream:
+        for batch in kept:
+            for array in arrays_of(batch):
+                gpu.use(array)
+    del stream, array, batch
+    spare = len(loader._memory[0]._spare)  # type: ignore[attr-defined]
+    kept.clear()
+    if preprocess == "small":
+        assert len(loader._memory[0]._spare) >= spare + 1  # type: ignore[attr-defined]
+    assert "device" in {op.told["name"] for op in gpu.order.of("host wait")}
+    for _ in range(4):
+        next(batches)  # later batches reuse that memory
+    loader.close()
+
+
+def test_a_consumers_current_stream_lives_as_long_as_its_batches(gpu: Standin) -> None:
+    batches = iter(load(Source(40), small))
+    with gpu.stream() as stream:
+        kept = [next(batches) for _ in range(3)]
+    gone, key = weakref.ref(stream), stream.key
+    del stream
+    assert gone() is not None
+    kept.clear()
+    assert key in {op.stream for op in gpu.order.of("record")}
+
+
+def test_a_consumer_on_the_per_thread_default_stream(gpu: Standin) -> None:
+    """Its address names another stream on a thread that lets go of a batch."""
+    with gpu.cupy.cuda.ExternalStream(2):
+        epoch(gpu, load(Source(16), small))
+    records = [op for op in gpu.order.of("record") if op.stream == (0, 2)]
+    assert records == []

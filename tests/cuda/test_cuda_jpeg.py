@@ -1,0 +1,549 @@
+"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/ runs the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
+from gpuimg._decoding import nvimgcodec
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.options import NVIMAGECODEC
+from gpuimg._index.seek import Seek
+from gpuimg._plan.scale import FULL
+from gpuimg._runtimes.jpeg_upload import SPAN, Upload
+from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import segments as parts
+from gpuimg.kernels.jpeg import upload
+
+from ..decoding import jpegs
+from ..decoding.jpegs import encoded, entries_of
+from ..decoding.seek_oracle import checksum_of_entry
+from ..samples import file_of
+from ..standin import Standin, file
+from ..standin.work import PREPROCESS, SIZES, arrays_of, epoch, load
+
+ROOT = Path(__file__).parents[2]
+PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
+
+Entry = NDArray[np.uint8]
+
+
+# -- entries and batches -----------------------------------------------------------------------------------------------
+
+
+def seek_of(entries: Sequence[Any], every: int) -> Seek:
+    """A batch's entries; None for files that have none."""
+    found = [np.zeros(0, np.uint8) if entry is None else entry for entry in entries]
+    places = [entry.ctypes.data if entry.size else 0 for entry in found]
+    return Seek.of(places, [entry.size for entry in found], found, every, "the index")
+
+
+def batch_of(files: list[bytes]) -> EncodedImages:
+    images = recording_of(gi.open_batch(files, device="cpu")).source
+    assert isinstance(images, EncodedImages)
+    return images
+
+
+def turned(data: bytes, orientation: int) -> bytes:
+    """A file with an orientation."""
+    block = Image.Exif()
+    block[0x0112] = orientation
+    body = block.tobytes()
+    return data[:2] + jpegs.segment(0xE1, body) + data[2:]
+
+
+def photo(width: int, height: int) -> Image.Image:
+    return Image.open(PHOTOS[0]).convert("RGB").resize((width, height))
+
+
+def with_table(data: bytes, steps: list[int]) -> bytes:
+    """A file with one quantisation table, of 16 bits."""
+    body = b"\x10" + b"".join(step.to_bytes(2, "big") for step in steps)
+
+    def change(marker: int, old: bytes) -> list[tuple[int, bytes]]:
+        if marker != jpegs.DQT:
+            return [(marker, old)]
+        numbers = [old[at] & 15 for at in range(0, len(old), 65)]
+        return [(marker, bytes([0x10 | number]) + body[1:]) for number in numbers]
+
+    return jpegs.rebuilt(data, change)
+
+
+# -- mismatches -----------------------------------------------------------------------------------------------------
+
+
+def checked(entry: Entry, every: int) -> Entry:
+    """An entry that was changed, with a checksum that says that it was not."""
+    made = entry.copy()
+    made[12:16].view("<u4")[:] = checksum_of_entry(made.tobytes(), every)
+    return made
+
+
+def test_entries_that_do_not_fit_are_refused() -> None:
+    """Another file's, a damaged one, one of a file that has changed, a bad one; files without one are taken."""
+    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
+    entries = entries_of(files, 4)
+    damaged = entries[1].copy()
+    damaged[20] ^= 1
+    changed = bytearray(files[2])
+    changed[-30] ^= 1
+    files[2] = bytes(changed)
+    given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
+    images = batch_of(files)
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(replace(images, seek=seek_of(given, 4)), pixels, whole_regions(images.sizes))
+    assert uploaded.refused == [0, 1, 2, 5]
+    assert (uploaded.taken, uploaded.by_entry) == ([3, 4], [4])
+
+
+def test_images_beyond_32_bits_of_words_are_left_out() -> None:
+    """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
+    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
+    headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
+    images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
+    images["scale"] = FULL
+    access = seek_of(entries_of(files, 4), 4).access
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
+    assert images["status"].tolist() == [parts.TAKEN] * n
+    small = int(images["bytes"][3])
+    images["bytes"][:3] = 4 << 30
+    pairs, totals, room = np.zeros(n, parts.PAIR), np.zeros(1, parts.TOTALS), np.zeros(n, parts.PART)
+    parts.plan_upload(*headers, wanted, 1 << 20, 65535, images, np.zeros(n, np.int64), pairs, room, totals)
+    assert images["status"].tolist() == [parts.TAKEN, parts.LEFT_OUT, parts.LEFT_OUT, parts.TAKEN]
+    assert totals["images"][0] == 2
+    end = images["word"][3] + small // 4 + upload.BEYOND
+    assert end == totals["words"][0] <= np.iinfo(np.int32).max
+
+
+def test_parts_of_a_batch_are_of_equal_size() -> None:
+    """But for an image, and never larger than allowed: no small one is left at the end."""
+    small, large = encoded(photo(64, 64), "4:4:4"), encoded(photo(200, 160), "4:4:4")  # 192 and 1500 blocks
+    for files, most, count in (
+        (21 * [small], 2300, 2), (21 * [small], 4100, 1), (30 * [small], 1000, 8), (4 * [large], 1500, 4),
+        ([*(20 * [small]), large, *(20 * [small])], 4000, 4),
+    ):  # fmt: skip
+        images = batch_of(files)
+        pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+        uploaded = Upload(images, pixels, whole_regions(images.sizes), most_blocks=most)
+        blocks = uploaded.parts["blocks"]
+        assert len(uploaded.taken) == uploaded.parts["images"].sum() == len(files)
+        assert blocks.max() <= most
+        assert len(blocks) == count
+        assert np.ptp(blocks) <= (1500 if large in files else 192)
+
+
+def test_scans_beyond_32_bits_are_left_out() -> None:
+    """The kernel that finds segments counts bits in int32."""
+    headers = read_headers([encoded(photo(40, 30), "gray")] * 2)
+    headers.records["height"], headers.records["width"] = 4096, (4096, 4000)
+    headers.sizes[:] = 1 << 28
+    images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
+    images["scale"] = FULL
+    access, wanted = np.zeros(2, words.ACCESS), np.array([(0, 0, 8, 8)] * 2)
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
+    assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]
+    assert images["bytes"][1] * 8 + 2 * SPAN * upload.PARTS < 1 << 31
+    assert images["found"][1] == -(-8 * 512 * (images["bytes"][1] // 512) // images["span"][1])
+
+
+def test_parts_of_dense_files_are_larger() -> None:
+    """Decoders synchronize after more bits there; the number of parts covers all of a file's data."""
+    files = [encoded(photo(120, 90), quality=quality) for quality in (50, 98)]
+    images = batch_of(files)
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(images, pixels, whole_regions(images.sizes), span=512)
+    filled = np.zeros(uploaded.words, np.int32)
+    uploaded.write(filled)
+    at = int(uploaded.totals["scan_word"])
+    scans = filled[at : at + 2 * upload.SCAN_WORDS].view(upload.SCAN)
+    assert scans["span"].tolist() == [512, 1024]
+    for data, scan in zip(files, scans, strict=True):
+        assert scan["end"] == 8 * len(data[jpegs.scan_start(data) : -2].replace(b"\xff\0", b"\xff"))
+        assert scan["end"] <= scan["count"] * scan["span"] < scan["end"] + 1000
+    assert uploaded.words_on_gpu == uploaded.words + int(scans["count"].sum()) * upload.SEGMENT_WORDS
+
+
+def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
+    """Any bytes may follow the last restart interval; only a marker may lie between two of them."""
+    data = encoded(photo(64, 48), "4:4:4", restart_marker_rows=1)
+    blocks = 8 * 3
+    junk = bytes(blocks * 512)
+    after_all = data[:-2] + junk + data[-2:]
+    marker = data.index(b"\xff\xd0")
+    between = data[:marker] + junk + data[marker:]
+    images = batch_of([data, after_all, between])
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(images, pixels, whole_regions(images.sizes))
+    filled = np.zeros(uploaded.words, np.int32)
+    uploaded.write(filled)
+    assert (uploaded.taken, uploaded.refused) == ([0, 1], [2])
+    at, n = int(uploaded.totals["segment_word"]), int(uploaded.totals["segments"])
+    segments = filled[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
+    assert n == 18
+    assert segments["end"][segments["image"] == 1].max() == 8 * blocks * 512
+
+
+# -- the host's part ---------------------------------------------------------------------------------------------------
+
+
+def indexed_files(sizes: Any = SIZES) -> list[bytes]:
+    """Files of an index, but one progressive and one PNG between them; one is turned, one has restart markers."""
+    files = [encoded(photo(width, height), quality=85) for height, width in sizes]
+    markers = encoded(photo(50, 40), restart_marker_rows=1)
+    return [files[0], file(24, 30), turned(files[1], 6), file_of(photo(30, 20), "PNG"), *files[2:], markers]
+
+
+WITHOUT = 1, 3  # those that other decoders take
+BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
+
+
+def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
+    """A batch of the stand-in's; ``file`` (a decoder's own) has no entry."""
+    batch = gi.open_batch(files, device="cuda:0", **options)
+    if entries is None:
+        entries = entries_of(files, every)
+        entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
+    source = recording_of(batch).source
+    assert isinstance(source, EncodedImages)
+    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
+
+
+def kernels_of(gpu: Standin) -> list[str]:
+    return [op.told["name"] for op in gpu.order.of("launch")]
+
+
+def entry_status(batch: gi.Batch) -> list[int]:
+    source = recording_of(batch).source
+    assert isinstance(source, EncodedImages)
+    assert source.seek is not None
+    found: list[int] = source.seek.entry_status.tolist()
+    return found
+
+
+JPEG = ["huffman", "inverse_dct", "colors"]
+
+
+def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
+    """Every entry is used once, and what each view reads is written: the stand-in would tell."""
+    x = opened(indexed_files([(64, 64), (48, 40)]))
+    files = range(len(x))
+    place = np.arange(3 * len(x)) % 8
+    views = gi.resized_crop(x.take(np.tile(files, 3)), place, place, 9, 8, (7, 7))
+    gpu.use(views.array())
+    alone = opened(indexed_files([(64, 64), (48, 40)]))
+    gpu.use(gi.resized_crop(alone, 0, 0, 9, 8, (7, 7)).array())
+    assert entry_status(x) == entry_status(alone)
+    assert kernels_of(gpu) == [*JPEG, "transform"] * 2
+
+
+def test_a_batch_is_one_upload(gpu: Standin) -> None:
+    """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
+    with gpu.stream():
+        for _ in range(3):
+            x = opened(indexed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
+            gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
+            assert entry_status(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
+    assert kernels_of(gpu) == [*JPEG, "transform"] * 3
+    uploads = gpu.uploads
+    assert [op.told.get("pinned", False) for op in uploads] == [True, False, True] * 3
+    assert len(gpu.order.of("decode")) == 3
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu", color=color)
+    with gpu.stream():
+        for _ in range(2):
+            for i, image in enumerate(opened(files, color=color).compute()):
+                gpu.use(image)
+                assert image.shape == expected[i].shape
+                if i in WITHOUT:
+                    np.testing.assert_array_equal(image.values, expected[i])
+                else:  # what the stand-in's kernel writes
+                    assert np.all(image.values == 77)
+            del image
+
+
+def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu")
+    gpu.damaged.update((2, 6))
+    x = opened(files)
+    with pytest.warns(RuntimeWarning, match=r"1 entry of the seek index .* does not match"):
+        result = x.compute()
+    for i, image in enumerate(result):
+        gpu.use(image)
+        if i in (*WITHOUT, 2, 6):
+            np.testing.assert_array_equal(image.values, expected[i])
+    assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
+    """Nothing but our own kernels, and one upload, whether or not nvImageCodec is there."""
+    expected = gi.decode_batch(BASELINE, device="cpu", color=color)
+    with gpu.stream():
+        for image, other in zip(gi.decode_batch(BASELINE, device="cuda:0", color=color), expected, strict=True):
+            gpu.use(image)
+            assert image.shape == other.shape
+            assert np.all(image.values == 77)  # what the stand-in's kernel writes
+        del image
+    assert kernels_of(gpu) == ["find", *JPEG]
+    assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
+    assert gpu.order.of("decode") == []
+
+
+def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
+    files = BASELINE
+    gpu.damaged.update((0, 2))
+    x = gi.open_batch(files, device="cuda:0")
+    for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
+        gpu.use(image)
+        assert np.array_equal(image.values, other) == (i in (0, 2))
+    assert recording_of(x).timings.jpegs_on_cpu == 2
+    loader = load([(data, 0) for data in files], None, batch_size=len(files))
+    assert epoch(gpu, loader) == 1
+    assert loader.stats()["jpegs_on_cpu"] == 2
+    gpu.damaged.clear()
+    good = load([(data, 0) for data in files], None, batch_size=len(files))
+    assert epoch(gpu, good) == 1
+    assert "jpegs_on_cpu" not in good.stats()
+
+
+def resized(x: gi.Batch) -> Any:
+    return gi.resize(x, (12, 12)).array()
+
+
+def whole(x: gi.Batch) -> Any:
+    return x.compute()
+
+
+@pytest.mark.parametrize("call", [resized, whole])
+@pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
+def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) -> None:
+    """For the statuses, when all that a good batch needs is enqueued; a report repeats what reads the images."""
+    x = gi.open_batch(BASELINE, device="cuda:0")
+    gpu.damaged.update(damaged)
+    call(x)
+    log = [op for op in gpu.order.log if op.kind in ("upload", "launch", "host wait")]
+    kinds = [op.told["name"] if op.kind == "launch" else op.kind for op in log]
+    work = ["upload", "transform"] if call is resized else []
+    expected = ["upload", "find", *JPEG, *work, "host wait", *(["upload", *work] if damaged else [])]
+    assert kinds[kinds.index("find") - 1 :] == expected
+    assert recording_of(x).timings.jpegs_on_cpu == len(damaged)
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+@pytest.mark.parametrize("decoders", [1, 2])
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "late"])
+def test_a_loader_waits_for_no_kernel_of_a_batch(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
+) -> None:
+    """From its upload to its hand-over, when the consumer waits for its statuses unless they are there.
+
+    Before the upload, a thread may have to wait for memory of the batches before, and for the first arenas.
+    """
+    record = gpu.runtime.CudaRuntime.record_event
+
+    def recorded(self: Any) -> Any:
+        gpu.order.note("enqueued")
+        return record(self)
+
+    monkeypatch.setattr(gpu.runtime.CudaRuntime, "record_event", recorded)
+    gpu.order.fast = fast
+    source = [(data, k) for k, data in enumerate(BASELINE * 10)]
+    taken = epoch(gpu, load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), decoders=decoders))
+    kinds = ("upload", "launch", "host wait", "enqueued")
+    for lane in {op.thread for op in gpu.order.of("launch")}:
+        log = [op for op in gpu.order.log if op.thread == lane and op.kind in kinds]
+        begins = [k - 1 for k, op in enumerate(log) if op.told.get("name") == "find"]
+        for begin, end in pairwise([*begins, len(log)]):
+            ops = [op.kind for op in log[begin:end]]
+            assert ops[:2] == ["upload", "launch"]
+            assert "host wait" not in ops[: ops.index("enqueued")]
+    events = [op for op in gpu.order.of("host wait") if op.told["name"] == "event"]  # not for new memory
+    assert len([op for op in events if not op.thread.startswith("gpuimg")]) <= taken
+    assert not (fast and events)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "fill", "skip"])
+@pytest.mark.parametrize("preprocess", ["small", "mixed", "nothing"])
+def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess: str, on_error: Any) -> None:
+    """With what the CPU decodes; batches after it are waited for at once."""
+    source = [(data, k) for k, data in enumerate(BASELINE * 5)]
+    expected = gi.decode_batch(BASELINE, device="cpu")
+    gpu.damaged.update((0, 2))
+    loader = load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), on_error=on_error, prefetch=1, decoders=1)
+    for number, batch in enumerate(loader):
+        for k, array in enumerate(arrays_of(batch)):
+            gpu.use(array)
+            if preprocess == "nothing":
+                assert np.array_equal(array.values, expected[k]) == (k in (0, 2))
+        assert batch.indices.tolist() == [*range(len(BASELINE) * number, len(BASELINE) * (number + 1))]
+        assert batch.valid.all()
+    assert loader.stats()["jpegs_on_cpu"] == 10
+    reruns = [op for op in gpu.order.of("launch") if op.told["name"] == "find" and not op.thread.startswith("gpuimg")]
+    assert (0 if on_error == "skip" else 1) <= len(reruns) <= 2 * (on_error != "skip")  # one is computed ahead
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damaged: bool) -> None:
+    """It may be one of the user's function, which sees the pixels before the statuses are read."""
+    calls: list[Any] = []
+
+    def strict(x: gi.Batch, rng: gi.Rng) -> Any:
+        calls.append(gi.resize(x, (8, 8)).array())
+        if len(calls) == 1:
+            raise RuntimeError("black")
+        return calls[-1]
+
+    if damaged:
+        gpu.damaged.add(1)
+    loader = load([(data, 0) for data in BASELINE], strict, batch_size=len(BASELINE))
+    with nullcontext() if damaged else pytest.raises(RuntimeError, match="black"):
+        assert epoch(gpu, loader) == 1
+    assert len(calls) == 1 + damaged
+
+
+def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = gpu.decode.CpuRuntime.decode
+
+    def failing(self: Any, images: Any) -> Any:
+        pixels, outcome = decode(self, images)
+        outcome.failures[0] = "no such code"
+        return pixels, outcome
+
+    monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", failing)
+    gpu.damaged.add(1)
+    with pytest.raises(gi.DecodeError, match="no such code"):
+        gi.decode_batch(BASELINE, device="cuda:0")
+    source = [(data, 0) for data in BASELINE]
+    with pytest.raises(gi.DecodeError, match="no such code"):
+        epoch(gpu, load(source, batch_size=len(source)))
+    loader = load(source, batch_size=len(source), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="no such code"):
+        (batch,) = loader
+    gpu.use(batch.images)
+    assert np.flatnonzero(~batch.valid).tolist() == [1]
+    assert [failure.index for failure in loader.failures] == [1]
+
+
+def test_nvimagecodec_on_request(gpu: Standin) -> None:
+    """It decodes all files that it can, also those of an index."""
+    files = indexed_files()
+    batches = gi.open_batch(files, device="cuda:0", decoder=NVIMAGECODEC), opened(files, decoder=NVIMAGECODEC)
+    for number, x in enumerate(batches, 1):
+        for image in x.compute():
+            gpu.use(image)
+        assert len(gpu.order.of("decode")) == number * (len(files) - 1)
+    assert not {"find", *JPEG} & set(kernels_of(gpu))
+    with pytest.raises(ValueError, match="decoder must be"):
+        gi.decode_batch(files, device="cuda:0", decoder="nvjpeg")  # type: ignore[arg-type]
+
+
+def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU decodes progressive files; a request for nvImageCodec is an error at the call, but on the CPU."""
+
+    def missing() -> Any:
+        raise ImportError("nvImageCodec is not installed; install it")
+
+    monkeypatch.setattr(nvimgcodec, "library", missing)
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
+    x = gi.open_batch(files, device="cuda:0")
+    with pytest.warns(UserWarning, match="nvImageCodec is not installed: JPEGs that gpuimg's kernels do not"):
+        result = x.compute()
+    for i, image in enumerate(result):
+        gpu.use(image)
+        if i in WITHOUT:
+            np.testing.assert_array_equal(image.values, expected[i])
+    assert kernels_of(gpu) == ["find", *JPEG]
+    gi.decode_batch(files, device="cuda:0")  # does not warn again
+    with pytest.raises(ImportError, match="install it"):
+        gi.open_batch(files, device="cuda:0", decoder="nvimagecodec")
+    with pytest.raises(ImportError, match="install it"):
+        gi.decode_batch(files, device="cuda:0", decoder="nvimagecodec")
+    with pytest.raises(ImportError, match="install it"):
+        load([(data, 0) for data in files], decoder="nvimagecodec")
+
+
+def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
+    """Report the reason; launch nothing if no image is left."""
+    files = indexed_files()[:5]
+    entries = entries_of(files, 4)
+    given = [entries[2], entries[1][:0], entries[0], entries[3], entries[4][:-1]]
+    expected = gi.decode_batch(files, device="cpu")
+    x = opened(files, given)
+    with pytest.warns(RuntimeWarning, match=r"3 entries of the seek index .* do not match"):
+        result = x.compute()
+    for one, other in zip(result, expected, strict=True):
+        gpu.use(one)
+        np.testing.assert_array_equal(one.values, other)
+    assert kernels_of(gpu) == []
+    assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
+
+
+def test_an_exception_leaves_no_state(gpu: Standin) -> None:
+    """Memory that is still read is not given to others."""
+    bad = [*indexed_files(), file(24, 30, "memory")]
+    entries = entries_of(bad, 4)
+    entries[WITHOUT[0]] = entries[-1] = entries[WITHOUT[0]][:0]
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            opened(bad, entries).compute()
+        gpu.use(gpu.cupy.zeros(60_000, np.uint8))
+        for image in opened(indexed_files()).compute():
+            gpu.use(image)
+        del image
+
+
+def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
+    """Too large for the limit, or no image at all."""
+    files = [encoded(photo(90, 80)), b"no image", encoded(photo(20, 20))]
+    x = opened(files, entries_of(files, 4), on_error="fill", max_pixels=1000)
+    result = gi.resize(x, (8, 8)).compute()
+    for image in result:
+        gpu.use(image)
+    assert [status == "ok" for status in result.status] == [False, False, True]
+    assert kernels_of(gpu) == [*JPEG, "transform"]
+
+
+@pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed", "nothing", "alternating"])
+def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) -> None:
+    source = IndexedSource(21)
+    gi.build_index(source, tmp_path / "index", every=4, progress=False)
+    loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")
+    assert epoch(gpu, loader, held=2) == 6
+    assert kernels_of(gpu).count("colors") >= 5
+
+
+def test_an_index_that_the_cpu_learns_is_refused(gpu: Standin) -> None:
+    with pytest.raises(ValueError, match=r'index="memory" is learned by the CPU.* not on cuda:0'):
+        load(IndexedSource(4), index="memory", device=None, devices=["cpu", "cuda:0"])
+
+
+class IndexedSource:
+    """Photos of many sizes, some turned."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        data = encoded(photo(20 + 7 * i % 40, 16 + 11 * i % 30), quality=85)
+        return turned(data, (1, 6, 1, 3)[i % 4]), i

@@ -1,0 +1,429 @@
+"""CUDA kernels on their way to a GPU: compiled once, kept on disk, arguments packed as the machine code reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba_cuda")
+
+from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels import disk
+from gpuimg.kernels.cuda import compiler, sources
+from gpuimg.kernels.cuda import kernel as kernel_module
+from gpuimg.kernels.cuda.sources import files
+from tests.standin import Standin
+
+from ..forks import Forks, forks
+from ..forks import python as python_process
+from ..ptx import variants
+
+ROOT = Path(__file__).parents[2]
+CAPABILITY = (8, 0)
+KERNELS = {
+    "transform": lambda: kernels.transform_kernel((), "uint8", 2, ""),
+    "statistics": lambda: kernels.statistics_kernel((), "float32", ""),
+    "mix": lambda: kernels.MIX,
+    "huffman": lambda: kernels.JPEG["huffman"],
+    "colors": lambda: kernels.JPEG["colors"],
+}
+
+SMALL = """
+import sys
+import numba
+from numba import cuda
+from gpuimg.kernels.cuda import Kernel
+
+FACTOR = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+
+@numba.njit
+def scaled(x):
+    return x * FACTOR
+
+def small(values, n):
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if i < n:
+        values[i] = scaled(values[i])
+
+KERNEL = Kernel("small", lambda package: small, ("float32[]", "int32"), 64, users=USERS)
+"""
+PRINT = """
+import hashlib
+image = KERNEL.image((8, 0))
+print(hashlib.sha256(image.code).hexdigest(), Kernel.compile_count)
+"""
+
+
+def small(users: str = "()") -> Any:
+    """A kernel that is compiled in a moment."""
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(SMALL.replace("USERS", users).replace("sys.argv[1]", "0").replace("len(sys.argv)", "0"), namespace)
+    kernel = namespace["KERNEL"]
+    if kernel in kernels.Kernel.all:  # not a new list: another thread may add to this one
+        kernels.Kernel.all.remove(kernel)
+    return kernel
+
+
+IMPORTS = """
+from gpuimg.kernels.cuda import Kernel
+from gpuimg.kernels.cuda.compiler import compile_ptx
+nothing = Kernel("nothing", lambda package: lambda values: None, ("float32[]",), 32)
+compile_ptx(nothing, (8, 0))  # what Numba itself prepares for the first
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[Forks]:
+    """Processes that have compiled nothing of gpuimg's, in which warnings are errors."""
+    with forks(IMPORTS, "-W", "error") as python:
+        yield python
+
+
+def code_of(users: str, before: str = "") -> str:
+    return before + SMALL.replace("USERS", users) + PRINT
+
+
+class Others:
+    """Processes with a folder of compiled kernels."""
+
+    def __init__(self, python: Forks, cache: Path) -> None:
+        self._python = python
+        self._cache = cache
+
+    def run(self, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
+        """Return the checksum of the code that another process compiles, and its number of compiled kernels."""
+        done = self._python.run(code_of(users, before), str(factor), NUMBA_CACHE_DIR=str(self._cache))
+        assert done.returncode == 0, done.stderr
+        code, made = done.stdout.split()
+        return code, int(made)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for this test, and nothing in memory."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_module, "_images", {})
+    disk.folder.cache_clear()
+    yield tmp_path
+    disk.folder.cache_clear()
+
+
+@pytest.fixture
+def others(python: Forks, cache: Path) -> Others:
+    return Others(python, cache)
+
+
+# -- what runs is what is tested ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
+    """Not optimized at link time: the code that is loaded has the instructions that are counted."""
+    kernel = KERNELS[name]()
+    variant = next(v for v in variants.VARIANTS if variants.kernel_of(v) is kernel)
+    loaded = kernel.image((9, 0))
+    counted = variants.compiled(variant, (9, 0))
+    assert variants.machine_instructions(loaded.code) == counted.instructions["machine"]
+    assert loaded.entry.encode() in loaded.code
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Standin) -> None:
+    from gpuimg._runtimes.cuda_launch import Arguments
+
+    kernel = KERNELS[name]()
+    ptx = variants.ptx_of(kernel, CAPABILITY)
+    widths = [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+) \w+_param_\d+[,\n]", ptx)]
+    layout = Arguments(kernel).layout
+    assert [struct.calcsize(letter) for letter in layout.format] == widths
+    ends = [0]
+    for width in widths:
+        ends.append(-(-ends[-1] // width) * width + width)
+    assert layout.size == ends[-1]
+    cubin = compiler.assembled(ptx, CAPABILITY)[0].code
+    assert size_of_arguments(cubin) == layout.size
+
+
+def size_of_arguments(cubin: bytes) -> int:
+    """Return attribute ``EIATTR_CBANK_PARAM_SIZE`` of a cubin's only kernel, in a section ``.nv.info``."""
+    (start,), (count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<2H", cubin, 0x3C)
+    sections = [struct.unpack_from("<2I4Q", cubin, start + 64 * k) for k in range(count)]  # ELF's section headers
+    found = []
+    for name, _, _, _, at, size in sections:
+        if not cubin.startswith(b".nv.info.", sections[names][4] + name):
+            continue
+        end = at + size
+        while at < end:
+            form, attribute, value = struct.unpack_from("<2BH", cubin, at)
+            if (form, attribute) == (3, 0x19):
+                found.append(int(value))
+            at += 4 + (value if form == 4 else 0)  # form 4: that many bytes follow
+    (one,) = found
+    return one
+
+
+def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
+    from gpuimg._runtimes.cuda_launch import launch
+
+    values = gpu.cupy.zeros(8, np.int32)
+    with pytest.raises(TypeError, match="kernel small takes an array of float32, not int32"):
+        launch(small(), 0, (1, 1), values, 8)
+    with pytest.raises(TypeError, match="kernel small takes 2 arguments, not 1"):
+        launch(small(), 0, (1, 1), gpu.cupy.zeros(8, np.float32))
+
+
+def test_a_kernel_for_a_gpu_newer_than_the_toolkit_is_left_to_the_driver() -> None:
+    kernel = small()
+    ptx = compiler.compile_ptx(kernel, (99, 0))
+    image = compiler.assembled(ptx, (99, 0))[0]
+    assert image.code.endswith(b"}\0")
+    assert b".visible .entry " + image.entry.encode() in image.code
+
+
+@pytest.mark.parametrize("capability", [(8, 6), (8, 9), (12, 0)])
+def test_kernels_are_compiled_for_any_gpu_the_toolkit_knows(capability: tuple[int, int]) -> None:
+    kernel = small()
+    ptx = compiler.compile_ptx(kernel, capability)
+    assert compiler.assembled(ptx, capability)[0].code.startswith(b"\x7fELF")
+
+
+def test_what_cannot_be_assembled_says_why() -> None:
+    with pytest.raises(RuntimeError, match=r"nvJitLink cannot assemble a kernel for sm_80: .*instruction: 'nonsense'"):
+        compiler.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
+
+
+def test_every_kernel_that_is_warmed_has_a_budget() -> None:
+    """Those of JPEGs too; the others have functions of users."""
+    of_budgets = {variants.kernel_of(variant).key for variant in variants.VARIANTS if not variant.functions}
+    assert {kernel.key for kernel in kernels.every_kernel()} == of_budgets
+
+
+# -- once --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_new_process_compiles_nothing(others: Others) -> None:
+    code, made = others.run()
+    assert made == 1
+    assert others.run(before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
+
+
+def test_what_a_kernel_is_made_of_is_its_name(others: Others) -> None:
+    code, made = others.run(2.0)
+    other, made_too = others.run(3.0)
+    assert code != other
+    assert (made, made_too) == (1, 1)
+    assert others.run(2.0) == (code, 0)
+    assert small().image((8, 6)) != small().image(CAPABILITY)
+
+
+@pytest.mark.parametrize("damage", ["cut off", "one bit", "empty"])
+def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
+    good = small().image(CAPABILITY)
+    (path,) = cache.rglob("*.cubin")
+    content = path.read_bytes()
+    flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
+    path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
+    kernel_module._images.clear()
+    made = kernels.Kernel.compile_count
+    assert len(small().image(CAPABILITY).code) == len(good.code)
+    assert kernels.Kernel.compile_count == made + 1
+    kernel_module._images.clear()
+    small().image(CAPABILITY)
+    assert kernels.Kernel.compile_count == made + 1
+
+
+def test_threads_compile_a_kernel_once(cache: Path) -> None:
+    made = kernels.Kernel.compile_count
+    barrier = threading.Barrier(4)
+    images: list[Any] = []
+
+    def lane() -> None:
+        kernel = small()  # each its own, as after a cache of kernels was full
+        barrier.wait()
+        images.append(kernel.image(CAPABILITY))
+
+    threads = [threading.Thread(target=lane) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kernels.Kernel.compile_count == made + 1
+    assert all(image == images[0] for image in images)
+
+
+def test_a_hit_needs_no_compiler(cache: Path) -> None:
+    """In a process that can import none of them, and has other versions of Python and of NumPy."""
+    chosen = [*kernels.MARKS.values(), kernels.transform_kernel((), "uint8", 1, "")]
+    made = {kernel.name: kernel.image((9, 0)) for kernel in chosen}
+    said = python_process("-c", WITHOUT_COMPILERS, *made, NUMBA_CACHE_DIR=str(cache), GPUIMG_NATIVE=None)
+    sums = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in made.items()}
+    assert json.loads(said) == {"found": sums, "missing": "numba-cuda, which compiles it, is not installed"}
+
+
+WITHOUT_COMPILERS = """
+import hashlib, json, sys
+import numpy
+COMPILERS = "numba", "numba_cuda", "llvmlite", "cuda"
+before = set(sys.modules)  # a .pth file of CUDA's packages imports one of them
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in COMPILERS:
+            raise ImportError(name + " is a compiler")
+
+sys.meta_path.insert(0, Refused())
+sys.version = "3.99.0 (another)"
+numpy.__version__ = "9.9.9"
+from gpuimg.kernels import cuda
+
+kernels = {kernel.name: kernel for kernel in cuda.every_kernel()}
+images = {name: kernels[name].image((9, 0)) for name in sys.argv[1:]}
+found = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in images.items()}
+try:
+    cuda.MIX.image((9, 0))
+except ImportError as error:
+    missing = str(error).rpartition("; ")[2]
+assert not any(name.partition(".")[0] in COMPILERS for name in set(sys.modules) - before)
+print(json.dumps({"found": found, "missing": missing}))
+"""
+
+IMPORTED = """
+import importlib, json, os, sys
+from numba import cuda
+importlib.import_module("gpuimg.kernels.cuda")
+before = set(sys.modules)
+for module in sys.argv[1:]:
+    if os.fork() == 0:
+        importlib.import_module(f"gpuimg.kernels.cuda.{module}")
+        loaded = [sys.modules[one].__file__ for one in set(sys.modules) - before if one.startswith("gpuimg.kernels.")]
+        print(json.dumps([module, loaded]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_the_sources_of_a_kernel_are_all_that_it_imports() -> None:
+    """But for the packages above its modules, and for what ``gpuimg.kernels.cuda`` imports and no kernel does."""
+    codes = [kernel.code for kernel in kernels.every_kernel()]
+    modules = {code.module for code in codes if isinstance(code, kernel_module.DeviceCode)}
+    said = python_process("-c", IMPORTED, *modules).splitlines()
+    assert len(said) == len(modules) > 5
+    for module, loaded in map(json.loads, said):
+        named = files(module)
+        assert {path for name in loaded if (path := Path(name).resolve()).name != "__init__.py"} <= named
+        assert Path(kernels.__file__).with_name(f"{module}.py").resolve() in named
+        assert not {path.stem for path in named} & {"compiled", "disk", "compiler", "kernel", "shipped"}
+
+
+def test_sources_are_found_in_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cuda"
+    (tmp_path / "jpeg").mkdir()
+    folder.mkdir()
+    texts = {
+        "cuda/one.py": "from ..two import (\n    a,\n    b,\n)\nfrom . import three  # and no more\n",
+        "two.py": "def f():\n    from .jpeg.four import c\n",
+        "cuda/three.py": "from .. import five, six\nfrom ..jpeg import seven\n",
+        "jpeg/four.py": "import os\n", "five.py": "", "six.py": "", "jpeg/seven.py": "", "jpeg/__init__.py": "",
+        "other.py": "", "cuda/other.py": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sources, "__file__", str(folder / "sources.py"))
+    monkeypatch.setattr(sources, "_ROOT", tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in files("one")}
+    assert found == set(texts) - {"other.py", "cuda/other.py"}
+    before = sources.digest.__wrapped__("one")
+    (tmp_path / "other.py").write_text("x = 1")
+    assert sources.digest.__wrapped__("one") == before
+    (tmp_path / "six.py").write_text("x = 1")
+    assert sources.digest.__wrapped__("one") != before
+
+
+def test_one_text_serves_all_capabilities(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So code for one more of them takes the assembler's time only."""
+    texts = []
+    compile_ptx = compiler.compile_ptx
+
+    def counted(*given: Any) -> str:
+        texts.append(compile_ptx(*given))
+        return texts[-1]
+
+    monkeypatch.setattr(compiler, "compile_ptx", counted)
+    kernel = small()
+    codes = {kernel.image(capability).code for capability in [(7, 5), (8, 0), (8, 9), (9, 0), (10, 0)]}
+    assert len(codes) == 5
+    assert len(texts) == 1
+    assert all(code.startswith(b"\x7fELF") for code in codes)
+
+
+@pytest.mark.slow
+def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
+    arguments = [sys.executable, "-W", "error", "-c", code_of("()"), "2.0"]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    processes = [
+        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert len(list(cache.rglob("*.cubin"))) == 1
+    assert others.run()[1] == 0
+    assert [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".cubin"] == []
+
+
+# -- functions of users ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_functions_of_users_are_kept(others: Others) -> None:
+    assert others.run(2.0, "(scaled,)")[1] == 1
+    assert others.run(2.0, "(scaled,)")[1] == 0
+    assert others.run(4.0, "(scaled,)")[1] == 1
+    assert others.run(2.0, "(scaled,)")[1] == 0
+
+
+@pytest.mark.slow
+def test_functions_that_are_not_cacheable_are_compiled_again(cache: Path, others: Others) -> None:
+    users = "(numba.njit(lambda x: x + table[0]),)"
+    before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
+    for _ in range(2):
+        assert others.run(2.0, users, before)[1] == 1
+    assert list(cache.rglob("*.cubin")) == []
+
+
+def test_the_same_function_made_again_is_the_same_kernel() -> None:
+    import numba
+
+    def dimmed(factor: float) -> Any:
+        @numba.njit
+        def function(r: float, g: float, b: float, y: float, x: float, value: float) -> Any:
+            return r * factor, g * factor, b * factor
+
+        return function
+
+    one, again, other = (kernels.transform_kernel((dimmed(factor),), "uint8", 1, "").key for factor in (0.5, 0.5, 0.25))
+    assert one == again != other
+
+
+def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+    for k in range(5):
+        disk.store(f"small-types-{k}.cubin", b"code", others=2)
+        os.utime(tmp_path / f"small-types-{k}.cubin", ns=(k, k))
+    disk.store("other-types-0.cubin", b"code")
+    (tmp_path / "other-types-0.cubin").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"small-types-{k}.cubin" for k in (2, 3, 4)]

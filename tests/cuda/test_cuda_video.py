@@ -1,0 +1,306 @@
+"""Clips on the stand-in for a GPU: which of NVDEC's frames come where, in which order, and what the CPU decodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+
+from ..standin import Standin
+from ..standin.work import load
+from ..video.test_video import damaged
+from ..video.videos import BUILDS, made, make
+from ..watchdog import no_hang
+
+WRITTEN = 77  # what the stand-in's kernel makes of every pixel
+BAD = b"no video"  # whose black pixel keeps batches from being of one size: these are decoded to where they belong
+
+CODECS = ("h264", "h264 open gop", "h264 vfr", "h264 edit list", "hevc", "hevc 10 bits", "vp9", "vp8", "mpeg4 avi")
+
+
+def opened(sources: list[Any], frames: int = 3, stride: Any = 2, **options: Any) -> gi.Batch:
+    return gi.open_clips(sources, frames, stride, device="cuda:0", **options)
+
+
+def launched(gpu: Standin, begin: int = 0) -> list[str]:
+    """Kernels for frames."""
+    names = [op.told["name"] for op in gpu.order.log[begin:] if op.kind == "launch"]
+    return [name for name in names if name.startswith("frame")]
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    with no_hang():
+        yield
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_frames_come_to_their_places(gpu: Standin, name: str) -> None:
+    """No upload, and each decoded frame is read before its memory is written again."""
+    for whole in (True, False):
+        begin = len(gpu.order.log)
+        x = opened([made(name), BAD, made(name)], start=[3, 0, 20], on_error="fill")
+        for k, image in enumerate(x.compute() if whole else gi.resize(x, (8, 8)).compute()):
+            gpu.use(image)
+            assert not whole or (image.values == (0 if k // 3 == 1 else WRITTEN)).all()
+        del image
+        assert launched(gpu, begin) == ["frame16" if name == "hevc 10 bits" else "frame8"] * 6
+        uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
+        assert len(uploads) == (not whole)  # the plan
+    assert gpu.nvdec.frames >= 2 * 6
+
+
+def test_a_frame_that_stands_several_times_is_decoded_once(gpu: Standin) -> None:
+    short = make(BUILDS["h264 intra"], frames=4)
+    x = opened([short], 6, 1)
+    gpu.use(x.array())
+    assert (gpu.nvdec.frames, len(launched(gpu))) == (4, 6)
+
+
+@pytest.mark.parametrize("turn", [None, (90, False, False), (180, False, False), (90, True, False)])
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_only_the_region_that_is_read_is_written(gpu: Standin, turn: Any, color: str) -> None:
+    """Of all views of a clip together."""
+    video = make(BUILDS["h264"]._replace(turn=turn), frames=8)
+    x = opened([video], 2, color=color)
+    channels = 3 if color == "rgb" else 1
+    begin = len(gpu.order.log)
+    gpu.use(gi.crop(x, 5, 7, 20, 11).array())
+    views = gi.crop(x.take([0, 0]), [5, 30], [7, 1], 20, 11)
+    gpu.use(views.array())
+    written = [
+        sum(high - low for low, high in op.told["writes"])
+        for op in gpu.order.log[begin:]
+        if op.kind == "launch" and op.told["name"] == "frame8"
+    ]
+    assert written == [20 * 11 * channels] * 2 + [45 * 17 * channels] * 2
+
+
+def test_clips_share_the_decoders(gpu: Standin) -> None:
+    """By several threads: soon, if not at the first batch."""
+    threads: set[str] = set()
+    while len(threads) < 2:
+        gpu.use(gi.resize(opened([made("h264"), made("hevc"), made("vp9")] * 3), (8, 8)).array())
+        threads |= {op.thread for op in gpu.order.of("nvdec")}
+    assert {op.stream for op in gpu.order.of("nvdec")} == {(0, 0)}
+
+
+def test_clips_of_another_device(gpu: Standin) -> None:
+    x = gi.open_clips([made("h264")] * 2, 3, device="cuda:1")
+    with gpu.cupy.cuda.Device(1):
+        gpu.use(gi.resize(x, (8, 8)).array())
+    assert {op.stream[0] for op in gpu.order.of("nvdec", "launch") if op.stream} == {1}
+
+
+# -- FFmpeg's context --------------------------------------------------------------------------------------------------
+
+
+def _without_device(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gpu.cupy.cuda.runtime, "setDevice", lambda device: None)
+
+
+def _with_options(**options: str) -> Callable[[Standin, pytest.MonkeyPatch], None]:
+    def change(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+        made = gpu.clips.hardware
+
+        def hardware(device: int) -> Any:
+            accel = made(device)
+            accel.options = options
+            return accel
+
+        patch.setattr(gpu.clips, "hardware", hardware)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_device, "Generic error in an external library"),
+        (_with_options(primary_ctx="1"), "Operation not supported"),
+        (_with_options(primary_ctx="1", current_ctx="1"), "Invalid argument"),
+    ],
+)
+def test_ffmpeg_takes_only_the_runtimes_context(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
+) -> None:
+    """CuPy's, which is active and must be the thread's: on helper threads, too."""
+    x = opened([made("h264")] * 2)
+    change(gpu, monkeypatch)
+    with pytest.warns(UserWarning, match=reason):
+        on_other_thread(lambda: gpu.use(gi.resize(x, (8, 8)).array()))
+    assert gpu.nvdec.frames == 0
+
+
+def test_a_second_context_is_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_options()(faulty, monkeypatch)
+    faulty.use(gi.resize(opened([made("h264")]), (8, 8)).array())
+    assert any("a second context on device 0" in problem for problem in faulty.problems)
+
+
+def on_other_thread(work: Callable[[], Any]) -> None:
+    """Run work on a thread that has no context yet."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+
+
+# -- what the CPU decodes ----------------------------------------------------------------------------------------------
+
+
+def _no_device(gpu: Standin) -> None:
+    gpu.nvdec.missing = True
+
+
+def _no_codec(gpu: Standin) -> None:
+    gpu.nvdec.refused = {"h264"}
+
+
+def _breaks(gpu: Standin) -> None:
+    gpu.nvdec.breaks_after = 3
+
+
+REFUSED: dict[str, tuple[Callable[[Standin], None], str, str]] = {
+    "no device": (_no_device, "h264", "Operation not permitted"),
+    "not of this GPU": (_no_codec, "h264", "Invalid data found"),
+    "an error on the way": (_breaks, "h264", "Generic error in an external library"),
+    "a decoder for the CPU alone": (lambda gpu: None, "av1", "no stream is compatible"),
+    "a format that the kernel does not read": (lambda gpu: None, "yuv444p", "yuv444p are not converted on a GPU"),
+}
+
+
+def _video(name: str) -> bytes:
+    if name != "yuv444p":
+        return made(name)
+    return make(BUILDS["h264"]._replace(pix_fmt="yuv444p"))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_cpu_decodes_what_nvdec_does_not(gpu: Standin, case: str) -> None:
+    """With one upload, of these clips alone, and one warning."""
+    put_in, name, reason = REFUSED[case]
+    put_in(gpu)
+    video, other = _video(name), made("hevc")
+    sources = [other, video, video, other, video, BAD]
+    start = [20, 5, 21, 30, 44, 0]
+    expected = gi.open_clips(sources, 3, 2, start=start, device="cpu", on_error="fill").compute()
+    begin = len(gpu.order.log)
+    with pytest.warns(UserWarning, match=reason) as caught:
+        found = opened(sources, start=start, on_error="fill").compute()
+    assert len(caught) == 1
+    assert re.search(r"the CPU decodes clips that cuda:0 cannot decode, the first in \d+ bytes", str(caught[0].message))
+    everything = case in ("no device", "an error on the way")
+    for k, (image, cpu) in enumerate(zip(found, expected, strict=True)):
+        gpu.use(image)
+        if everything or k // 3 in (1, 2, 4, 5):
+            np.testing.assert_array_equal(image.values, cpu)
+        else:
+            assert (image.values == WRITTEN).all()
+    assert len([op for op in gpu.order.log[begin:] if op.kind == "upload"]) == 1
+    x = gi.resize(opened(sources[:5], start=start[:5]), (8, 8))
+    gpu.use(x.array())  # without another warning
+    assert recording_of(x).timings.clips_on_cpu == (5 if everything else 3)
+
+
+def test_stats_count_clips_that_the_cpu_decodes(gpu: Standin) -> None:
+    def small(x: gi.Batch) -> gi.Batch:
+        return gi.resize(x, (8, 8))
+
+    for refused, expected in ((set(), None), ({"h264"}, 6)):
+        gpu.nvdec.refused = refused
+        loader = load([(made(name), 0) for name in ("h264", "hevc") * 6], small, clips=gi.Clips(3, 2))
+        if refused:
+            with pytest.warns(UserWarning, match="Invalid data"):
+                list(loader)
+        else:
+            list(loader)
+        assert loader.stats().get("clips_on_cpu") == expected
+
+
+def test_bad_clips_are_the_cpus(gpu: Standin) -> None:
+    """Its words, and black frames, among good ones."""
+    bad, clip = damaged()
+    sources = [made("hevc"), bad, b"no video", made("hevc")]
+    start = [3, clip, 0, 9]
+    words = []
+    for device in ("cpu", "cuda:0"):
+        x = gi.open_clips(sources, 3, start=start, device=device, on_error="fill")
+        with pytest.warns(UserWarning, match="the CPU decodes clips") if device != "cpu" else nullcontext():
+            result = x.compute()
+        words.append(result.status)
+    assert words[0] == words[1]
+    assert [status == "ok" for status in words[1]] == [True, False, False, True]
+    for k, image in enumerate(result):
+        gpu.use(image)
+        assert (image.values == (WRITTEN if k // 3 in (0, 3) else 0)).all()
+    with pytest.raises(gi.DecodeError, match="1 of 2 clips could not be decoded"):
+        opened(sources[:2], 3, 1, start=start[:2]).array()
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+
+def much_work(gpu: Standin) -> None:
+    for _ in range(2):
+        for image in opened([*[made("h264")] * 3, BAD], 8, 1, start=[0, 15, 30, 0], on_error="fill").compute():
+            gpu.use(image)
+        del image
+        gpu.use(gi.resize(opened([made("hevc")] * 2, 12, 1), (8, 8)).array())
+
+
+def _frames_are_not_held(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    def dropped(frame: Any, *rest: Any) -> None:
+        convert(frame, *rest)
+        frame.planes.clear()
+
+    convert = gpu.clips._convert
+    patch.setattr(gpu.clips, "_convert", dropped)
+
+
+FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
+    "kernels do not wait for FFmpeg": (
+        lambda gpu, patch: patch.setattr(gpu.clips, "follow", lambda *_: None),
+        r"launch frame8 .* reads what .* nvdec .* writes: nothing puts them in order",
+    ),
+    "the host does not wait for kernels": (
+        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Event, "synchronize", lambda self: None),
+        r"nvdec .* writes what .* launch frame8 .* reads: nothing puts them in order",
+    ),
+    "frames are not held": (
+        _frames_are_not_held,
+        r"nvdec .* writes what .* launch frame8 .* reads: nothing puts them in order",
+    ),
+}
+
+
+def test_much_work_is_in_order(gpu: Standin) -> None:
+    much_work(gpu)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    put_in, words = FAULTS[fault]
+    put_in(faulty, monkeypatch)
+    with faulty.stream():
+        much_work(faulty)
+    assert any(re.search(words, problem) for problem in faulty.problems)
+
+
+def test_running_out_of_memory_leaves_no_thread(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is no reason for the CPU to decode."""
+
+    def launch(*_: Any) -> None:
+        raise MemoryError("kernels")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu.clips, "launch", launch)
+        with pytest.raises(MemoryError, match="kernels"):
+            opened([made("h264")] * 6).array()
+    gpu.use(gi.resize(opened([made("h264")] * 2), (8, 8)).array())

@@ -1,0 +1,264 @@
+"""The CUDA runtime on a real GPU: the CPU's results, and hand-off without a copy."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+
+from ..decoding import jpegs
+from ..samples import file_of
+
+pytestmark = pytest.mark.gpu
+
+PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+
+
+@numba.njit
+def tint(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
+    return r * value, g, b + x * np.float32(0.001) - y * np.float32(0.001)
+
+
+def _images(dtype: str, channels: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    sizes = [(40, 56), (31, 33), (1, 9), (64, 64)]
+    bytes_ = [rng.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
+    return bytes_ if dtype == "uint8" else [(image / 255).astype(np.float32) for image in bytes_]
+
+
+CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
+    "resize": lambda x: gi.resize(x, (24, 20)),
+    "enlarge": lambda x: gi.resize(x, (80, 90)),
+    "bicubic": lambda x: gi.resize(x, (24, 20), "bicubic"),
+    "lanczos": lambda x: gi.resize(x, (24, 70), "lanczos"),
+    "hamming": lambda x: gi.resize(x, (24, 20), "hamming"),
+    "box": lambda x: gi.resize(x, (13, 17), "box"),
+    "bicubic without antialias": lambda x: gi.resize(x, (24, 70), "bicubic", antialias=False),
+    "crop": lambda x: gi.resized_crop(x, 0, [-3, 2, 1, 5], 30, 20, (16, 17)),
+    "flip": lambda x: gi.vertical_flip(gi.horizontal_flip(x, where=[True, False, True, False])),
+    "rotate": lambda x: gi.rotate(
+        x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x).dtype == "float32" else 99
+    ),
+    "expand": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", expand=True),
+    "affine": lambda x: gi.affine(x, 20, (3, 4), 1.2, (5, 6), "bilinear", center=(3, 4)),
+    "perspective": lambda x: gi.perspective(
+        x, [(0, 0), (30, 0), (30, 30), (0, 30)], [(2, 1), (28, 3), (31, 29), (1, 27)]
+    ),
+    "pad": lambda x: gi.pad(x, (1, 2, 3, 4), fill=1),
+    "color": lambda x: gi.adjust_hue(gi.adjust_saturation(gi.adjust_brightness(x, 1.2), [0, 0.5, 1, 2]), 0.2),
+    "hsv": lambda x: gi.adjust_hsv(x, [-1.0, -0.2, 0.3, 0.9], [0, 0.5, 1, 2], 1.2),
+    "solarize add": lambda x: gi.solarize_add(x, [0, 0.3, 1, 0.7], 0.5),
+    "contrast": lambda x: gi.adjust_contrast(gi.adjust_contrast(x, 1.5), 0.7),
+    "autocontrast": lambda x: gi.autocontrast(gi.adjust_brightness(x, 0.5), where=[True, True, False, True]),
+    "equalize": lambda x: gi.equalize(x),
+    "statistics before geometry": lambda x: gi.resize(gi.adjust_contrast(gi.resize(x, (30, 30)), 0.5), (12, 12)),
+    "posterize": lambda x: gi.solarize(gi.posterize(gi.invert(x), 3), 1),
+    "erase": lambda x: gi.erase(x, 0, 1, 4, 5, 1),
+    "grayscale": lambda x: gi.rgb_to_grayscale(x),
+    "pointwise": lambda x: gi.rotate(gi.pointwise(x, tint, [0.5, 0.6, 0.7, 0.8]), 20, "bilinear"),
+    "normalize": lambda x: gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD),
+}
+
+
+def _on_gpu(images: list[np.ndarray]) -> list[Any]:
+    import cupy
+
+    return [cupy.asarray(image) for image in images]
+
+
+@pytest.mark.parametrize("source", ["uint8", "float32"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_float_results_are_the_cpus(name: str, source: str) -> None:
+    images = _images(source)
+    expected = CHAINS[name](images).compute("float32")
+    actual = CHAINS[name](_on_gpu(images)).compute("float32")
+    assert actual.device == "cuda:0"
+    for a, e in zip(actual, expected, strict=True):
+        # A float32 rounding on the edge of a level or a pixel may fall to either side.
+        far = np.abs(a.get() - e) > 1e-4
+        assert far.mean() <= (0.001 if name in {"equalize", "posterize", "flip", "pad", "rotate"} else 0.0)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
+def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) -> None:
+    images = _images("uint8", channels)
+
+    def chains(x: Any) -> Iterator[gi.Batch]:
+        for name in ("bilinear", "bicubic", "lanczos"):
+            one = gi.resize(x, (24, 70), name, exact=rule)
+            yield one
+            cut = gi.center_crop(gi.resize(gi.rotate(one, 90, expand=True), (33, 20), name, exact=rule), 16)
+            yield cut
+            if channels == 3:
+                yield gi.normalize(cut, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+    for found, expected in zip(chains(_on_gpu(images)), chains(images), strict=True):
+        np.testing.assert_array_equal(found.array().get(), expected.array())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16"])
+@pytest.mark.parametrize("order", ["NHWC", "NCHW"])
+def test_other_dtypes_and_layouts(dtype: str, order: str) -> None:
+    import cupy
+
+    images = _images("uint8")
+    for name in ("rotate", "contrast", "grayscale"):
+        x = gi.resize(CHAINS[name](images), (20, 22))
+        y = gi.resize(CHAINS[name](_on_gpu(images)), (20, 22))
+        expected = x.array(dtype, order)
+        actual = cupy.asnumpy(y.array(dtype, order))
+        assert actual.dtype == expected.dtype
+        tolerance = {"uint8": 1, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+        difference = np.abs(actual.astype(np.float32) - expected.astype(np.float32))
+        assert difference.max() <= tolerance
+        assert np.mean(difference > 0) <= 0.01
+
+
+def test_photos_decode_as_on_the_cpu() -> None:
+    assert PHOTOS
+    expected = gi.decode_batch(PHOTOS, device="cpu")
+    actual = gi.decode_batch(PHOTOS, device="cuda")
+    assert actual.sizes.tolist() == expected.sizes.tolist()
+    for a, e in zip(actual, expected, strict=True):
+        difference = np.abs(a.get().astype(int) - e.astype(int))
+        assert np.mean(difference <= 3) >= 0.99
+
+
+@pytest.mark.parametrize("every", ["rows", 4, 8])
+def test_photos_with_a_seek_index_have_the_cpus_pixels(every: int | str, tmp_path: Path) -> None:
+    """Decoded by our own kernels, bit for bit: whole, and what a crop needs, in color and gray, turned."""
+    files = [path.read_bytes() for path in PHOTOS]
+    files += [jpegs.encoded(jpegs.noise(75, 130, k), sampling) for k, sampling in enumerate(jpegs.SAMPLINGS)]
+    files += [jpegs.encoded(jpegs.noise(75, 130, 9), restart_marker_blocks=k) for k in (1, 5)]
+    gi.build_index([(data, 0) for data in files], tmp_path / "index", every=every)
+    index = gi.SeekIndex(tmp_path / "index")
+    for color in ("rgb", "gray"):
+        expected = gi.decode_batch(files, device="cpu", color=color)
+        x = gi.open_batch(files, device="cuda", color=color, index=index)
+        for a, e in zip(x.compute(), expected, strict=True):
+            np.testing.assert_array_equal(a.get(), e)
+        one, other = (
+            gi.crop(gi.open_batch(files, device=device, color=color, index=index), 13, 21, 50, 100).compute("uint8")
+            for device in ("cuda", "cpu")
+        )
+        for a, e in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a.get(), e)
+
+
+def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
+    """Between others, in batches of them alone, and turned."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    others = [file_of(_images("uint8")[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
+    photo = PHOTOS[0].read_bytes()
+    for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
+        expected = gi.decode_batch(files, device="cpu")
+        for data, a, e in zip(files, gi.decode_batch(files, device="cuda"), expected, strict=True):
+            assert a.shape == e.shape
+            if data is not photo:
+                np.testing.assert_array_equal(a.get(), e)
+
+
+@pytest.mark.parametrize("name", ["h264", "hevc", "hevc, 10 bits", "vp9"])
+def test_clips_are_decoded_by_nvdec(name: str) -> None:
+    """To the CPU's pixels, but for sums on the border of two levels."""
+    pytest.importorskip("av")
+    from bench.gpu.video import CODECS, video
+
+    data = video(*CODECS[name], 270, 482, 40)  # larger than the smallest that NVDEC takes
+    expected, x = (gi.open_clips([data] * 3, 4, 2, start=[0, 11, 30], device=device) for device in ("cpu", "cuda:0"))
+    difference = np.abs(x.array().get().astype(np.int16) - expected.array())
+    assert recording_of(x).timings.clips_on_cpu == 0
+    assert difference.max() <= 1
+    assert np.mean(difference > 0) <= 0.01
+
+
+def test_main_job_is_one_launch_and_repeatable() -> None:
+    def run() -> tuple[np.ndarray, int]:
+        x = gi.resized_crop(gi.open_batch(PHOTOS, device="cuda"), 10, 10, 150, 150, (64, 64))
+        x = gi.normalize(gi.rotate(x, 12.0), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+        return x.array("float16", "NCHW").get(), x.launches
+
+    first, launches = run()
+    assert launches == 1
+    for _ in range(5):
+        np.testing.assert_array_equal(run()[0], first)
+
+
+def test_bad_images_do_not_hurt_the_others() -> None:
+    good = PHOTOS[0].read_bytes()
+    batch = gi.open_batch([good, b"", good[:-400], good], device="cuda", on_error="fill")
+    images = gi.resize(batch, (32, 32)).array().get()
+    np.testing.assert_array_equal(images[0], images[3])
+    assert not images[1:3].any()
+    with pytest.raises(gi.DecodeError) as caught:
+        gi.decode_batch([good, good[:-400], good[:3000]], device="cuda")
+    assert [f.index for f in caught.value.failures] == [1, 2]
+
+
+def test_out_and_in_place_arrays() -> None:
+    import cupy
+
+    images = cupy.random.randint(0, 256, (4, 20, 30, 3), dtype=cupy.uint8)
+    out = cupy.zeros((4, 3, 10, 10), cupy.float32)
+    result = gi.resize(images, (10, 10)).array(layout="NCHW", dtype="float32", out=out)
+    assert result is out
+    np.testing.assert_allclose(out.get(), gi.resize(images.get(), (10, 10)).array("float32", "NCHW"), rtol=0, atol=1e-4)
+    with pytest.raises(ValueError, match="out must be an array on cuda:0"):
+        gi.resize(images, (10, 10)).array(out=np.zeros((4, 10, 10, 3), np.uint8))
+
+
+def test_devices_are_not_mixed() -> None:
+    image = np.zeros((4, 4, 3), np.uint8)
+    with pytest.raises(ValueError, match=r"cpu.*cuda:0"):
+        gi.invert([image, _on_gpu([image])[0]])
+
+
+def test_torch_shares_the_memory() -> None:
+    torch = pytest.importorskip("torch")
+    x = gi.resize(gi.open_batch(PHOTOS, device="cuda"), (32, 32))
+    for dtype in ("uint8", "float16", "bfloat16", "float32"):
+        tensor = gi.to_torch(x, dtype=dtype)
+        assert tensor.is_cuda
+        assert tensor.dtype == getattr(torch, dtype)
+        assert tensor.data_ptr() == x.array(dtype, "NCHW").data.ptr
+
+
+def test_jax_shares_the_memory() -> None:
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("this jax has no GPU backend")
+    x = gi.resize(gi.open_batch(PHOTOS, device="cuda"), (32, 32))
+    assert gi.to_jax(x).unsafe_buffer_pointer() == x.array().data.ptr
+
+
+def test_cuda_array_interface() -> None:
+    x = gi.resize(gi.open_batch(PHOTOS, device="cuda"), (32, 32))
+    interface = x.__cuda_array_interface__
+    assert interface["version"] == 3
+    assert interface["data"][0] == x.array().data.ptr
+    with pytest.raises(TypeError, match="silently"):
+        np.asarray(x)
+
+
+def test_results_are_ordered_with_the_callers_stream() -> None:
+    """Work queued on the caller's stream before and after needs no synchronisation by hand."""
+    import cupy
+
+    expected = None
+    for _ in range(20):
+        with cupy.cuda.Stream(non_blocking=True):
+            images = cupy.zeros((8, 256, 256, 3), cupy.uint8)
+            for _ in range(30):
+                images += 5
+            result = gi.invert(images).array() + 1
+            total = int(result.sum())
+        expected = total if expected is None else expected
+        assert total == expected == 8 * 256 * 256 * 3 * (256 - 150)

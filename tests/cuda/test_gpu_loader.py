@@ -1,0 +1,109 @@
+"""The loader on a real GPU: the CPU's pixels, results that stay while somebody reads them, and order of streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.data_sets import FILES, Source, pixels_of
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched")]
+
+
+def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    """A little work for each image."""
+    return gi.random_horizontal_flip(gi.resize(x, (64, 64)), rng=rng)
+
+
+def on(device: str, source: Any, **options: Any) -> gi.Loader:
+    return gi.load(source, resized, **{"batch_size": 8, "device": device, "dtype": "uint8", **options})
+
+
+def test_pixels_are_the_cpus() -> None:
+    import cupy
+
+    for one, other in zip(on("cpu", Source(40)), on("cuda", Source(40)), strict=True):
+        assert isinstance(other.images, cupy.ndarray)
+        different = np.abs(one.images.astype(int) - cupy.asnumpy(other.images).astype(int))
+        assert different.max() <= 4  # the decoders differ in their inverse transform
+        np.testing.assert_array_equal(one.indices, other.indices)
+
+
+@pytest.mark.parametrize("decoders", [1, 3])
+def test_the_same_pixels_whatever_threads_and_batch_size(decoders: int) -> None:
+    import cupy
+
+    def digests(**options: Any) -> dict[int, str]:
+        batches = (batch._replace(images=cupy.asnumpy(batch.images)) for batch in on("cuda", Source(40), **options))
+        return pixels_of(batches)
+
+    assert digests(batch_size=5, decoders=decoders, shuffle=True) == digests(batch_size=8, decoders=1)
+
+
+def test_results_stay_while_somebody_holds_them() -> None:
+    import cupy
+
+    kept = [(batch.images, cupy.asnumpy(batch.images)) for batch in on("cuda", Source(64), batch_size=4, epochs=3)]
+    for array, copy in kept:
+        np.testing.assert_array_equal(cupy.asnumpy(array), copy)
+
+
+def test_memory_is_not_used_again_before_its_reader_is_done() -> None:
+    """The consumer enqueues long work that reads a batch and lets go of it at once."""
+    import cupy
+
+    expected = [cupy.asnumpy(batch.images).sum(dtype=np.int64) for batch in on("cuda", Source(64), batch_size=4)]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    sums = []
+    for batch in on("cuda", Source(64), batch_size=4, stream=stream.ptr):
+        with stream:
+            busy = cupy.ones((1500, 1500), cupy.float32)
+            for _ in range(10):
+                busy = busy @ busy * np.float32(1e-4)
+            sums.append(batch.images.sum(dtype=cupy.int64) + (busy[0, 0] * 0).astype(cupy.int64))
+    stream.synchronize()
+    assert [int(total) for total in sums] == expected
+
+
+def test_torch_reads_on_a_separate_stream() -> None:
+    torch = pytest.importorskip("torch")
+    expected = [int(batch.images.sum(dtype=np.int64)) for batch in on("cpu", Source(64), dtype="uint8")]
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        sums = [
+            torch.from_dlpack(batch.images).sum(dtype=torch.int64) for batch in on("cuda", Source(64), stream=stream)
+        ]
+    stream.synchronize()
+    for one, other in zip(sums, expected, strict=True):
+        assert abs(int(one) - other) < 8 * 64 * 64 * 3  # decoders differ by a level here and there
+
+
+def test_device_memory_is_flat() -> None:
+    import cupy
+
+    def used() -> int:
+        free, total = cupy.cuda.runtime.memGetInfo()
+        return int(total - free)
+
+    loader = on("cuda", Source(64), epochs=60)
+    marks = [used() for k, _ in enumerate(loader) if k in (60, 470)]
+    assert marks[1] - marks[0] < 32 << 20
+
+
+def test_bad_samples() -> None:
+    source = Source(40, unreadable=(3,), corrupt=(9, 17))
+    with pytest.warns(RuntimeWarning, match="3 samples"):
+        batches = list(on("cuda", source, on_error="fill"))
+    bad = {int(i) for batch in batches for i in batch.indices[~batch.valid]}
+    assert bad == source.bad
+    with pytest.warns(RuntimeWarning, match="3 samples"):
+        skipped = list(on("cuda", source, on_error="skip"))
+    assert {int(i) for batch in skipped for i in batch.indices[batch.valid]} == set(range(40)) - source.bad
+
+
+def test_results_of_different_sizes() -> None:
+    (batch,) = gi.load([(data, None) for data in FILES[:3]], batch_size=3, device="cuda")
+    assert [image.shape for image in batch.images] == [(20, 28, 3)] * 3

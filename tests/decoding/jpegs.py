@@ -1,0 +1,296 @@
+"""JPEG files made for the tests, what Pillow makes of them, and our decoder by itself with guards around its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg.kernels.jpeg import build, progressive
+from gpuimg.kernels.jpeg import decode as jpeg
+from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg.rows import FINISH_ROW_FUNCTION
+
+from ..samples import file_of
+
+Pixels = NDArray[np.uint8]
+Region = tuple[int, int, int, int]  # x0, y0, x1, y1
+
+SOS, DQT, DHT, DRI = 0xDA, 0xDB, 0xC4, 0xDD
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
+    """Pillow's pixels at ``scale`` eighths of the size, not rotated; gray is libjpeg's luma."""
+    image = Image.open(io.BytesIO(data))
+    if channels == 1:
+        image.draft("L", image.size)
+    if scale < 8:  # as draft does it, also where the sides are shorter than 8 / scale
+        image._size = tuple(-(-side * scale // 8) for side in image.size)
+        codec, _, offset, rest = image.tile[0]
+        image.tile = [(codec, (0, 0, *image.size), offset, rest)]
+        image.decoderconfig = (8 // scale, 0)
+    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def jpeg_mode(data: bytes) -> str:
+    """Pillow's name of the colors of a file: "L", "RGB" (of YCbCr too) or "CMYK"."""
+    mode: str = Image.open(io.BytesIO(data)).mode
+    return mode
+
+
+# -- parts of files ----------------------------------------------------------------------------------------------------
+
+
+def segment(marker: int, body: bytes) -> bytes:
+    """A segment with its length."""
+    return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
+
+
+def header_segments(data: bytes) -> list[tuple[int, bytes]]:
+    """Marker and body of each segment of an intact file, the first scan's header the last one."""
+    found: list[tuple[int, bytes]] = []
+    at = 2
+    while not found or found[-1][0] != SOS:
+        size = int.from_bytes(data[at + 2 : at + 4], "big")
+        found.append((data[at + 1], data[at + 4 : at + 2 + size]))
+        at += 2 + size
+    return found
+
+
+def scan_start(data: bytes) -> int:
+    """Return the offset of the data of the first scan."""
+    return 2 + sum(4 + len(body) for _, body in header_segments(data))
+
+
+def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
+    """A file of segments and what follows the header of the scan."""
+    return b"\xff\xd8" + b"".join(segment(*one) for one in segments) + scan
+
+
+def rebuilt(data: bytes, change: Any) -> bytes:
+    """A file with each segment exchanged for those that ``change`` gives for its marker and body."""
+    parts = [one for marker, body in header_segments(data) for one in change(marker, body)]
+    return joined(parts, data[scan_start(data) :])
+
+
+class Bits:
+    """Bits of a scan, with zeros stuffed after 0xFF."""
+
+    def __init__(self) -> None:
+        self._value, self._count, self.bytes = 0, 0, bytearray()
+
+    def put(self, value: int, count: int) -> None:
+        self._value, self._count = self._value << count | value, self._count + count
+        while self._count >= 8:
+            self._count -= 8
+            byte = self._value >> self._count & 0xFF
+            self.bytes += b"\xff\0" if byte == 0xFF else bytes((byte,))
+        self._value &= (1 << self._count) - 1
+
+    def restart(self, marker: bytes) -> None:
+        """Fill up the last byte with ones, and append a marker."""
+        if self._count:
+            self.put((1 << 8 - self._count) - 1, 8 - self._count)
+        self.bytes += marker
+
+
+# -- files that encoders write -----------------------------------------------------------------------------------------
+
+SIZES = [
+    (1, 1), (5, 3), (6, 1), (7, 9), (1, 40), (8, 8), (16, 16), (17, 31), (9, 200), (33, 100), (64, 64), (63, 65),
+    (250, 187), (300, 200),
+]  # fmt: skip
+_PILLOW_SAMPLING = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+SAMPLINGS = (*_PILLOW_SAMPLING, "4:4:0", "gray", "rgb")
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {}, {"optimize": True}, {"restart_marker_blocks": 3}, {"restart_marker_rows": 1},
+    {"restart_marker_blocks": 1, "optimize": True},
+)  # fmt: skip
+QUALITIES = (1, 5, 20, 50, 75, 85, 92, 95, 99, 100)
+
+
+def noise(height: int, width: int, seed: int) -> Image.Image:
+    """Random values, which set all the coefficients."""
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> bytes:
+    """A JPEG file by Pillow; by OpenCV for 4:4:0."""
+    if sampling == "4:4:0":
+        return _by_opencv(image, **options)
+    if sampling == "gray":
+        image = image.convert("L")
+    elif sampling == "rgb":
+        options["keep_rgb"] = True
+    else:
+        options["subsampling"] = _PILLOW_SAMPLING[sampling]
+    return file_of(image, **options)
+
+
+def _by_opencv(
+    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, **_: Any
+) -> bytes:
+    import cv2
+
+    options = [
+        cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize),
+        cv2.IMWRITE_JPEG_RST_INTERVAL, restart_marker_blocks,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+    ]  # fmt: skip
+    return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
+
+
+def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
+    """Files of every size, sampling and way of encoding, each quality among them; by turns of a photo and of noise."""
+    k = 0
+    for size in SIZES:
+        for sampling in SAMPLINGS:
+            for options in OPTIONS:
+                k += 1
+                quality = QUALITIES[k % len(QUALITIES)] if k % 3 else 1 + k % 100
+                hard = k % 2 and ("optimize" not in options or max(size) < 100)  # Pillow has no room for all of noise
+                image = noise(size[1], size[0], k) if hard else photo.resize(size)
+                name = f"{size[0]} x {size[1]} {sampling} quality {quality} {options}"
+                yield name, encoded(image, sampling, quality=quality, **options)
+
+
+# -- entries of a seek index -------------------------------------------------------------------------------------------
+
+
+def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
+    """Index entries of the files; empty for files without one."""
+    headers = read_headers(files)
+    room = np.zeros(len(files), np.int64)
+    build.room_for_entries(headers.records, every, room)
+    begins = np.concatenate([[0], np.cumsum(room)])
+    out, built = np.zeros(begins[-1], np.uint8), np.zeros(len(files), build.BUILT)
+    known, memory = np.zeros(words.TABLES, words.TABLE), np.zeros(build.WORK_BYTES, np.uint8)
+    build.build_entries(*headers, every, known, memory, out, begins, built)
+    return [out[begins[i] : begins[i] + built["size"][i]].copy() for i in range(len(files))]
+
+
+# -- our decoder -------------------------------------------------------------------------------------------------------
+
+_GUARD = 4096
+_BYTE = 0xA5
+
+
+class Guarded:
+    """Memory of an exact number of bytes between two guards."""
+
+    def __init__(self, size: int, fill: int, alignment: int = 64) -> None:
+        self._all = np.full(size + 2 * _GUARD + alignment, _BYTE, np.uint8)
+        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % alignment
+        self.bytes: Pixels = self._all[self._start : self._start + size]
+        self.bytes[:] = fill
+
+    def broken(self) -> str:
+        """Describe writes outside the memory; empty if there are none."""
+        start, stop = self._start, self._start + self.bytes.size
+        before, after = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
+        return " and ".join(
+            f"{found.size} bytes written {where} {self.bytes.size}, the nearest {nearest} away"
+            for where, found, nearest in (
+                ("before", before, start - before[-1] if before.size else 0),
+                ("after", after, after[0] + 1 if after.size else 0),
+            )
+            if found.size
+        )
+
+
+class Decoded(NamedTuple):
+    """Pixels of a region, how decoding ended: why, in which MCU row, of how many; and what became of an entry."""
+
+    pixels: Pixels
+    how: int
+    row: int
+    rows: int
+    entry: int
+
+
+TABLE_BYTES = words.TABLES * words.TABLE.itemsize
+_CALL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+    ctypes.c_void_p,
+)  # fmt: skip
+
+
+class Decoder:
+    """Our decoders as the CPU runtime calls them, with just as much memory as it allots.
+
+    Scratch and result hold ``fill`` before each call, which must not matter. ``memory`` makes memory of a size and
+    with a content; without, it is :class:`Guarded`.
+    """
+
+    def __init__(self, fill: int = 0x55, memory: Callable[[int, int], Any] | None = None) -> None:
+        self.fill = fill
+        self._memory = memory
+        self._tables = (memory or Guarded)(TABLE_BYTES, 0)
+        # Compiled here, not in the first call, whose time a test may limit.
+        self._baseline, self._progressive = (_CALL(one.DECODE_FUNCTION.address) for one in (jpeg, progressive))
+
+    def __call__(
+        self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
+        entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
+    ) -> Decoded:  # fmt: skip
+        header = header_of(data) if header is None else header
+        width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
+        x0, y0, x1, y1 = region or (0, 0, width, height)
+        memory = self._memory or Guarded
+        sizes = plane_sizes(header, (x0, y0, x1, y1)) if channels == words.PLANES else [(y1 - y0, x1 - x0, channels)]
+        out = memory(sum(map(math.prod, sizes)), self.fill)
+        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
+        size = progressive.work_bytes(headers) or jpeg.work_bytes(int(header["width"]))
+        work = memory(size, self.fill)
+        status = memory(words.STATUS.itemsize, self.fill)
+        raw = np.frombuffer(data, np.uint8)
+        request = np.zeros(1, words.REQUEST)
+        request["data"], request["size"] = raw.ctypes.data, raw.size
+        request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
+        request["row_maker"] = FINISH_ROW_FUNCTION.address
+        if entry is not None:
+            request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
+        decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline
+        decode(
+            headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
+            work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
+        )  # fmt: skip
+        broken = [one for part in (out, work, status, self._tables) if (one := part.broken())]
+        if broken:
+            raise AssertionError(f"{region} of {width} x {height}: {broken}")
+        pixels = out.bytes if channels == words.PLANES else out.bytes.reshape(sizes[0])
+        return Decoded(pixels, *status.bytes.view(words.STATUS)[0].tolist())
+
+
+def plane_sizes(header: Any, region: Region) -> list[tuple[int, int]]:
+    """Rows and columns of the planes of a region: of luma, and twice of all chroma samples that have a part in it."""
+    across, down = divmod(int(header["sampling"][0]), 16)
+    x0, y0, x1, y1 = region
+    chroma = -(-y1 // down) - y0 // down, -(-x1 // across) - x0 // across
+    return [(y1 - y0, x1 - x0), chroma, chroma]
+
+
+def header_of(data: bytes | Pixels) -> Any:
+    """The record of a file's header."""
+    return read_headers([data]).records[0]
+
+
+def is_baseline(data: bytes) -> bool:
+    """Return True if gpuimg's own decoder of baseline files accepts a file."""
+    return bool(header_of(data)["kind"] == words.BASELINE)
+
+
+def is_ours(data: bytes) -> bool:
+    """Return True if one of gpuimg's own decoders accepts a file."""
+    return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)

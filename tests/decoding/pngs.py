@@ -1,0 +1,99 @@
+"""A small encoder of PNG files, written from the standard: any build, any filter in each row, any chunks."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..samples import png_chunk
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: Colors of the header, by name: their number, values of a pixel, and depths.
+COLORS = {
+    "gray": (0, 1, (1, 2, 4, 8, 16)), "rgb": (2, 3, (8, 16)), "palette": (3, 1, (1, 2, 4, 8)),
+    "gray and alpha": (4, 2, (8, 16)), "rgb and alpha": (6, 4, (8, 16)),
+}  # fmt: skip
+BUILDS = [(color, depth) for color, (_, _, depths) in COLORS.items() for depth in depths]
+FILTERS = range(5)
+# Adam7: first column and row of each pass, and the steps to the next.
+_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+
+
+def _packed(values: NDArray[Any], depth: int) -> list[bytes]:
+    """Rows of values (H, W, C) as bytes."""
+    rows = values.reshape(len(values), -1)
+    if depth == 16:
+        return [row.astype(">u2").tobytes() for row in rows]
+    bits = np.unpackbits(rows.astype(np.uint8)[..., None], -1)[..., 8 - depth :]
+    return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), -1)]
+
+
+def paeth(a: Any, b: Any, c: Any) -> Any:
+    """The standard's predictor, for arrays of the bytes to the left, above, and above to the left."""
+    a, b, c = (np.asarray(values, np.int64) for values in (a, b, c))
+    p = a + b - c
+    to_a, to_b, to_c = abs(p - a), abs(p - b), abs(p - c)
+    return np.where((to_a <= to_b) & (to_a <= to_c), a, np.where(to_b <= to_c, b, c))
+
+
+def _filtered(rows: Sequence[bytes], size: int, filters: Sequence[int], first: int) -> bytes:
+    """Rows with filters, taken in turn from ``first`` on; ``size`` bytes lie between neighbors."""
+    out = []
+    for y, row in enumerate(rows):
+        x = np.frombuffer(row, np.uint8).astype(np.int64)
+        b = np.frombuffer(rows[y - 1], np.uint8).astype(np.int64) if y else np.zeros_like(x)
+        a, c = (np.concatenate([np.zeros(size, np.int64), values])[: len(x)] for values in (x, b))
+        kind = filters[(first + y) % len(filters)]
+        guess = (np.zeros_like(x), a, b, (a + b) // 2, paeth(a, b, c))[kind]
+        out.append(bytes([kind]) + ((x - guess) % 256).astype(np.uint8).tobytes())
+    return b"".join(out)
+
+
+def encode(
+    values: NDArray[Any],
+    color: str,
+    depth: int,
+    filters: Sequence[int] = (0,),
+    *,
+    interlaced: bool = False,
+    palette: bytes = b"",
+    transparency: bytes = b"",
+    chunks: Sequence[tuple[bytes, bytes]] = (),
+    part: int = 1 << 30,
+    level: int = 1,
+) -> bytes:
+    """Encode values (H, W, C) of ``depth`` bits; ``part`` is the size of an IDAT chunk."""
+    number, samples, _ = COLORS[color]
+    height, width, count = values.shape
+    assert count == samples
+    size = max(samples * depth // 8, 1)
+    data = b""
+    for x, y, dx, dy in _PASSES if interlaced else ((0, 0, 1, 1),):
+        passed = values[y::dy, x::dx]
+        if passed.size:
+            data += _filtered(_packed(passed, depth), size, filters, y)
+    packed = zlib.compress(data, level)
+    found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, interlaced))
+    for name, body in (*chunks, (b"PLTE", palette), (b"tRNS", transparency)):
+        found += png_chunk(name, body) if body else b""
+    for at in range(0, len(packed), part):
+        found += png_chunk(b"IDAT", packed[at : at + part])
+    return found + png_chunk(b"IEND", b"")
+
+
+def made(
+    rng: np.random.Generator, height: int, width: int, color: str, depth: int, filters: Sequence[int], **options: Any
+) -> bytes:
+    """A file of this build, of noise that is smooth in places: every branch of a predictor is taken."""
+    samples = COLORS[color][1]
+    values = rng.integers(0, 1 << depth, (height, width, samples))
+    flat = rng.random((height, width, 1)) < 0.5
+    values = np.where(flat, values[:1, :1], values)
+    if color == "palette" and "palette" not in options:
+        options["palette"] = rng.bytes(3 * int(rng.integers(1, (1 << depth) + 1)))
+    return encode(values, color, depth, filters, **options)

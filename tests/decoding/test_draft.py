@@ -1,0 +1,512 @@
+"""``draft``: JPEGs decoded at a reduced size, bit for bit as libjpeg scales them, and what is then made of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+import gpuimg as gi
+from gpuimg._decoding import exif
+from gpuimg.kernels.jpeg import idct
+from gpuimg.kernels.jpeg import layout as words
+
+from .. import references
+from ..samples import file_of
+from ..standin import Standin
+from ..standin.work import SIZES, epoch, load, opened
+from . import jpegs
+from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
+from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
+
+REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
+SCALES = (4, 2, 1)  # eighths of an image's size
+
+Pixels = NDArray[Any]
+
+
+def channels_of(data: bytes) -> tuple[int, ...]:
+    """Gray of an RGB file is Pillow's."""
+    return (3,) if jpegs.header_of(data)["color"] == words.RGB else (3, 1)
+
+
+def assert_pillows(decoder: Decoder, data: bytes, name: str = "") -> None:
+    for scale in SCALES:
+        for channels in channels_of(data):
+            found = decoder(data, channels=channels, scale=scale)
+            assert found.how == words.DONE, name
+            expected = pillow_pixels(data, channels, scale)
+            np.testing.assert_array_equal(found.pixels, expected, err_msg=f"{name}, {channels}, scale {scale}")
+
+
+# -- the decoder -------------------------------------------------------------------------------------------------------
+
+
+def test_the_oracle_is_draft(photo: Image.Image) -> None:
+    """The tests set what ``Image.draft`` sets, which takes a size instead of a scale."""
+    data = encoded(photo)
+    for scale in SCALES:
+        image = Image.open(io.BytesIO(data))
+        image.draft("RGB", (300 * scale // 8, 240 * scale // 8))
+        assert image.size == tuple(-(-side * scale // 8) for side in photo.size)
+        np.testing.assert_array_equal(np.asarray(image), pillow_pixels(data, 3, scale))
+
+
+def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """Every size, down to those whose chroma libjpeg does not smooth."""
+    files = [(name, data) for name, data in jpegs.made(photo) if jpegs.is_ours(data)]
+    assert len(files) >= 300
+    for k, (name, data) in enumerate(files):
+        assert_pillows(decoders[k % 2], data, name)
+
+
+@pytest.mark.parametrize("width", range(5, 40, 3))
+def test_narrow_chroma(width: int, decoders: tuple[Decoder, Decoder]) -> None:
+    for k, sampling in enumerate(("4:2:2", "4:2:0", "4:4:0")):
+        assert_pillows(decoders[k % 2], encoded(noise(21, width, k), sampling, quality=95), f"{width}, {sampling}")
+        assert_pillows(decoders[k % 2], encoded(noise(width, 21, k), sampling, quality=95), f"21 x {width}, {sampling}")
+
+
+@pytest.mark.parametrize("factor", [1, 9, 101, 255, 1021, 5001])
+def test_sums_wrap_and_saturate_where_libjpegs_do(
+    factor: int, decoders: tuple[Decoder, Decoder], photo: Image.Image
+) -> None:
+    """Of absurd coefficients."""
+    for k, quality in enumerate((20, 60, 90, 100)):
+        for sampling in SAMPLINGS:
+            for image in (photo.resize((90, 71)), noise(71, 90, quality)):
+                assert_pillows(decoders[k % 2], with_wide_steps(encoded(image, sampling, quality=quality), factor))
+
+
+@pytest.mark.parametrize("path", PHOTOS, ids=lambda path: path.stem)
+def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
+    data = path.read_bytes()
+    if jpegs.is_ours(data):
+        assert_pillows(decoders[0], data)
+
+
+def test_regions_are_the_crop_of_the_whole(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """GPUIMG_TEST_REGIONS says how many."""
+    rng = np.random.default_rng()
+    state = rng.bit_generator.state["state"]
+    options: list[dict[str, Any]] = [{}, {"restart_marker_blocks": 5}, {"optimize": True, "quality": 96}]
+    files = [
+        encoded(photo.resize((203 - k, 170 + k)), sampling, **options[k % 3])
+        for k, sampling in enumerate(SAMPLINGS * 3)
+    ]
+    cases = [(data, scale, channels) for data in files for scale in SCALES for channels in channels_of(data)]
+    wholes = [pillow_pixels(data, channels, scale) for data, scale, channels in cases]
+    for k in range(REGIONS):
+        (data, scale, channels), whole = cases[k % len(cases)], wholes[k % len(cases)]
+        height, width = whole.shape[:2]
+        x0, y0 = int(rng.integers(width)), int(rng.integers(height))
+        largest = (1, 2, 12, 1000)[k // len(cases) % 4]
+        x1, y1 = (int(rng.integers(a, min(b, a + largest))) + 1 for a, b in ((x0, width), (y0, height)))
+        found = decoders[k % 2](data, (x0, y0, x1, y1), channels, scale=scale)
+        assert found.how == words.DONE
+        np.testing.assert_array_equal(
+            found.pixels, whole[y0:y1, x0:x1], err_msg=f"{(x0, y0, x1, y1)}, scale {scale}, {state}"
+        )
+
+
+def test_damaged_files_stay_in_their_memory(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    rng = np.random.default_rng()
+    state = rng.bit_generator.state["state"]
+    files = [encoded(photo.resize((61, 54)), sampling) for sampling in SAMPLINGS]
+    for k in range(600):
+        data = bytearray(files[k % len(files)])
+        start = jpegs.scan_start(bytes(data))
+        for at in rng.integers(start, len(data), 3):
+            data[at] = rng.integers(256)
+        scale = SCALES[k % 3]
+        found = decoders[k % 2](bytes(data), scale=scale)
+        assert 0 <= found.row <= found.rows, state
+        cut = decoders[k % 2](bytes(data[: int(rng.integers(start, len(data)))]), scale=scale)
+        assert cut.how != words.DONE or jpegs.is_ours(bytes(data)), state
+
+
+def of_blocks(transform: Any, side: int) -> Callable[[Pixels, Pixels], Pixels]:
+    @njit
+    def run(coefficients, steps, out):  # type: ignore[no-untyped-def]  # compiled
+        zero = np.uintp(0)
+        for k in range(coefficients.shape[0]):
+            transform(coefficients[k], zero, steps, zero, out[k], zero, np.uintp(side))
+
+    def transformed(coefficients: Pixels, steps: Pixels) -> Pixels:
+        out = np.zeros((len(coefficients), side * side), np.uint8)
+        left = coefficients.copy()
+        run(left, steps, out)
+        assert not left.any()
+        return out
+
+    return transformed
+
+
+@pytest.mark.parametrize(
+    ("side", "whole", "forms"),
+    [(4, idct.half8, {4: idct.half4, 2: idct.half2}), (2, idct.quarter8, {})],
+)
+def test_forms_for_few_coefficients(side: int, whole: Any, forms: dict[int, Any]) -> None:
+    """They are the whole one; and that is near the mean of the pixels of T.81, A.3.3."""
+    rng = np.random.default_rng()
+    steps = rng.integers(1, 5, 64).astype(np.int16)
+    k, x = np.mgrid[:8, :8]
+    basis = np.where(k == 0, np.sqrt(0.125), 0.5) * np.cos((2 * x + 1) * k * np.pi / 16)
+    for known, form in forms.items():
+        blocks = np.zeros((500, 8, 8), np.int16)
+        blocks[:, :known, :known] = rng.integers(-30, 31, (500, known, known))
+        flat = blocks.reshape(500, 64)
+        np.testing.assert_array_equal(of_blocks(form, side)(flat, steps), of_blocks(whole, side)(flat, steps))
+    smooth = np.zeros((500, 8, 8), np.int16)
+    smooth[:, 0, 0] = rng.integers(-100, 100, 500)
+    smooth[:, 0, 1], smooth[:, 1, 0] = rng.integers(-30, 31, (2, 500))
+    pixels = np.einsum("kx,bkl,ly->bxy", basis, smooth * steps.reshape(8, 8).astype(np.float64), basis) + 128
+    means = pixels.reshape(500, side, 8 // side, side, 8 // side).mean((2, 4)).reshape(500, -1)
+    assert np.abs(of_blocks(whole, side)(smooth.reshape(500, 64), steps) - np.clip(means, 0, 255)).max() <= 3
+
+
+# -- what is made of them ----------------------------------------------------------------------------------------------
+
+
+def weights(start: float, length: float, count: int, factor: float, shift: float, stored: int) -> Pixels:
+    """Antialiased weights (count, stored) of a stretch of an axis, counted before it was scaled by ``factor``."""
+    low = int(np.floor(start * factor + shift))
+    high = min(int(np.ceil((start + length) * factor + shift)), stored)
+    stretch = max(length / count * factor, 1.0)
+    centers = (start + (np.arange(count) + 0.5) * length / count) * factor + shift
+    found = references.triangle((np.arange(stored) + 0.5 - centers[:, None]) / stretch)
+    found[:, :low] = found[:, high:] = 0.0
+    mixed: Pixels = found / found.sum(1, keepdims=True)
+    return mixed
+
+
+def upright(pixels: Pixels, like: Image.Image) -> Pixels:
+    """Pixels turned as a file says."""
+    image = Image.fromarray(pixels)
+    image.info["exif"] = like.info["exif"]
+    return np.asarray(ImageOps.exif_transpose(image))
+
+
+@pytest.mark.parametrize("value", range(1, 9))
+def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> None:
+    """Pillow's scaled image, turned, and resampled by the formula: what rounding a side up adds lies at one end."""
+    rng = np.random.default_rng()
+    data = oriented(photo.resize((203, 157)), value, "<")
+    raw = Image.open(io.BytesIO(data))
+    height, width = gi.image_info(data)[:2]
+    near = upright(np.add.outer(*map(np.arange, raw.size[::-1])).astype(np.int32), raw)  # 0 at the origin
+    far = near[0, 0] > near[-1, 0], near[0, 0] > near[0, -1]  # axes whose first pixels are the file's last ones
+    for draft, scale in ((1.0, 2), (1.5, 4)):
+        h, w = int(rng.integers(108, height + 1)), int(rng.integers(108, width + 1))
+        top, left = int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1))
+        size = int(min(h, w) / draft * scale / 8)
+        x = gi.resized_crop(gi.open_batch([data], device="cpu", draft=draft), top, left, h, w, (size, size))
+        assert scale_of(x) == scale
+        turned = references.to_unit(upright(pillow_pixels(data, 3, scale), raw))
+        shifts = [
+            stored - side * scale / 8 if end else 0.0
+            for stored, side, end in zip(turned.shape, (height, width), far, strict=False)
+        ]
+        down = weights(top, h, size, scale / 8, shifts[0], turned.shape[0])
+        across = weights(left, w, size, scale / 8, shifts[1], turned.shape[1])
+        expected = np.einsum("yi,xj,ijc->yxc", down, across, turned, optimize=True)
+        np.testing.assert_allclose(x.array("float32")[0], expected, rtol=0, atol=2e-5)
+
+
+def scale_of(x: gi.Batch, i: int = 0) -> int:
+    """Eighths of its size that an image is decoded at, as ``describe`` tells."""
+    second = gi.describe(x, i).splitlines()[1]
+    return 8 // int(second.split("1/")[1].split(" ")[0]) if second.startswith("decoded at 1/") else 8
+
+
+def test_describe(photo: Image.Image) -> None:
+    x = gi.resize(gi.open_batch([encoded(photo.resize((301, 203)))] * 2, device="cpu", draft=1.5), (50, 50))
+    lines = gi.describe(x, 1).splitlines()
+    assert lines[:3] == [
+        "image 1: 203 x 301 (height x width), 3 channels, uint8",
+        "decoded at 1/2 of its size: 102 x 151",
+        "resize to 50 x 50",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("draft", "size", "scale"),
+    [
+        (None, (8, 8), 8), (1, (150, 120), 4), (1, (151, 120), 8), (1, (150, 121), 8), (1.5, (100, 80), 4),
+        (1.5, (101, 80), 8), (1.5, (50, 40), 2), (1.5, (51, 40), 4), (1.5, (25, 20), 1), (1.5, (26, 20), 2),
+        (1.0, (75, 60), 2), (3, (25, 20), 2), (1000, (8, 8), 8), (1.0, (8, 240), 8), (1.0, (300, 8), 8),
+    ],
+)  # fmt: skip
+def test_the_scale_leaves_as_much_shrinking(
+    draft: float | None, size: tuple[int, int], scale: int, photo: Image.Image
+) -> None:
+    width, height = size
+    assert scale_of(gi.resize(gi.open_batch([encoded(photo)], device="cpu", draft=draft), (height, width))) == scale
+
+
+CHAINS: dict[str, tuple[int, Callable[[gi.Batch], gi.Batch]]] = {
+    "bicubic": (2, lambda x: gi.resize(x, (30, 30), "bicubic")),
+    "gray": (2, lambda x: gi.rgb_to_grayscale(gi.resize(x, (30, 30)))),
+    "flipped and turned": (2, lambda x: gi.resize(gi.rotate(gi.horizontal_flip(x), 90, expand=True), (30, 30))),
+    "rotated": (2, lambda x: gi.rotate(gi.resize(x, (30, 30)), 30, "bilinear")),
+    "padded before": (2, lambda x: gi.resize(gi.pad(x, 20, 9), (30, 30))),
+    "enlarged again": (2, lambda x: gi.resize(gi.resize(x, (30, 30)), (100, 100))),
+    "contrast after": (2, lambda x: gi.adjust_contrast(gi.resize(x, (30, 30)), 1.5)),
+    "blurred after": (2, lambda x: gi.gaussian_blur(gi.resize(x, (30, 30)), 3, 1.0)),
+    "in a second segment": (2, lambda x: gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False]), (30, 30))),
+    "nothing": (8, lambda x: x),
+    "crop": (8, lambda x: gi.crop(x, 10, 20, 31, 41)),
+    "crop and enlarge": (8, lambda x: gi.resized_crop(x, 10, 20, 31, 41, (64, 64))),
+    "nearest": (8, lambda x: gi.resize(x, (30, 30), "nearest")),
+    "not antialiased": (8, lambda x: gi.resize(x, (30, 30), antialias=False)),
+    "blurred before": (8, lambda x: gi.resize(gi.gaussian_blur(x, 3, 1.0), (30, 30))),
+    "contrast before": (8, lambda x: gi.resize(gi.adjust_contrast(x, 1.5), (30, 30))),
+    "equalized before": (8, lambda x: gi.resize(gi.equalize(x), (30, 30))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_where_images_are_scaled(name: str, photo: Image.Image) -> None:
+    """And near to what comes of the whole image there, the same elsewhere."""
+    scale, chain = CHAINS[name]
+    smooth = encoded(photo.resize((30, 24)).resize((241, 193), Image.Resampling.BICUBIC), quality=95)
+    x = chain(gi.open_batch([smooth], device="cpu", draft=1.5))
+    assert scale_of(x) == scale
+    expected = chain(gi.open_batch([smooth], device="cpu")).array("float32")
+    if scale == 8:
+        np.testing.assert_array_equal(x.array("float32"), expected)
+    else:
+        assert np.abs(x.array("float32") - expected).mean() < 0.01
+        assert not np.array_equal(x.array("float32"), expected)
+
+
+def test_other_formats_are_not_scaled(photo: Image.Image) -> None:
+    for kind in ("PNG", "WEBP", "BMP"):
+        data = file_of(photo, kind)
+        x = gi.resize(gi.open_batch([data], device="cpu", draft=1.0), (20, 20))
+        assert scale_of(x) == 8
+        expected = gi.resize(gi.open_batch([data], device="cpu"), (20, 20)).array()
+        np.testing.assert_array_equal(x.array(), expected)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 7])
+def test_no_side_is_scaled_away(side: int, photo: Image.Image) -> None:
+    """Padded so much that even a line is shrunk."""
+    for size in ((side, 200), (200, side)):
+        x = gi.open_batch([encoded(photo.resize(size), "4:4:4")], device="cpu", draft=1.0)
+        x = gi.resize(gi.pad(x, 100), (25, 25))
+        assert side * scale_of(x) >= 8 or scale_of(x) == 8
+        assert x.array().any()
+
+
+# -- whichever decoder -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("sampling", ["4:2:0", "4:2:2", "4:4:4", "gray"])
+def test_progressive_files_give_the_same(sampling: str, color: str, photo: Image.Image) -> None:
+    """Of the same coefficients."""
+    results = []
+    for progressive in (False, True):
+        data = oriented(photo.resize((205, 163)), 6, "<", sampling=sampling, progressive=progressive)
+        assert jpegs.header_of(data)["process"] == 2 * progressive
+        files = gi.open_batch([data] * 3, device="cpu", draft=1.0, color=color)
+        x = gi.resized_crop(files, [0, 3, 40], [0, 5, 2], [205, 128, 90], [163, 99, 95], (24, 24))
+        assert [scale_of(x, k) for k in range(3)] == [2, 2, 4]
+        results.append(x.array())
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("how", [*THEIRS, "cmyk", "gray of RGB"])
+def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
+    color = "gray" if how == "gray of RGB" else "rgb"
+    if how == "cmyk":
+        data = file_of(photo.convert("CMYK"))
+    else:
+        data = encoded(photo, "rgb") if color == "gray" else THEIRS[how](photo)
+    height, width = gi.image_info(data)[:2]
+    x = gi.resize(gi.open_batch([data], device="cpu", draft=1.0, color=color), (height // 2, max(width // 2, 1)))
+    assert scale_of(x) == 4
+    if width % 2 == height % 2 == 0:
+        pixels = pillow_pixels(data, 1 if color == "gray" else 3, 4)
+        np.testing.assert_array_equal(x.array(), pixels[None])
+
+
+def test_a_shrink_by_the_scale_alone_gives_the_decoders_pixels(photo: Image.Image) -> None:
+    for sampling in SAMPLINGS:
+        data = encoded(photo.resize((320, 240)), sampling)
+        for scale in SCALES:
+            x = gi.resize(gi.open_batch([data], device="cpu", draft=1), (30 * scale, 40 * scale))
+            np.testing.assert_array_equal(x.array()[0], pillow_pixels(data, 3, scale))
+
+
+def test_damage_is_reported_as_without_draft(photo: Image.Image) -> None:
+    data = encoded(photo)
+    files = [data, data[: len(data) // 2], data]
+
+    def resized(**options: Any) -> gi.Batch:
+        return gi.resize(gi.open_batch(files, device="cpu", on_error="fill", **options), (20, 20))
+
+    x, plain = resized(draft=1.0), resized()
+    pixels = x.array()
+    plain.array()
+    assert x.status == plain.status
+    assert not pixels[1].any()
+    np.testing.assert_array_equal(pixels[0], pixels[2])
+
+
+def test_neighbors_in_a_batch_do_not_matter(photo: Image.Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor threads, nor a blur that only some of them get."""
+    files = [encoded(photo.resize((150 + 40 * k, 240)), SAMPLINGS[k % len(SAMPLINGS)]) for k in range(8)]
+    chosen = np.arange(8) % 3 == 0
+
+    def chain(files: list[bytes], where: Any) -> gi.Batch:
+        x = gi.gaussian_blur(gi.open_batch(files, device="cpu", draft=1.2), 3, 1.0, where=where)
+        return gi.random_horizontal_flip(gi.resize(x, (60, 60)), 1.0, rng=gi.Rng(0, indices=np.arange(len(files))))
+
+    x = chain(files, chosen)
+    assert [scale_of(x, k) for k in range(8)] == [8, 4, 4, 8, 4, 4, 8, 4]
+    for count in ("1", "3"):
+        monkeypatch.setenv("GPUIMG_NUM_THREADS", count)
+        whole = chain(files, chosen).array("float32")
+        for k, data in enumerate(files):
+            np.testing.assert_array_equal(whole[k], chain([data], chosen[k : k + 1]).array("float32")[0])
+
+
+# -- around it ---------------------------------------------------------------------------------------------------------
+
+
+def test_plans_are_as_without(photo: Image.Image, tmp_path: Path) -> None:
+    """Saving such a plan, and applying a saved plan to a batch with ``draft``."""
+    data = [encoded(photo)] * 2
+    draft, plain = (
+        gi.resized_crop(gi.open_batch(data, device="cpu", draft=one), 3, [5, 9], 201, 203, (64, 64))
+        for one in (1.0, None)
+    )
+    gi.save_plan(draft, tmp_path / "draft")
+    gi.save_plan(plain, tmp_path / "plain")
+    assert (tmp_path / "draft").read_bytes() == (tmp_path / "plain").read_bytes()
+    draft.array()
+    gi.save_plan(draft, tmp_path / "draft")
+    assert (tmp_path / "draft").read_bytes() == (tmp_path / "plain").read_bytes()
+    again = gi.apply_plan(gi.load_plan(tmp_path / "draft"), gi.open_batch(data, device="cpu", draft=1.0))
+    assert scale_of(again) == 4
+    np.testing.assert_array_equal(again.array(), draft.array())
+    assert "decoded" not in gi.describe(gi.load_plan(tmp_path / "draft"), 0)
+
+
+def test_pickles_keep_it(photo: Image.Image) -> None:
+    x = gi.resize(gi.open_batch([encoded(photo)], device="cpu", draft=1.5), (40, 40))
+    other = pickle.loads(pickle.dumps(x))
+    assert scale_of(other) == scale_of(x) == 2
+    np.testing.assert_array_equal(other.array(), x.array())
+
+
+def test_load(photo: Image.Image) -> None:
+    files = [encoded(photo.resize((300 + 9 * k, 240)), SAMPLINGS[k]) for k in range(4)]
+
+    def shrunk(x: gi.Batch) -> gi.Batch:
+        return gi.resize(x, (50, 50))
+
+    def loaded(draft: float | None) -> Pixels:
+        (batch,) = gi.load([(data, 0) for data in files], shrunk, batch_size=4, device="cpu", draft=draft)
+        found: Pixels = np.array(batch.images)
+        return found
+
+    np.testing.assert_array_equal(loaded(1.5), shrunk(gi.open_batch(files, device="cpu", draft=1.5)).array())
+    np.testing.assert_array_equal(loaded(None), shrunk(gi.open_batch(files, device="cpu")).array())
+    assert not np.array_equal(loaded(1.5), loaded(None))
+
+
+@pytest.mark.parametrize("draft", [0, 0.99, -2.0, float("nan"), float("inf"), "1.5", "plane", True, [1.5], (1.5, 1.5)])
+def test_bad_values(draft: Any, photo: Image.Image) -> None:
+    with pytest.raises(ValueError, match='draft must be None, "planes" or a finite number of at least 1, not'):
+        gi.open_batch([encoded(photo)], device="cpu", draft=draft)
+    with pytest.raises(ValueError, match='draft must be None, "planes" or a finite number of at least 1, not'):
+        gi.load([(encoded(photo), 0)], batch_size=1, device="cpu", draft=draft)
+
+
+# -- on a GPU; ptx/test_draft.py has its kernels' pixels ---------------------------------------------------------------
+
+
+def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> None:
+    """And ``describe`` says so: progressive files, and all at its request; the CPU what it fails at."""
+    for kinds in (("good",), ("none",)):
+        x = gi.resize(opened(draft=1.0, kinds=kinds), (8, 8))
+        assert scale_of(x) == 8
+        gpu.use(x.array())
+    decoded = [op for op in gpu.order.of("decode") if op.told["name"] == "good"]
+    sizes = [high - low for low, high in sorted(op.told["writes"][0] for op in decoded)]
+    assert sizes == [height * width * 3 for height, width in SIZES]
+    names = []
+    for decoder, scale in (("nvimagecodec", 8), ("auto", 4)):
+        y = gi.resize(gi.open_batch([encoded(photo)], device="cuda:0", draft=1.0, decoder=decoder), (120, 150))
+        assert scale_of(y) == scale
+        gpu.use(y.array())
+        names.append([op.told["name"] for op in gpu.order.of("launch")])
+    assert "find" not in names[0]
+    assert names[1][len(names[0]) :] == ["find", "huffman", "inverse_dct", "reduced_dct", "colors", "transform"]
+
+
+def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: Standin, photo: Image.Image) -> None:
+    """The GPU runs all segments for all images: those that change nothing have no more pixels than are decoded."""
+    x = gi.open_batch([encoded(photo)] * 3, device="cuda:0", draft=1.0)
+    x = gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False, True, False]), np.array([(120, 150)] * 2 + [(30, 37)]))
+    gpu.use(x.compute()[0])
+    assert [scale_of(x, k) for k in range(3)] == [4, 8, 1]
+    first, second = (op.told["writes"] for op in gpu.order.of("launch")[-2:])
+    sides = [(120, 150), (240, 300), (30, 38)]
+    assert [high - low for low, high in first] == [4 * 3 * height * width for height, width in sides]
+    assert len(second) == 3
+
+
+def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    blurred = gi.gaussian_blur(x, 3, 1.0, where=rng.units(1)[:, 0] < 0.3)
+    return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
+
+
+@pytest.mark.parametrize("damaged", [(), (0, 2)], ids=["good", "damaged"])
+@pytest.mark.parametrize("options", [{}, {"resident": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
+def test_a_gpu_loads(
+    gpu: Standin, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
+    files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
+    files[5:7] = [oriented(photo.resize((90, 70)), 6, "<"), file_of(photo.resize((50, 40)), "PNG")]
+    scales: list[int] = []
+    decode = gpu.decode.CpuRuntime.decode
+
+    def recorded(self: Any, images: Any) -> Any:
+        pixels, outcome = decode(self, images)
+        for i, data in enumerate(images.data):
+            if not data.startswith(b"\x89PNG"):
+                scales.append(int(images.scales[i]))
+                expected = exif.turned(pillow_pixels(data, 3, scales[-1]), int(images.orientations[i]))
+                np.testing.assert_array_equal(pixels.view(i), expected)
+        return pixels, outcome
+
+    monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", recorded)
+    gpu.damaged.update(damaged)
+    source = [(data, k) for k, data in enumerate(files)]
+    if "index" in options:
+        gi.build_index(source, tmp_path / "index", progress=False)
+        options = {"index": tmp_path / "index"}
+    loader = load(source, shrunk, batch_size=4, draft=1.0, **options)
+    misfits = damaged and "index" in options
+    with pytest.warns(RuntimeWarning, match="do not match their files") if misfits else nullcontext():
+        for _ in range(2):
+            assert epoch(gpu, loader) == 3
+    assert "reduced_dct" in [op.told["name"] for op in gpu.order.of("launch")]
+    assert bool(scales) == bool(damaged)
+    assert not damaged or min(scales) < 8

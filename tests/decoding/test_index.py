@@ -1,0 +1,817 @@
+"""The seek index: its file, building it of every source, going on after interruptions, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._cli import main as cli
+from gpuimg._index import format as layout
+from gpuimg._index.entries import Built
+from gpuimg._index.seek_index import SeekIndex
+from gpuimg._index.writing import PartialIndex
+from gpuimg.kernels.jpeg import layout as words
+
+from ..forks import python
+from ..robustness.originals import jpeg, originals, picture
+from ..samples import file_of
+from ..sources.laws import flipped, needs, open_files
+from ..sources.test_databases import write as write_lmdb
+from ..sources.test_mxnet import pack
+from ..sources.test_mxnet import write as write_record
+from ..watchdog import on_threads
+from . import jpegs
+from .jpegs import Decoder
+from .seek_oracle import SAMPLINGS, grid_of, points_of, read_entry, read_index
+
+EVERY = ("rows", 1, 3, 8, 16)
+
+
+def files(n: int, size: tuple[int, int] = (75, 110)) -> list[bytes]:
+    """Small baseline files, no two alike."""
+    return [jpeg(picture(*size, k), subsampling=k % 3, optimize=k % 4 == 3) for k in range(n)]
+
+
+def pairs(data: list[bytes]) -> list[tuple[bytes, int]]:
+    return [(one, k) for k, one in enumerate(data)]
+
+
+def built(data: list[bytes], path: Path, **options: Any) -> SeekIndex:
+    gi.build_index(pairs(data), path, **options)
+    return SeekIndex(path)
+
+
+def entry_bytes(index: SeekIndex) -> list[bytes | None]:
+    found = index.entries(range(len(index)))
+    return [None if one is None else one.tobytes() for one in found]
+
+
+# -- what is in it -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_points_are_where_the_stream_is(every: Any, tmp_path: Path) -> None:
+    data = [one for one in originals().values() if jpegs.is_baseline(one)]
+    data += [jpeg(Image.fromarray(np.random.default_rng().integers(0, 256, (40, 90, 3), np.uint8)), quality=100)]
+    index = built(data, tmp_path / "index", every=every)
+    step = 0 if every == "rows" else every
+    assert index.every == step
+    count = 0
+    for one, entry in zip(data, entry_bytes(index), strict=True):
+        if entry is None:
+            assert jpegs.header_of(one)["restart"]
+        else:
+            assert read_entry(entry, one, *grid_of(one), step) == points_of(one, step)
+            count += 1
+    assert count >= 10
+
+
+def test_a_segment_that_is_too_long_leaves_rows(tmp_path: Path) -> None:
+    """65,536 bits are 8 KB, which noise of the best quality takes for 30 MCUs."""
+    noise = jpegs.encoded(jpegs.noise(64, 16 * 64, 0), "4:2:0", quality=100)
+    index = built([noise], tmp_path / "index", every=60)
+    (entry,) = entry_bytes(index)
+    assert entry is not None
+    assert len(entry) == 16 + 10 * 4
+    assert read_entry(entry, noise, 4, 64, 60) == points_of(noise, 0)
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_regions_are_the_same_with_it(every: Any, tmp_path: Path) -> None:
+    data = files(6, (200, 300))
+    index = built(data, tmp_path / "index", every=every)
+    decoder, draw = Decoder(), np.random.default_rng()
+    for one, entry in zip(data, index.entries(range(6)), strict=True):
+        whole = decoder(one).pixels.copy()
+        for _ in range(20):
+            x0, y0 = draw.integers(0, (300, 200)).tolist()
+            x1, y1 = draw.integers((x0 + 1, y0 + 1), (301, 201)).tolist()
+            found = decoder(one, (x0, y0, x1, y1), entry=entry, every=index.every)
+            assert (found.how, found.entry) == (words.DONE, 1)
+            np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1])
+
+
+def mixed() -> dict[str, bytes]:
+    """One file of each kind."""
+    webp = file_of(picture(20, 30, 0), "WEBP")
+    small = originals()
+    return {
+        "4:2:0": small["4:2:0"], "gray": small["gray"], "4:4:4": small["4:4:4"], "optimised": small["optimised"],
+        "restart": jpeg(picture(40, 50, 1), restart_marker_blocks=2), "progressive": small["progressive"],
+        "cmyk": small["cmyk"], "webp": webp, "cut off": small["4:2:2"][:-300], "text": b"hello",
+        "nothing": b"", "too large": forged(small["4:4:4"]),
+    }  # fmt: skip
+
+
+def forged(data: bytes) -> bytes:
+    """The same file, said to be of 65,500 x 65,500."""
+    at = data.index(b"\xff\xc0")
+    return data[: at + 5] + b"\xff\xdc\xff\xdc" + data[at + 9 :]
+
+
+class Named(list[Any]):
+    """A source whose samples have names."""
+
+    def describe(self, i: int) -> str:
+        return f"folder/file {i}"
+
+
+def test_report(tmp_path: Path) -> None:
+    source = Named(pairs(list(mixed().values())))
+    report = gi.build_index(source, tmp_path / "index", every="rows")
+    counts = {
+        "samples": 12, "indexed": 4, "restart": 1, "progressive": 1, "other_jpeg": 1, "other_formats": 1,
+        "too_large": 0, "optimized": 1, "resumed": 0,
+    }  # fmt: skip
+    assert {name: getattr(report, name) for name in counts} == counts
+    assert (report.path, report.every) == (str(tmp_path / "index"), "rows")
+    assert report.subsampling == {"gray": 1, "4:4:4": 1, "4:2:0": 3}
+    assert [(one.index, one.source) for one in report.refused] == [(k, f"folder/file {k}") for k in (8, 9, 10, 11)]
+    reasons = [one.reason for one in report.refused]
+    assert reasons[0].startswith("the data end in MCU row")
+    assert all(word in reason for word, reason in zip(["not an image", "", "too few"], reasons[1:], strict=True))
+    indexed = [data for name, data in mixed().items() if name in ("4:2:0", "gray", "4:4:4", "optimised")]
+    assert report.indexed_bytes == sum(map(len, indexed))
+    assert report.bytes == (tmp_path / "index").stat().st_size
+    _, samples = read_index((tmp_path / "index").read_bytes())
+    kinds = ["indexed"] * 4 + ["restart", "progressive", "other jpeg", "other format"] + ["refused"] * 4
+    assert [one.kind for one in samples] == kinds
+    assert [one.sampling for one in samples] == ["4:2:0", "gray", "4:4:4", "4:2:0", "4:2:0"] + [""] * 7
+    assert [one.optimized for one in samples] == [False] * 3 + [True] + [False] * 8
+    assert [one.content for one in samples[4:8]] == [b""] * 4
+    said = [f"{one.source}\0{one.reason}".encode() for one in report.refused]
+    assert [one.content for one in samples[8:]] == said
+    assert [entry is not None for entry in SeekIndex(tmp_path / "index").entries(range(12))] == [True] * 4 + [False] * 8
+
+
+def test_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
+    source = Named(pairs(list(mixed().values())))
+    dry = gi.build_index(source, every=8, dry_run=True)
+    built = gi.build_index(source, tmp_path / "index", every=8)
+    assert dry.path is None
+    for name in ("samples", "restart", "progressive", "other_jpeg", "other_formats"):
+        assert getattr(dry, name) == getattr(built, name), name
+    # What is wrong inside a scan, only decoding it tells.
+    assert [one.index for one in dry.refused] == [9, 10, 11]
+    assert dry.indexed == built.indexed + 1
+    assert dry.bytes >= built.bytes
+    assert os.listdir(tmp_path) == ["index"]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[1:])
+def test_subsamplings(sampling: str, tmp_path: Path) -> None:
+    data = [jpegs.encoded(picture(40, 60, k), sampling, optimize=k > 0) for k in range(3)]
+    report = gi.build_index(pairs(data), tmp_path / "index")
+    assert report.subsampling == {sampling: 3}
+    assert report.optimized == 2
+
+
+# -- its file ----------------------------------------------------------------------------------------------------------
+
+
+def test_entries_in_any_order(tmp_path: Path) -> None:
+    index = built([*files(5), b"no image"], tmp_path / "index")
+    one_by_one = entry_bytes(index)
+    order = [3, 3, 5, 0, -1, 6, 1 << 40, 4]
+    wanted = [one_by_one[i] if 0 <= i < 5 else None for i in order]
+    found = index.entries(order)
+    assert [None if one is None else one.tobytes() for one in found] == wanted
+    assert all(one is None or one.ctypes.data % 8 == 0 for one in found)
+    assert index.entries([]) == []
+    memory, begins, sizes = index.read(order)
+    assert [memory[begin : begin + size].tobytes() or None for begin, size in zip(begins, sizes, strict=True)] == wanted
+
+
+def test_pickles_and_closes(tmp_path: Path) -> None:
+    before = open_files(tmp_path)
+    index = built(files(3), tmp_path / "index")
+    copy = pickle.loads(pickle.dumps(index))
+    assert entry_bytes(copy) == entry_bytes(index)
+    assert (len(copy), copy.every, copy.path) == (3, 8, str(tmp_path / "index"))
+    assert repr(copy) == f"<SeekIndex '{tmp_path}/index': 3 samples>"
+    (tmp_path / "index").rename(tmp_path / "other")
+    assert entry_bytes(copy) == entry_bytes(index)  # what is open stays
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(pickle.dumps(index))
+    assert open_files(tmp_path) == before + 2
+    del copy, index
+    assert open_files(tmp_path) == before
+
+
+FORKED = """
+import os, sys
+from gpuimg._index.seek_index import SeekIndex
+index = SeekIndex(sys.argv[1])
+def read():
+    return [bytes(entry) for entry in index.entries(range(len(index)))]
+wanted = read()
+children = []
+for _ in range(4):
+    child = os.fork()
+    if not child:
+        os._exit(any(read() != wanted for _ in range(20)))
+    children.append(child)
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+
+
+def test_forked_children_read(tmp_path: Path) -> None:
+    """In a separate process: threads of other libraries do not like to be forked."""
+    built(files(20), tmp_path / "index")
+    assert python("-c", FORKED, tmp_path / "index") == "[0, 0, 0, 0]\n"
+
+
+def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
+    """A million samples: neither time nor memory may depend on them. The file after the header is a hole here."""
+    from gpuimg._index.format import Header
+
+    header = Header(8, True, 10**6, 0, 0, 0)
+    with open(tmp_path / "index", "wb") as file:
+        file.write(header._replace(size=header.table_end).packed())
+        file.truncate(header.table_end)
+    code = f"""
+import resource
+from gpuimg._index.seek_index import SeekIndex
+before = open("/proc/self/io").read()
+index = SeekIndex({str(tmp_path / "index")!r})
+after = open("/proc/self/io").read()
+read = lambda text: int(text.split()[1])
+print(len(index), read(after) - read(before) - len(before))
+"""
+    assert python("-c", code) == "1000000 56\n"
+
+
+def changed(data: bytes, at: int, new: bytes) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda data: b"", "is not a seek index: it is empty"),
+    "another file": (lambda data: files(1)[0], r"is not a seek index: it begins with b'\\xff\\xd8"),
+    "as text": (lambda data: data.replace(b"\r\n", b"\n"), "is not a seek index: it begins with"),
+    "half a header": (lambda data: data[:30], "is cut off: 30 bytes, but the header takes 56"),
+    "byte order": (lambda data: changed(data, 8, data[8:12][::-1]), "is big-endian"),
+    "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this gpuimg reads version 1"),
+    "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
+    "cut off": (lambda data: data[:-1], r"is cut off: \d+ of \d+ bytes"),
+    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, but \d+ by its header"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_index_is_refused(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.gpuimg-index"
+    built(files(2), path)
+    change, reason = REFUSED[what]
+    path.write_bytes(change(path.read_bytes()))
+    before = open_files(tmp_path)
+    with pytest.raises(ValueError, match=reason) as caught:
+        SeekIndex(path)
+    assert str(caught.value).startswith(f"{path} ")
+    assert str(caught.value).endswith(f"; build it again: gpuimg index SOURCE --out {path}")
+    del caught
+    assert open_files(tmp_path) == before
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        SeekIndex(tmp_path / "nothing")
+    with pytest.raises(OSError, match=str(tmp_path)):
+        SeekIndex(tmp_path)
+
+
+def test_cut_off_while_it_is_open(tmp_path: Path) -> None:
+    index = built(files(4), tmp_path / "index")
+    wanted = entry_bytes(index)
+    whole = os.path.getsize(index.path)
+    for size in (whole - 1, whole // 2, 64, 0):
+        os.truncate(index.path, size)
+        for found, entry in zip(entry_bytes(index), wanted, strict=True):
+            assert found is None or found == entry or size < whole
+    assert entry_bytes(index) == [None] * 4
+
+
+def test_whose_it_is(tmp_path: Path) -> None:
+    data = files(3)
+    for name in ("a", "b", "c"):
+        (tmp_path / "set" / "class").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / "class" / f"{name}.jpg").write_bytes(data["abc".index(name)])
+    source = gi.folder(tmp_path / "set")
+    gi.build_index(source, tmp_path / "index")
+    index = SeekIndex(tmp_path / "index")
+    assert index.problem_with(source) == ""
+    (tmp_path / "set").rename(tmp_path / "moved")
+    assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
+    paths = [tmp_path / "moved" / "class" / f"{name}.jpg" for name in "bac"]
+    assert index.problem_with(gi.file_list(paths)).endswith("is for a source with other sample names, or another order")
+    assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
+
+
+# -- of every source ---------------------------------------------------------------------------------------------------
+
+
+def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
+    """A source of a kind with these samples, the default name of its index, and the arguments of the command for it."""
+    if kind == "pairs":
+        return pairs(data), None, []
+    if kind == "mappings":
+        return [{"image": {"bytes": one, "path": None}, "label": k} for k, one in enumerate(data)], None, []
+    if kind in ("folder", "file_list", "text file", "coco"):
+        (root / "set" / "one").mkdir(parents=True)
+        paths = [root / "set" / "one" / f"{k}.jpg" for k in range(len(data))]
+        for path, one in zip(paths, data, strict=True):
+            path.write_bytes(one)
+        if kind == "folder":
+            return gi.folder(root / "set"), "set", [str(root / "set")]
+        if kind == "file_list":
+            return gi.file_list(paths), None, []
+        if kind == "text file":
+            (root / "list.txt").write_text("".join(f"set/one/{path.name} 3\n" for path in paths))
+            return gi.file_list(root / "list.txt"), "list.txt", [str(root / "list.txt")]
+        images = [{"id": k, "file_name": f"{k}.jpg", "height": 75, "width": 110} for k in range(len(data))]
+        (root / "boxes.json").write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
+        given = [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
+        return gi.coco(root / "set" / "one", root / "boxes.json"), "set/one", given
+    path = root / {"recordio": "set.rec", "tfrecord": "set.tfrecord", "lmdb": "set_lmdb"}.get(kind, f"set.{kind}")
+    if kind == "tar":
+        with tarfile.open(path, "w") as file:
+            for k in range(len(data)):
+                file.add(_file(root, data[k]), f"{k}.jpg")
+        return gi.tar(path, label=None), "set.tar", [str(path)]
+    if kind == "recordio":
+        path.write_bytes(b"".join(write_record(pack(one, k)) for k, one in enumerate(data)))
+        return gi.recordio(path), "set.rec", [str(path)]
+    if kind == "lmdb":
+        write_lmdb(path, {b"%d" % k: one for k, one in enumerate(data)})
+        return gi.lmdb(path), "set_lmdb", [str(path)]
+    if kind == "tfrecord":
+        needs("google_crc32c")
+        writer = needs("tfrecord").TFRecordWriter(str(path))
+        for one in data:
+            writer.write({"image/encoded": (one, "byte")})
+        writer.close()
+        return gi.tfrecord(path, label=None), "set.tfrecord", [str(path)]
+    if kind == "parquet":
+        needs("pyarrow.parquet").write_table(needs("pyarrow").table({"image": data}), path)
+        return gi.parquet(path, label=None), "set.parquet", [str(path)]
+    assert kind == "array_record"
+    writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), "group_size:1")
+    for one in data:
+        writer.write(one)
+    writer.close()
+    return gi.array_record(path, image=None), "set.array_record", []
+
+
+def _file(root: Path, data: bytes) -> Path:
+    (root / "member").write_bytes(data)
+    return root / "member"
+
+
+SOURCES = (
+    "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
+    "array_record",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
+    data = files(9)
+    wanted = entry_bytes(built(data, tmp_path / "index"))
+    source, name, arguments = make_source(kind, tmp_path, data)
+    if name is None:
+        with pytest.raises(ValueError, match=r"path is needed: .* is not read from a single local file or folder"):
+            gi.build_index(source)
+        gi.build_index(source, tmp_path / "other")
+    else:
+        kept = sorted(str(path) for path in tmp_path.rglob("*"))
+        assert gi.build_index(source).path == f"{tmp_path}/{name}.gpuimg-index"
+        assert sorted(map(str, tmp_path.rglob("*"))) == sorted([*kept, f"{tmp_path}/{name}.gpuimg-index"])
+        (tmp_path / f"{name}.gpuimg-index").rename(tmp_path / "other")
+    assert entry_bytes(SeekIndex(tmp_path / "other")) == wanted
+    assert SeekIndex(tmp_path / "other").problem_with(source) == ""
+    if arguments:
+        assert cli.main(["index", *arguments]) == 0
+        assert (tmp_path / f"{name}.gpuimg-index").read_bytes() == (tmp_path / "other").read_bytes()
+        assert "9 images" in capfd.readouterr().out
+
+
+def test_threads_do_not_matter(tmp_path: Path, watched: None) -> None:
+    data = [*files(40), b"no image"] * 5
+    one = gi.build_index(pairs(data), tmp_path / "one", threads=1)
+    five = gi.build_index(pairs(data), tmp_path / "five", threads=5)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "five").read_bytes()
+    assert one.refused == five.refused
+    assert len(one.refused) == 5
+
+
+class Broken:
+    """A source that fails in every way: for samples, and altogether."""
+
+    def __init__(self, data: list[bytes], error: BaseException | None = None) -> None:
+        self.data, self.error = data, error
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> Any:
+        if i == 3:
+            raise RuntimeError("the disk is on fire")
+        if i == 5:
+            return "no/such/file.jpg", None
+        if i == 200 and self.error is not None:
+            raise self.error
+        return self.data[i], None
+
+
+def test_samples_that_cannot_be_read(tmp_path: Path) -> None:
+    report = gi.build_index(Broken(files(7)), tmp_path / "index")
+    assert [str(one) for one in report.refused] == [
+        "image 3 (sample 3): cannot be read: the disk is on fire",
+        "image 5 (no/such/file.jpg): cannot be read: No such file or directory",
+    ]
+    assert report.indexed == 5
+
+
+def test_what_stops_it(tmp_path: Path, watched: None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        gi.build_index(Broken(files(5) * 100, KeyboardInterrupt()), tmp_path / "index", threads=3)
+    with pytest.raises(TypeError, match=r"source\[0\] must be a pair"):
+        gi.build_index([b"..."], tmp_path / "index")
+    with pytest.raises(TypeError, match="returns a decoded image"):
+        gi.build_index([(picture(8, 8, 0), 1)], tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": 0}, 'every must be "rows" or a whole number from 1 to 65536, not 0'),
+        ({"every": "columns"}, "every must be .* not 'columns'"),
+        ({"every": 2.5}, "every must be .* not 2.5"),
+        ({"threads": 0}, "threads must be a whole number from 1 to 1024, not 0"),
+        ({"image": ""}, "image must be the name of a column"),
+    ],
+)
+def test_arguments(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.build_index(pairs(files(1)), tmp_path / "index", **options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_else_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(files(1)[0])
+    with pytest.raises(ValueError, match=r"photo\.jpg exists and is not a seek index"):
+        gi.build_index(pairs(files(1)), tmp_path / "photo.jpg")
+    assert (tmp_path / "photo.jpg").read_bytes() == files(1)[0]
+    assert os.listdir(tmp_path) == ["photo.jpg"]
+    gi.build_index(pairs(files(1)), tmp_path / "index")
+    assert gi.build_index(pairs(files(2)), tmp_path / "index").samples == 2
+
+
+def test_progress(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    seen: list[tuple[int, int]] = []
+    gi.build_index(pairs(files(5) * 20), tmp_path / "index", progress=lambda *now: seen.append(now))
+    assert seen[0] == (0, 100)
+    assert seen[-1] == (100, 100)
+    assert seen == sorted(seen)
+    needs("tqdm")
+    gi.build_index(pairs(files(5)), tmp_path / "index", progress=True)
+    assert "5/5" in capfd.readouterr().err.replace("5.00/5.00", "5/5")
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+class StopError(Exception):
+    pass
+
+
+def interrupted(source: Any, path: Path, after: int) -> None:
+    """Build as far as some samples."""
+
+    def stop(done: int, _: int) -> None:
+        if done >= after:
+            raise StopError
+
+    with pytest.raises(StopError):
+        gi.build_index(source, path, threads=2, progress=stop)
+    assert not path.exists()
+
+
+@pytest.fixture(scope="module")
+def many() -> list[bytes]:
+    return [*files(30, (40, 60)), b"no image", *list(mixed().values())[4:]] * 5
+
+
+def test_goes_on(many: list[bytes], tmp_path: Path, watched: None) -> None:
+    whole = gi.build_index(pairs(many), tmp_path / "whole")
+    for after in (1, 70, 150):
+        interrupted(pairs(many), tmp_path / "index", after)
+    assert problem_opening(tmp_path / "index.partial") == "is not finished"
+    report = gi.build_index(pairs(many), tmp_path / "index")
+    assert report.resumed >= 150
+    assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["index", "whole"]
+    same = {"path": None, "resumed": 0, "seconds": 0.0}
+    assert vars(report) | same == vars(whole) | same
+
+
+def problem_opening(path: Path) -> str:
+    with pytest.raises(ValueError, match="; build it again") as caught:
+        SeekIndex(path)
+    return str(caught.value).partition(";")[0].removeprefix(f"{path} ")
+
+
+def test_damage_to_what_is_done(many: list[bytes], tmp_path: Path) -> None:
+    """Cut off anywhere, or with flipped bits: what is not whole is done again."""
+    gi.build_index(pairs(many), tmp_path / "whole")
+    interrupted(pairs(many), tmp_path / "index", 150)
+    partial = (tmp_path / "index.partial").read_bytes()
+    draw = np.random.default_rng()
+    for k in range(60):
+        damaged = bytearray(partial[: draw.integers(len(partial) + 1)] if k % 2 else partial)
+        for _ in range(0 if k % 3 == 1 or not damaged else draw.integers(1, 4)):
+            damaged[draw.integers(len(damaged))] ^= 1 << int(draw.integers(8))
+        (tmp_path / "index.partial").write_bytes(damaged)
+        gi.build_index(pairs(many), tmp_path / "index")
+        assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("where", ["a word", "the last word", "the first entry's sum of the file", "the last entry"])
+def test_each_part_of_what_is_done_is_checked(where: str, many: list[bytes], tmp_path: Path) -> None:
+    interrupted(pairs(many), tmp_path / "index", 150)
+    data = (tmp_path / "index.partial").read_bytes()
+    done, table = int.from_bytes(data[32:40], "little"), 56 + 8 * (len(many) + 1)
+    at = {"a word": 56 + 8 * 9 + 6, "the last word": 56 + 8 * done + 5, "the last entry": len(data) - 1}.get(
+        where, table
+    )
+    (tmp_path / "index.partial").write_bytes(flipped(data, at))
+    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+    interrupted(pairs(many), tmp_path / "other", 150)
+    assert gi.build_index(pairs(many), tmp_path / "other").resumed >= 150
+    assert (tmp_path / "index").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_places_beyond_48_bits_are_refused(tmp_path: Path) -> None:
+    partial = PartialIndex(str(tmp_path / "some"), 8, 3, 0)
+    assert not list(partial.before())
+    kinds, nothing = np.array([layout.INDEXED], np.uint64), np.zeros(1, np.int64)
+    for size in (layout.OFFSET - partial._header.table_end, layout.OFFSET + 1 - partial._header.table_end):
+        built = Built(kinds, np.array([size]), b"", nothing, {})
+        if size + partial._header.table_end <= layout.OFFSET:
+            partial.add(built)
+            data = (tmp_path / "some.partial").read_bytes()
+            word = int.from_bytes(data[layout.record_at(0) :][:8], "little")
+            assert (word >> 48, word & layout.OFFSET) == (layout.INDEXED, partial._header.table_end)
+        else:
+            with pytest.raises(ValueError, match="would be larger than 281,474,976,710,655 bytes; build several"):
+                partial.add(built)
+    partial.close()
+
+
+def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
+    gi.build_index(pairs(many), tmp_path / "whole")
+    for other, every in ((pairs(many[1:]), 8), (Named(pairs(many)), 8), (pairs(many), 4)):
+        with pytest.raises(StopError):
+            gi.build_index(other, tmp_path / "index", progress=_stops, every=every)
+        assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+        assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
+        (tmp_path / "index").unlink()
+    (tmp_path / "index.partial").write_bytes(b"something else")
+    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+
+
+def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> None:
+    """An index of 80 MB whose 500 entries are said to be nearly all of it each would take 40 GB."""
+    samples, size = 1000, 80_000_000
+    header = layout.Header(0, True, samples, size, size, 0)
+    table = np.full(samples + 1, size, "<u8")
+    table[::2] = header.table_end
+    path = tmp_path / "index"
+    path.write_bytes(header.packed() + layout.pack_record(table, np.uint64(layout.INDEXED)).astype("<u8").tobytes())
+    os.truncate(path, size)
+    found = SeekIndex(path).read(range(samples))
+    assert found.memory.size <= 2 * size
+    assert np.flatnonzero(found.sizes).tolist() == [0]
+
+
+def test_partial_whose_entries_go_back(many: list[bytes], tmp_path: Path) -> None:
+    """Its words have their checksum, and are none that were written."""
+    with pytest.raises(StopError):
+        gi.build_index(pairs(many), tmp_path / "index", progress=_stops)
+    path = tmp_path / "index.partial"
+    data = bytearray(path.read_bytes())
+    header = layout.parse(bytes(data))
+    word = layout.record_at(5)
+    data[word : word + 6] = layout.record_at(len(many) + 1).to_bytes(6, "little")
+    words_sum = zlib.crc32(data[layout.record_at(0) : layout.record_at(header.size)])
+    data[: layout.HEADER_BYTES] = header._replace(largest=words_sum << 32 | header.largest & (1 << 32) - 1).packed()
+    path.write_bytes(data)
+    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+    gi.build_index(pairs(many), tmp_path / "whole")
+    assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def _stops(done: int, _: int) -> None:
+    if done >= 100:
+        raise StopError
+
+
+BUILD = """
+import sys, time
+import gpuimg
+source = gpuimg.folder(sys.argv[1])
+def slow(done, total):
+    print(done, flush=True)
+    time.sleep(0.01)
+gpuimg.build_index(source, sys.argv[2], threads=2, progress=slow)
+"""
+
+
+@pytest.fixture
+def data_set(tmp_path: Path) -> Path:
+    (tmp_path / "set" / "class").mkdir(parents=True)
+    for k, one in enumerate(files(10, (40, 60)) * 100):
+        (tmp_path / "set" / "class" / f"{k:04}.jpg").write_bytes(one)
+    return tmp_path / "set"
+
+
+@pytest.mark.slow
+def test_killed(data_set: Path, tmp_path: Path) -> None:
+    gi.build_index(gi.folder(data_set), tmp_path / "whole")
+    path = tmp_path / "index"
+    for wanted in (1, 200, 500):
+        child = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(data_set), str(path)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line) >= wanted:
+                break
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        assert not path.exists()
+    report = gi.build_index(gi.folder(data_set), path)
+    assert 500 <= report.resumed < 1000
+    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    partial = PartialIndex(str(tmp_path / "index"), 8, 1, 0)
+    with pytest.raises(BlockingIOError, match=r"another process is writing it: .*index\.partial"):
+        gi.build_index(pairs(files(1)), tmp_path / "index")
+    partial.close()
+    assert gi.build_index(pairs(files(1)), tmp_path / "index").indexed == 1
+
+
+def test_another_that_is_done_meanwhile(tmp_path: Path, watched: None) -> None:
+    """Whoever gets the lock of a file that has been renamed must not write to the finished index."""
+    data = pairs(files(20))
+    gi.build_index(data, tmp_path / "whole")
+
+    def build() -> None:
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            with suppress(BlockingIOError):
+                gi.build_index(data, tmp_path / "index", threads=1)
+
+    on_threads(build)
+    assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: Any) -> int:
+    return cli.main(["index", *map(str, arguments)])
+
+
+@pytest.fixture
+def mixed_set(tmp_path: Path) -> Path:
+    (tmp_path / "set" / "class").mkdir(parents=True)
+    for k, one in enumerate(mixed().values()):
+        (tmp_path / "set" / "class" / f"{k:02}.jpg").write_bytes(one)
+    return tmp_path / "set"
+
+
+def test_command(mixed_set: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command(mixed_set, "--dry-run") == 1
+    assert os.listdir(tmp_path) == ["set"]
+    assert "would take up to" in capfd.readouterr().out
+    assert command(mixed_set, "--every", "rows") == 1
+    said = capfd.readouterr().out
+    said = " ".join(said.split())
+    for part in (
+        "samples 12 images 5 baseline JPEG 1 with restart markers 1 gray 1 4:4:4 3 4:2:0 1 optimized Huffman tables",
+        "1 progressive JPEG 1 other JPEG 1 other formats 4 refused",
+        f"index {mixed_set}.gpuimg-index",
+        f"refused sample 9 ({mixed_set}/class/09.jpg): not an image file (starts with b'hello')",
+    ):
+        assert part in said
+    assert SeekIndex(f"{mixed_set}.gpuimg-index").every == 0
+    for k in (8, 9, 10, 11):
+        (mixed_set / "class" / f"{k:02}.jpg").unlink()
+    assert command(mixed_set, "--every", 4, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
+    report = json.loads(capfd.readouterr().out)
+    assert (report["every"], report["indexed"], report["refused"]) == (4, 4, [])
+    assert SeekIndex(tmp_path / "index").every == 4
+
+
+def test_command_lists_some(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "set" / "class").mkdir(parents=True)
+    for k in range(25):
+        (tmp_path / "set" / "class" / f"{k}.jpg").write_bytes(b"hello")
+    assert command(tmp_path / "set") == 1
+    said = capfd.readouterr().out
+    assert said.count("refused    sample") == 20
+    assert "and 5 more" in said
+
+
+def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "what").write_bytes(b"?")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "boxes.json").write_text("{}")
+    shard = tmp_path / "a.tar"
+    with tarfile.open(shard, "w") as file:
+        file.add(_file(tmp_path, files(1)[0]), "1.jpg")
+    for arguments, message in (
+        ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
+        ([tmp_path / "nowhere"], "no such file or folder: .*nowhere"),
+        ([tmp_path / "empty"], "no class folders"),
+        ([tmp_path / "nothing.tar"], "No such file"),
+        ([tmp_path / "boxes.json"], "COCO annotations need --images"),
+        ([shard, shard], "--out is needed: the source consists of several files"),
+        ([tmp_path / "what", shard, "--kind", "recordio"], "a recordio is one file or folder, not 2"),
+        ([shard, "--every", "0"], "every must be"),
+        ([shard, "--every", "-1"], "--every must be"),
+        ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),
+        ([shard, "--out", tmp_path / "no" / "index"], "No such file or directory"),
+        ([shard, "--image", "png"], "a.tar"),
+    ):
+        assert command(*arguments) == 2
+        said = capfd.readouterr().err
+        assert "Traceback" not in said
+        assert re.search(message, said), said
+    assert command(shard, shard, "--out", tmp_path / "index") == 0
+    assert len(SeekIndex(tmp_path / "index")) == 2
+
+
+@pytest.mark.slow
+def test_interrupted_command(tmp_path: Path) -> None:
+    """Ctrl-C leaves what is done, says so, and has the usual status."""
+    data_set = tmp_path / "set"
+    (data_set / "class").mkdir(parents=True)
+    (data_set / "class" / "0.jpg").write_bytes(files(1, (1500, 2000))[0])  # so that there is time for an interrupt
+    for k in range(1, 300):
+        os.link(data_set / "class" / "0.jpg", data_set / "class" / f"{k}.jpg")
+    code = f"""
+import os, signal, sys, threading, time
+from gpuimg._cli import index, main
+def now():
+    while not os.path.exists({str(tmp_path / "set.gpuimg-index.partial")!r}):
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=now, daemon=True).start()
+sys.exit(main.main(["index", {str(data_set)!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
+    assert not (tmp_path / "set.gpuimg-index").exists()
+    assert command(data_set) == 0
+
+
+@pytest.mark.parametrize("call", ["build_index", "read_sizes"])
+def test_a_file_that_cannot_be_written_is_named(call: str, tmp_path: Path) -> None:
+    """Here for a limit of the process, as for a full disk; nothing is left."""
+    code = f"""
+import gpuimg, resource
+class Named(list):
+    def describe(self, i):
+        return str(i)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+try:
+    gpuimg.{call}(Named([(b"", 0)] * 99), {str(tmp_path / "file")!r})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == f"[Errno 27] File too large: '{tmp_path}/file'\n", done
+    assert list(tmp_path.iterdir()) == []

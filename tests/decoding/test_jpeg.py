@@ -1,0 +1,502 @@
+"""Our decoder of baseline JPEGs: Pillow's pixels (libjpeg-turbo's) bit for bit, whole images and regions."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from numba import njit
+from PIL import Image, ImageOps
+
+import gpuimg as gi
+from gpuimg._decoding import exif
+from gpuimg.kernels.jpeg import idct
+from gpuimg.kernels.jpeg import layout as words
+
+from ..samples import file_of
+from . import jpegs
+from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, encoded, noise, pillow_pixels, rebuilt, segment
+
+PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
+
+
+def assert_pillows(decoder: Decoder, data: bytes, name: str = "") -> None:
+    """In color and, but of RGB files, in gray."""
+    header = jpegs.header_of(data)
+    assert jpegs.is_ours(data), name
+    for channels in (3,) if header["color"] == words.RGB else (3, 1):
+        found = decoder(data, channels=channels)
+        assert found.how == words.DONE, name
+        np.testing.assert_array_equal(found.pixels, pillow_pixels(data, channels), err_msg=f"{name}, {channels}")
+
+
+# -- whole images ------------------------------------------------------------------------------------------------------
+
+
+def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    narrow = 0
+    ours = 0
+    for k, (name, data) in enumerate(jpegs.made(photo)):
+        if jpegs.is_ours(data):
+            ours += 1
+            assert_pillows(decoders[k % 2], data, name)
+        else:
+            narrow += 1
+            assert gi.image_info(data).width < 5, name
+            assert gi.image_info(data).chroma_subsampling in ("4:2:0", "4:2:2"), name
+            np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
+    assert ours >= 300
+    assert narrow == 2 * 2 * len(jpegs.OPTIONS)
+
+
+@pytest.mark.parametrize("quality", range(1, 101, 9))
+def test_qualities(quality: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    for k in range(9):
+        for sampling in ("4:2:0", "4:4:4"):
+            image = photo.resize((83, 61)) if k % 2 else noise(45, 52, k)
+            assert_pillows(decoders[k % 2], encoded(image, sampling, quality=min(quality + k, 100)))
+
+
+@pytest.mark.parametrize("path", PHOTOS, ids=lambda path: path.stem)
+def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
+    data = path.read_bytes()
+    assert_pillows(decoders[0], data)
+    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data)).convert("RGB")))
+    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright)
+
+
+# -- what a file may be like -------------------------------------------------------------------------------------------
+
+Segments = list[tuple[int, bytes]]
+
+
+def tables_in(marker: int, body: bytes) -> Iterator[bytes]:
+    """The tables of a DHT or DQT segment, one by one."""
+    while body:
+        size = 17 + sum(body[1:17]) if marker == DHT else 65
+        yield body[:size]
+        body = body[size:]
+
+
+def each_table(data: bytes, change: Callable[[int, bytes], list[bytes]]) -> bytes:
+    """A file with other tables, each in a separate marker segment."""
+
+    def changed(marker: int, body: bytes) -> Segments:
+        if marker not in (DHT, DQT):
+            return [(marker, body)]
+        return [(marker, new) for one in tables_in(marker, body) for new in change(marker, one)]
+
+    return rebuilt(data, changed)
+
+
+def in_one_segment(data: bytes) -> bytes:
+    """All Huffman tables in one segment, and all quantisation tables, right before the scan."""
+    segments = jpegs.header_segments(data)
+    whole = [(kind, b"".join(body for marker, body in segments if marker == kind)) for kind in (DHT, DQT)]
+    rest = [one for one in segments if one[0] not in (DHT, DQT)]
+    return jpegs.joined([*rest[:-1], *whole, rest[-1]], data[jpegs.scan_start(data) :])
+
+
+def with_wide_steps(data: bytes, factor: int) -> bytes:
+    """Quantisation tables of 16 bits, their numbers multiplied."""
+
+    def change(marker: int, one: bytes) -> list[bytes]:
+        steps = np.frombuffer(one[1:], np.uint8).astype(">u2") * factor
+        return [bytes((0x10 | one[0],)) + steps.astype(">u2").tobytes()] if marker == DQT else [one]
+
+    return each_table(data, change)
+
+
+def with_table_ids(data: bytes, ids: dict[int, int]) -> bytes:
+    """Huffman tables of other numbers."""
+
+    def changed(marker: int, body: bytes) -> Segments:
+        if marker == DHT:
+            return [(DHT, bytes((one[0] & 16 | ids[one[0] & 15],)) + one[1:]) for one in tables_in(DHT, body)]
+        if marker == SOS:
+            scan = bytearray(body)
+            for k in range(2, 1 + 2 * body[0], 2):
+                scan[k] = ids[scan[k] >> 4] << 4 | ids[scan[k] & 15]
+            body = bytes(scan)
+        return [(marker, body)]
+
+    return rebuilt(data, changed)
+
+
+def redefined(data: bytes) -> bytes:
+    """Other tables first, and then those that count."""
+    return each_table(data, lambda marker, one: [one[:1] + bytes(len(one) - 1) if marker == DQT else one, one])
+
+
+def filled(data: bytes) -> bytes:
+    """Fill bytes in front of every marker of the header."""
+    parts = [b"\xff" * (k % 4) + segment(*one) for k, one in enumerate(jpegs.header_segments(data))]
+    return b"\xff\xd8" + b"".join(parts) + data[jpegs.scan_start(data) :]
+
+
+def with_segments(data: bytes, *new: tuple[int, bytes]) -> bytes:
+    """Insert marker segments after each one of the header."""
+    return rebuilt(data, lambda marker, body: [(marker, body)] if marker == SOS else [(marker, body), *new])
+
+
+def with_colors(data: bytes, jfif: bool, adobe: int, ids: bytes) -> bytes:
+    """Other words on what the components are."""
+
+    def changed(marker: int, body: bytes) -> Segments:
+        if marker == 0xE0:
+            app14 = [(0xEE, b"Adobe\0\x64\0\0\0\0" + bytes((adobe,)))] if adobe >= 0 else []
+            return ([(marker, body)] if jfif else []) + app14
+        if marker == 0xC0:
+            body = b"".join([body[:6], *(bytes((ids[c],)) + body[7 + 3 * c : 9 + 3 * c] for c in range(3))])
+        if marker == SOS:
+            body = b"".join([body[:1], *(bytes((ids[c], body[2 + 2 * c])) for c in range(3)), body[7:]])
+        return [(marker, body)]
+
+    return rebuilt(data, changed)
+
+
+MADE: dict[str, Callable[[bytes], bytes]] = {
+    "tables in one segment": in_one_segment,
+    "tables one by one": lambda data: each_table(in_one_segment(data), lambda _, one: [one]),
+    "tables defined twice": redefined,
+    "16-bit steps": lambda data: with_wide_steps(data, 1),
+    "steps over 255": lambda data: with_wide_steps(data, 9),
+    "steps that overflow": lambda data: with_wide_steps(data, 1021),
+    "Huffman tables 2 and 3": lambda data: with_table_ids(data, {0: 2, 1: 3}),
+    "Huffman tables 3 and 1": lambda data: with_table_ids(data, {0: 3, 1: 1}),
+    "fill bytes": filled,
+    "comments": lambda data: with_segments(data, (0xFE, b"a comment"), (0xFE, b"")),
+    "other applications": lambda data: with_segments(
+        data, (0xE2, b"x" * 5000), (0xEF, b"\xff\xda\xff\xc0"), (0xE0, b"")
+    ),
+    "no JFIF": lambda data: with_colors(data, False, -1, b"\1\2\3"),
+    "ids from 0": lambda data: with_colors(data, False, -1, b"\0\1\2"),
+    "ids of letters": lambda data: with_colors(data, True, -1, b"RGB"),
+    "Adobe YCbCr": lambda data: with_colors(data, False, 1, b"\1\2\3"),
+    "Adobe unknown": lambda data: with_colors(data, False, 7, b"\1\2\3"),
+    "JFIF and Adobe": lambda data: with_colors(data, True, 0, b"\1\2\3"),
+    "restart interval 0": lambda data: with_segments(data, (DRI, b"\0\0")),
+    "restart interval beyond the image": lambda data: with_segments(data, (DRI, b"\xff\xff")),
+    "extended": lambda data: rebuilt(data, lambda marker, body: [(0xC1 if marker == 0xC0 else marker, body)]),
+    "junk after the end": lambda data: data + b"junk \xff\xd8\xff\xda" + bytes(1000),
+    "fill bytes before the end": lambda data: data[:-2] + b"\xff\xff\xff\xff\xd9",
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_what_a_file_may_be_like(how: str, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    for k, sampling in enumerate(("4:2:0", "4:4:4", "4:2:2")):
+        data = MADE[how](encoded(photo.resize((90, 70 + k)), sampling, quality=70 + k))
+        assert_pillows(decoders[k % 2], data, f"{how}, {sampling}")
+
+
+@pytest.mark.parametrize("ids", [b"RGB", b"\1\2\3"])
+def test_rgb_by_marker_and_by_names(ids: bytes, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    data = with_colors(encoded(photo.resize((70, 55)), "4:4:4"), False, -1 if ids == b"RGB" else 0, ids)
+    assert jpegs.header_of(data)["color"] == words.RGB
+    assert_pillows(decoders[0], data)
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_without_an_end(cut: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """All pixels are there."""
+    data = encoded(photo)
+    np.testing.assert_array_equal(decoders[0](data[:-cut]).pixels, pillow_pixels(data))
+
+
+# -- orientation -------------------------------------------------------------------------------------------------------
+
+
+def oriented(image: Image.Image, value: int, order: str, **options: Any) -> bytes:
+    block = Image.Exif()
+    block.endian = order
+    block[0x010F] = "maker"
+    block[0x0112] = value
+    return encoded(image, exif=block.tobytes(), **options)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("value", range(1, 9))
+def test_orientation_of_whole_images_and_regions(value: int, order: str, photo: Image.Image) -> None:
+    data = oriented(photo.resize((61, 44)), value, order)
+    assert data[data.index(b"Exif\0\0") + 6 :][:2] == (b"II" if order == "<" else b"MM")
+    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
+    info = gi.image_info(data)
+    assert (info.orientation, info.height, info.width) == (value, *upright.shape[:2])
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], upright)
+    rng = np.random.default_rng(value)
+    for _ in range(6):
+        x0, x1 = sorted(rng.choice(info.width + 1, 2, replace=False).tolist())
+        y0, y1 = sorted(rng.choice(info.height + 1, 2, replace=False).tolist())
+        part = gi.crop(gi.open_batch([data], device="cpu"), y0, x0, y1 - y0, x1 - x0)
+        np.testing.assert_array_equal(part.compute("uint8")[0], upright[y0:y1, x0:x1])
+
+
+WIDTHS = {3: 2, 4: 4, 8: 2, 9: 4, 13: 4}  # bytes of TIFF types; of others one
+
+
+def exif_block(order: bytes, magic: bytes, kind: int, count: int, value: int) -> bytes:
+    """A directory of one entry, the orientation, after another one."""
+    way: Literal["little", "big"] = "little" if order[:1] == b"I" else "big"
+    number = value.to_bytes(WIDTHS.get(kind, 1), way).ljust(4, b"\0")
+    entries = (0x010F, 2, 4, b"abc\0"), (0x0112, kind, count, number)
+    directory = b"".join(
+        tag.to_bytes(2, way) + type_.to_bytes(2, way) + many.to_bytes(4, way) + content
+        for tag, type_, many, content in entries
+    )
+    return order + magic + (8).to_bytes(4, way) + (2).to_bytes(2, way) + directory + bytes(4)
+
+
+@pytest.mark.parametrize("order", [b"II", b"MM", b"IM", b"MI", b"\0\0"])
+@pytest.mark.parametrize("magic", [b"\0*", b"*\0", b"\0+", b"+\0", b"\0\0", b"**", b"\0U", b"\0\x29"])
+def test_orientation_is_where_pillow_sees_one(order: bytes, magic: bytes) -> None:
+    """For every type and number of values. None of the fractions among them is a whole number."""
+    if (order, magic) == (b"MM", b"\0+"):
+        pytest.skip("Pillow takes a BigTIFF header of this byte order for a plain one")
+    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for kind in (*range(21), 129, 255, 0xFFFF):
+        for count in (0, 1, 2, 3, 4, 5, 0xDA, 0x100, 0x10000, 0xC0000100, 0xFFFFFFFF):
+            for value in (0, 1, 2, 6, 8, 9, 128, 255):
+                block = exif_block(order, magic, kind, count, value)
+                image = Image.fromarray(pixels)
+                image.info["exif"] = b"Exif\0\0" + block
+                with warnings.catch_warnings(), suppress(SyntaxError, struct.error):  # no TIFF file, or a BigTIFF
+                    warnings.simplefilter("ignore")  # of damaged blocks
+                    image = ImageOps.exif_transpose(image)
+                found = exif.turned(pixels[..., None], exif.orientation_in(block))[..., 0]
+                np.testing.assert_array_equal(found, np.asarray(image), err_msg=f"{kind} {count} {value}")
+
+
+@pytest.mark.parametrize("kind", [3, 4, 6, 8, 9, 13])
+@pytest.mark.parametrize("order", [b"II", b"MM"])
+def test_orientation_of_a_file_is_any_whole_number(kind: int, order: bytes, photo: Image.Image) -> None:
+    block = exif_block(order, b"*\0" if order == b"II" else b"\0*", kind, 1, 6)
+    data = encoded(photo.resize((61, 44)), exif=b"Exif\0\0" + block)
+    assert gi.image_info(data).orientation == 6
+    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], upright)
+
+
+# -- regions -----------------------------------------------------------------------------------------------------------
+
+
+def test_regions_are_the_crop_of_the_whole(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """GPUIMG_TEST_REGIONS says how many."""
+    rng = np.random.default_rng()
+    state = rng.bit_generator.state["state"]
+    options: list[dict[str, Any]] = [{}, {"restart_marker_blocks": 5}, {"optimize": True, "quality": 96}]
+    files = [
+        encoded(photo.resize((203 - k, 170 + k)), sampling, **options[k % 3])
+        for k, sampling in enumerate(SAMPLINGS * 3)
+    ]
+    wholes = [pillow_pixels(data) for data in files]
+    for k in range(REGIONS):
+        data, whole = files[k % len(files)], wholes[k % len(files)]
+        height, width = whole.shape[:2]
+        x0, y0 = int(rng.integers(width)), int(rng.integers(height))
+        largest = (1, 2, 40, 1000)[k // len(files) % 4]
+        x1, y1 = (int(rng.integers(a, min(b, a + largest))) + 1 for a, b in ((x0, width), (y0, height)))
+        found = decoders[k % 2](data, (x0, y0, x1, y1))
+        assert found.how == words.DONE
+        np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1], err_msg=f"{(x0, y0, x1, y1)} {state}")
+
+
+def test_corners_and_edges(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    for k, sampling in enumerate(SAMPLINGS):
+        data = encoded(photo.resize((49, 35)), sampling)
+        whole = pillow_pixels(data)
+        for x0, x1 in ((0, 1), (48, 49), (0, 49), (15, 17), (16, 32), (31, 33), (47, 49)):
+            for y0, y1 in ((0, 1), (34, 35), (0, 35), (15, 17), (16, 32), (31, 33)):
+                found = decoders[k % 2](data, (x0, y0, x1, y1)).pixels
+                np.testing.assert_array_equal(found, whole[y0:y1, x0:x1], err_msg=f"{sampling} {(x0, y0, x1, y1)}")
+
+
+# -- headers, and what Pillow decodes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_image_info(sampling: str, photo: Image.Image) -> None:
+    info = gi.image_info(encoded(photo.resize((50, 30)), sampling))
+    expected = {"gray": (1, "gray"), "rgb": (3, "4:4:4")}.get(sampling, (3, sampling))
+    assert info == (30, 50, expected[0], "jpeg", expected[1], 1)
+
+
+def by_opencv(image: Image.Image, factor: str) -> bytes:
+    import cv2
+
+    options = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{factor}")]
+    return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
+
+
+THEIRS: dict[str, Callable[[Image.Image], bytes]] = {
+    "4:1:1": lambda image: by_opencv(image, "411"),
+    "narrow 4:2:0": lambda image: encoded(image.resize((3, 50))),
+    "narrow 4:2:2": lambda image: encoded(image.resize((4, 50)), "4:2:2"),
+    "narrow progressive": lambda image: encoded(image.resize((3, 50)), progressive=True),
+}
+
+
+@pytest.mark.parametrize("how", THEIRS)
+def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
+    data = THEIRS[how](photo.resize((57, 43)))
+    assert not jpegs.is_ours(data)
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
+    gray = gi.decode_batch([data], device="cpu", color="gray")[0]
+    np.testing.assert_array_equal(gray, pillow_pixels(data, 1))
+    part = gi.crop(gi.open_batch([data], device="cpu"), 7, 1, 20, 2).compute("uint8")[0]
+    np.testing.assert_array_equal(part, pillow_pixels(data)[7:27, 1:3])
+
+
+def test_cmyk_and_gray_of_rgb_are_pillows(photo: Image.Image) -> None:
+    data = file_of(photo.convert("CMYK"))
+    assert gi.image_info(data).channels == 4
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
+    data = encoded(photo, "rgb")
+    gray = gi.decode_batch([data], device="cpu", color="gray")[0]
+    np.testing.assert_array_equal(gray, pillow_pixels(data, 1))
+
+
+def test_twelve_bits_are_refused(photo: Image.Image) -> None:
+    data = rebuilt(encoded(photo), lambda marker, body: [(marker, b"\x0c" + body[1:] if marker == 0xC0 else body)])
+    with pytest.raises(gi.DecodeError, match="12"):
+        gi.decode_batch([data], device="cpu")
+
+
+# -- damaged files -----------------------------------------------------------------------------------------------------
+
+
+def status_of(data: bytes) -> str:
+    (status,) = gi.decode_batch([data], device="cpu", on_error="fill").status
+    return status
+
+
+@pytest.mark.parametrize("sampling", ["4:2:0", "4:4:4", "gray"])
+def test_truncated_files(sampling: str, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """The reason says in which row; what needs only rows above that decodes."""
+    data = encoded(photo, sampling)
+    whole = pillow_pixels(data)
+    side = 16 if sampling == "4:2:0" else 8
+    rows = -(-whole.shape[0] // side)
+    last, parts = 0, 0
+    for k in range(20):
+        cut = data[: len(data) * k // 20]
+        if len(cut) < jpegs.scan_start(data):
+            assert "header" in status_of(cut) or "empty" in status_of(cut)
+            continue
+        parts += 1
+        match = re.fullmatch(rf"the data end in MCU row (\d+) of {rows}", status_of(cut))
+        assert match, status_of(cut)
+        row = int(match[1])
+        assert last <= row <= rows
+        last = row
+        above = (row - 1) * side - (1 if side == 16 else 0)  # chroma between rows needs the next one
+        if above > 0:
+            opened = gi.open_batch([cut], device="cpu")
+            part = gi.crop(opened, 0, 3, above, 100).compute("uint8")[0]
+            np.testing.assert_array_equal(part, whole[:above, 3:103])
+        below = gi.crop(gi.open_batch([cut], device="cpu", on_error="fill"), 0, 0, whole.shape[0] - 1, 300)
+        below.array()
+        assert below.status == [match[0]]
+        assert decoders[0](cut).how == words.ENDS
+    assert parts >= 15
+
+
+def test_an_invalid_code(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """Without an end of image Pillow, which would guess, does not take it; of all ones no code is made."""
+    data = encoded(photo, "gray", restart_marker_rows=1)
+    marker = data.index(b"\xff\xd3")
+    broken = data[: marker + 2] + b"\xfe" * 200
+    found = decoders[0](broken)
+    assert found.how in (words.BAD_CODE, words.OVERRUN)
+    assert found.row == 4
+    assert re.match("MCU row 5: (invalid Huffman code|a block has more than 64)", status_of(broken))
+
+
+@pytest.mark.parametrize("how", ["missing", "out of order"])
+def test_restart_markers(how: str, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    """Pillow decides."""
+    data = encoded(photo, restart_marker_rows=1)
+    at = data.index(b"\xff\xd2")
+    data = data[:at] + (b"" if how == "missing" else b"\xff\xd5") + data[at + 2 :]
+    assert decoders[0](data).how == words.BAD_RESTART if how != "missing" else decoders[0](data).how != words.DONE
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
+
+
+def huffman(kind: int, counts: dict[int, int], symbols: bytes) -> bytes:
+    return bytes((kind,)) + bytes(counts.get(length, 0) for length in range(1, 17)) + symbols
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        huffman(0x00, {1: 3}, b"\0\1\2"), huffman(0x00, {2: 1, 3: 7}, bytes(8)), huffman(0x00, {2: 1}, b"\x10"),
+        huffman(0x10, {1: 2, 2: 1}, b"\0\1\2"), huffman(0x10, {16: 2, 1: 2}, b"\0\1\2\3"),
+    ],
+)  # fmt: skip
+def test_illegal_tables(table: bytes, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    def change(marker: int, one: bytes) -> list[bytes]:
+        return [table] if marker == DHT and one[0] == table[0] else [one]
+
+    data = each_table(encoded(photo, "gray"), change)
+    assert decoders[0](data).how == words.BAD_TABLE
+    assert decoders[0](encoded(photo, "gray")).how == words.DONE  # with the same memory
+    with pytest.raises(OSError, match=r"broken|truncated"):
+        pillow_pixels(data)
+    assert status_of(data) == "invalid Huffman table"
+
+
+def test_a_damaged_file_leaves_its_neighbors(photo: Image.Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With any number of threads."""
+    good = [encoded(photo.resize((60 + k, 50)), SAMPLINGS[k % len(SAMPLINGS)]) for k in range(9)]
+    files = [*good[:4], good[4][: len(good[4]) // 2], *good[5:], b"", b"\xff\xd8\xff"]
+    expected = [pillow_pixels(data) for data in good]
+    for count in ("1", "2", "5"):
+        monkeypatch.setenv("GPUIMG_NUM_THREADS", count)
+        batch = gi.decode_batch(files, device="cpu", on_error="fill")
+        assert [k for k, status in enumerate(batch.status) if status != "ok"] == [4, 9, 10]
+        for k in (0, 1, 2, 3, 5, 6, 7, 8):
+            np.testing.assert_array_equal(batch[k], expected[k])
+        assert not batch[4].any()
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def of_blocks(transform: Any) -> Any:
+    @njit
+    def run(coefficients, steps, out):  # type: ignore[no-untyped-def]  # compiled
+        zero = np.uintp(0)
+        for k in range(coefficients.shape[0]):
+            transform(coefficients[k], zero, steps, zero, out[k], zero, np.uintp(8))
+
+    return run
+
+
+def test_inverse_dct_is_the_formula() -> None:
+    """T.81, A.3.3, in float64; and the cheap forms, of blocks with few coefficients, are the whole one."""
+    rng = np.random.default_rng()
+    k, x = np.mgrid[:8, :8]
+    basis = np.where(k == 0, np.sqrt(0.125), 0.5) * np.cos((2 * x + 1) * k * np.pi / 16)
+    steps = rng.integers(1, 5, 64).astype(np.int16)
+    forms = [of_blocks(transform) for transform in (idct.transform8, idct.transform4, idct.transform2)]
+    for known, able in ((8, 1), (4, 2), (2, 3)):
+        blocks = np.zeros((500, 8, 8), np.int16)
+        blocks[:, :known, :known] = rng.integers(-30, 31, (500, known, known)) * rng.integers(0, 2, (500, 1, 1))
+        blocks[:, 0, 0] = rng.integers(-200, 200, 500)
+        scaled = (blocks * steps.reshape(8, 8)).astype(np.float64)
+        exact = np.clip(np.einsum("kx,bkl,ly->bxy", basis, scaled, basis) + 128, 0, 255).reshape(500, 64)
+        for form in forms[:able]:
+            out, left = np.zeros((500, 64), np.uint8), blocks.reshape(500, 64).copy()
+            form(left, steps, out)
+            assert np.abs(out - exact).max() <= 1
+            assert not left.any()

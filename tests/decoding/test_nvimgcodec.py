@@ -1,0 +1,338 @@
+"""The adapter for nvImageCodec, with its real decoders for the CPU and host memory: the calls that a GPU gets."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from gpuimg._decoding import jpeg, nvimgcodec, route
+from gpuimg._decoding.nvimgcodec import GpuDecoder
+
+from ..samples import file_of
+from .jpegs import pillow_pixels
+
+PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))]
+_GUARD = 4096  # bytes before and after an image
+_MARK = 171
+
+
+def decoder() -> Any:
+    """nvImageCodec's own, for the CPU."""
+    library = nvimgcodec.library()
+    return library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=2,
+        backends=[library.Backend(library.CPU_ONLY)],
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def said() -> None:
+    """With the first decoder of a process nvImageCodec says which libraries it lacks; tests look at the rest."""
+    decoder()
+
+
+def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
+    """A JPEG that Pillow writes."""
+    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
+    image = Image.fromarray(noise).resize((width, height)).convert(mode)
+    return file_of(image, **{"quality": 85, **options})
+
+
+class Memory:
+    """One buffer with room for images, and bytes between them that nobody may write to."""
+
+    def __init__(self, shapes: list[tuple[int, int, int]]) -> None:
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        starts = np.cumsum([_GUARD] + [size + _GUARD for size in sizes]).tolist()
+        self.flat = np.full(starts[-1], _MARK, np.uint8)
+        self.outs = [
+            self.flat[at : at + size].reshape(shape) for at, size, shape in zip(starts, sizes, shapes, strict=False)
+        ]
+        self._between = np.ones(len(self.flat), np.bool_)
+        for at, size in zip(starts, sizes, strict=False):
+            self._between[at : at + size] = False
+
+    def is_kept(self) -> bool:
+        """Return True if only the images were written."""
+        return bool(np.all(self.flat[self._between] == _MARK))
+
+
+def memory_for(files: list[bytes], channels: int = 3) -> Memory:
+    """Room as our headers say."""
+    sizes = [Image.open(io.BytesIO(data)).size for data in files]
+    return Memory([(height, width, channels) for width, height in sizes])
+
+
+def decode(files: list[Any], memory: Memory, one: GpuDecoder | None = None) -> list[bool]:
+    """By the decoder for what is not the engine's, or a given one."""
+    color = "gray" if memory.outs and memory.outs[0].shape[2] == 1 else "rgb"
+    found = (one or GpuDecoder(None, decoder())).decode(files, memory.outs, [True] * len(files), color, 0)
+    assert memory.is_kept()
+    return found
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_photos_are_pillows_pixels(channels: int) -> None:
+    memory = memory_for(PHOTOS, channels)
+    assert decode(PHOTOS, memory) == [True] * len(PHOTOS)
+    for data, out in zip(PHOTOS, memory.outs, strict=True):
+        np.testing.assert_array_equal(out, pillow_pixels(data, channels))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("options", [{"subsampling": s, "progressive": p} for s in (0, 1, 2) for p in (False, True)])
+def test_kinds_of_jpeg(options: dict[str, Any], mode: str, channels: int) -> None:
+    files = [photo(height, width, mode, **options) for height, width in ((1, 1), (31, 17), (64, 48))]
+    memory = memory_for(files, channels)
+    assert decode(files, memory) == [True] * len(files)
+    for data, out in zip(files, memory.outs, strict=True):
+        np.testing.assert_array_equal(out, pillow_pixels(data, channels))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_pixels_are_as_stored(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = photo(20, 30, exif=exif)
+    assert not np.array_equal(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), pillow_pixels(data))
+    memory = memory_for([data])
+    assert decode([data], memory) == [True]
+    np.testing.assert_array_equal(memory.outs[0], pillow_pixels(data))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
+def test_file_bytes_of_any_kind(kind: Any) -> None:
+    memory = memory_for(PHOTOS[:2])
+    assert decode([kind(data) for data in PHOTOS[:2]], memory) == [True, True]
+    np.testing.assert_array_equal(memory.outs[1], pillow_pixels(PHOTOS[1]))
+
+
+def test_no_files() -> None:
+    assert decode([], Memory([])) == []
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Memory) -> None:
+    """All but some decoded, to Pillow's pixels."""
+    assert [k for k, done in enumerate(found) if not done] == sorted(bad)
+    for k in set(range(len(files))) - bad:
+        np.testing.assert_array_equal(memory.outs[k], pillow_pixels(files[k]))
+
+
+def test_a_file_that_is_cut_off_is_a_separate_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    nvimgcodec.library()
+    capfd.readouterr()
+    good = [photo(40, 56) for _ in range(5)]
+    memory = memory_for(good)
+    files = [*good[:2], good[2][:-400], *good[3:]]
+    assert_only(decode(files, memory), {2}, files, memory)
+    assert capfd.readouterr() == ("", "")  # what is to be said of it our decoder says
+
+
+@pytest.mark.parametrize("shape", [(39, 56), (56, 39), (1, 1)])
+def test_nothing_is_written_outside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
+    """The whole call raises. With strict headers every decoder reads the size that gpuimg reads."""
+    files = [photo(40, 56) for _ in range(3)]
+    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
+    assert_only(decode(files, memory), {1}, files, memory)
+    assert np.all(memory.outs[1] == _MARK)
+
+
+@pytest.mark.parametrize("shape", [(41, 56), (80, 112), (64, 56)])
+def test_the_last_row_is_left_alone_by_a_smaller_image(shape: tuple[int, int]) -> None:
+    """So that marks there tell of it."""
+    files = [photo(40, 56) for _ in range(3)]
+    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
+    assert decode(files, memory) == [True] * 3
+    assert np.all(memory.outs[1].reshape(-1)[-16:] == _MARK)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\xff\xd8", b"no image at all", photo(8, 8)[:30]])
+def test_a_header_that_cannot_be_read(bad: bytes) -> None:
+    files = [photo(40, 56), bad, photo(40, 56)]
+    memory = Memory([(40, 56, 3)] * 3)
+    assert_only(decode(files, memory), {1}, files, memory)
+    assert np.all(memory.outs[1] == _MARK)
+    assert decode([bad], Memory([(40, 56, 3)])) == [False]
+
+
+def test_an_exception_of_the_whole_call_is_one_of_one_image() -> None:
+    """nvImageCodec raises for a batch of which one image has too little memory for its pixels."""
+    files = [photo(40, 56) for _ in range(4)]
+    memory = Memory([(40, 56, 3), (40, 56, 3), (40, 56, 2), (40, 56, 3)])
+    library = nvimgcodec.library()
+    with pytest.raises(ValueError, match="too small"):
+        decoder().decode(
+            [library.CodeStream(data) for data in files],
+            images=library.as_images(memory.outs),
+            params=nvimgcodec.decode_params("rgb"),
+        )
+    assert_only(decode(files, memory), {2}, files, memory)
+
+
+# -- what it is given --------------------------------------------------------------------------------------------------
+
+
+def with_gap(data: bytes) -> bytes:
+    """Two bytes between segments, which libjpeg skips."""
+    at = data.index(b"\xff\xdb")
+    return data[:at] + b"\0\0" + data[at:]
+
+
+def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
+    files = {
+        photo(8, 9): True,
+        photo(8, 9, "L"): True,
+        photo(8, 9, progressive=True): True,
+        photo(8, 9, keep_rgb=True): False,
+        photo(8, 9, "CMYK"): False,
+        with_gap(photo(8, 9)): False,
+        photo(8, 9)[:60]: False,
+        file_of(Image.new("RGB", (9, 8)), "PNG"): False,
+        b"": False,
+    }
+    assert route.nvimgcodec_takes(jpeg.read_headers(list(files)).records).tolist() == list(files.values())
+
+
+def takes(files: list[bytes]) -> list[bool]:
+    return [bool(taken) for taken in route.nvimgcodec_takes(jpeg.read_headers(files).records)]
+
+
+END = b"\xff\xd9"
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"mode": "L"}])
+def test_a_file_that_was_cut_off_is_not_given_to_it(options: dict[str, Any]) -> None:
+    """The result depends on which of its decoders takes the file; our own reports the same on every device."""
+    data = photo(40, 56, **options)
+    assert data.endswith(END)
+    assert takes([data]) == [True]
+    assert takes([data[:cut] for cut in range(len(data))]) == [False] * len(data)
+
+
+def test_what_comes_after_the_image_does_no_harm() -> None:
+    """Cameras put things there; an end of image far in front of it is not looked for."""
+    data = photo(40, 56)
+    junk = bytes(np.random.default_rng().integers(0, 0xD8, 1 << 16, np.uint8))
+    assert takes([data + junk[:length] for length in (1, 2, 1000, (1 << 16) - 2, (1 << 16) - 1, 1 << 16)]) == [
+        True, True, True, True, False, False
+    ]  # fmt: skip
+    assert takes([data[:-2] + junk[:1000], data[:-2] + END[:1], data[:-2] + END[1:]]) == [False] * 3
+    assert takes([data + data, data + data[:-2]]) == [True, True]
+
+
+def test_the_end_of_a_thumbnail_is_not_that_of_the_image() -> None:
+    exif = Image.Exif()
+    exif[0x9286] = photo(8, 8)  # a comment
+    data = photo(40, 56, exif=exif)
+    assert data.count(END) == 2
+    assert takes([data, data[:-2], data[: data.index(b"\xff\xda") + 20]]) == [True, False, False]
+
+
+# -- two decoders ------------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """One of nvImageCodec's decoders, which may refuse files of some widths, or calls that they are in."""
+
+    def __init__(self, refused: tuple[int, ...] = (), *, as_batch: bool = False) -> None:
+        self.calls: list[int] = []
+        self._refused = refused
+        self._as_batch = as_batch
+        self._decoder = decoder()
+
+    def decode(self, streams: list[Any], *, images: list[Any], **options: Any) -> list[Any]:
+        self.calls.append(len(streams))
+        found = self._decoder.decode(streams, images=images, **options)
+        refused = [image.width in self._refused for image in images]
+        if self._as_batch and any(refused):
+            return [None] * len(streams)
+        return [None if no else image for no, image in zip(refused, found, strict=True)]
+
+
+def test_what_the_engine_does_not_decode_cuda_does() -> None:
+    files = [photo(30, 40 + k) for k in range(6)]
+    engine, cuda = Watched((41, 44)), Watched()
+    memory = memory_for(files)
+    wanted = [True, True, False, True, True, True]
+    assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
+    assert (engine.calls, cuda.calls) == ([5], [1, 2])  # its own share, and what the engine refused
+    assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
+
+
+def test_engine_and_cuda_work_side_by_side() -> None:
+    """Each waits until the other has been called."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting(Watched):
+        def decode(self, streams: list[Any], **options: Any) -> list[Any]:
+            both.wait()
+            return super().decode(streams, **options)
+
+    files = [photo(30, 40 + k) for k in range(4)]
+    decoder = GpuDecoder(Waiting(), Waiting())
+    assert decoder.decode(files, memory_for(files).outs, [True, False] * 2, "rgb", 0) == [True] * 4
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_decoder_that_fails_at_everything_is_not_called_for_each_image(works: bool) -> None:
+    calls: list[int] = []
+
+    class Failing:
+        def decode(self, streams: list[Any], **_: Any) -> Any:
+            calls.append(len(streams))
+            raise RuntimeError("out of memory")
+
+    files = [photo(30, 40 + k % 9) for k in range(64)]
+    decoder = GpuDecoder(Failing(), Watched() if works else None)
+    assert decoder.decode(files, memory_for(files).outs, [True] * 64, "rgb", 0) == [works] * 64
+    assert decoder.error == "out of memory"
+    assert len(calls) <= 2 * 16 + 1
+
+
+@pytest.mark.parametrize("bad", range(5))
+def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
+    """Else the others of the batch would be decoded by CUDA, which rounds differently."""
+    files = [photo(30, 40 + k) for k in range(5)]
+    engine, cuda = Watched((40 + bad,), as_batch=True), Watched()
+    assert decode(files, memory_for(files), GpuDecoder(engine, cuda, as_batch=True)) == [True] * 5
+    assert cuda.calls == [1]
+    assert len(engine.calls) <= 7
+
+
+def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
+    """The library accepts them without a message, as it does unknown names."""
+    library = nvimgcodec.library()
+    capfd.readouterr()
+    options = nvimgcodec.options(2, as_batch=False)
+    made = library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=2,
+        backends=[library.Backend(library.CPU_ONLY)],
+        options=options,
+    )
+    memory = memory_for(PHOTOS[:2])
+    assert decode(PHOTOS[:2], memory, GpuDecoder(None, made)) == [True, True]
+    assert capfd.readouterr() == ("", "")
+    files = Path(library.__file__).parent.rglob("*.so*")
+    binaries = [path.read_bytes() for path in files if "nvjpeg_ext" in path.name or path.name.startswith("lib")]
+    for option in options.split():
+        name = option.rpartition(":")[2].partition("=")[0].encode()
+        assert any(name in binary for binary in binaries)
+
+
+def test_a_machine_without_a_decoder_on_a_gpu_has_none() -> None:
+    assert (nvimgcodec.gpu_decoder(0, (9, 0), 2) is None) == (not nvimgcodec.decoders())

@@ -1,0 +1,537 @@
+"""Every format but baseline JPEG: pixels against Pillow's public way, limits, and what is said of damaged files."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import subprocess
+import sys
+import warnings
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+import gpuimg as gi
+from gpuimg._decoding import exif
+from gpuimg._decoding.options import COLORS, DecodeOptions
+from gpuimg._decoding.pillow import decode, read_header
+
+from ..forks import python
+from ..samples import file_of, png_chunk
+from .tiffs import of_array
+
+LIMIT = 1 << 27
+ROOT = Path(__file__).parents[2]
+HEIGHT, WIDTH = 41, 67
+
+
+@pytest.fixture(scope="module")
+def noise() -> NDArray[np.uint8]:
+    return np.random.default_rng().integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
+
+
+def smooth() -> Image.Image:
+    y, x = np.mgrid[:HEIGHT, :WIDTH]
+    return Image.fromarray(np.stack([3 * x, 5 * y, 2 * (x + y)], -1).astype(np.uint8))
+
+
+def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uint8]:
+    """Return the module's pixels of a file, rotated upright."""
+    header = read_header(data, LIMIT)
+    color = next(name for name, count in COLORS.items() if count == channels)
+    pixels = decode(data, header, DecodeOptions(color, alpha))
+    assert pixels.shape == (header.height, header.width, channels)
+    assert pixels.dtype == np.uint8
+    assert pixels.flags.c_contiguous
+    return np.asarray(exif.turned(pixels, header.orientation))
+
+
+def expected(data: bytes) -> NDArray[np.uint8]:
+    """Return the pixels that Pillow's public functions yield."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a palette's transparency
+        image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        return np.asarray(image.convert("RGB"))
+
+
+def oriented(value: int) -> Image.Exif:
+    block = Image.Exif()
+    block[0x0112] = value
+    return block
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+MODES = {
+    "PNG": ["1", "L", "LA", "P", "RGB", "RGBA"],
+    "WEBP": ["RGB", "RGBA"],
+    "AVIF": ["L", "RGB", "RGBA"],
+    "GIF": ["L", "P"],
+    "TIFF": ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB"],
+    "BMP": ["1", "L", "P", "RGB"],
+    "PPM": ["1", "L", "RGB"],
+    "JPEG2000": ["L", "LA", "RGB", "RGBA"],
+    "JPEG": ["L", "RGB", "CMYK"],
+}
+CODECS = {"PPM": "pnm", "JPEG2000": "jpeg2k"}
+CHANNELS = {"1": 1, "L": 1, "LA": 2, "P": 3, "RGB": 3, "RGBA": 4, "CMYK": 4, "YCbCr": 3, "LAB": 3}
+
+
+@pytest.mark.parametrize(("form", "mode"), [(form, mode) for form, modes in MODES.items() for mode in modes])
+def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> None:
+    image = Image.fromarray(noise if mode == "RGBA" else noise[..., :3])
+    image = image.convert("L" if mode == "LA" else mode)
+    if mode == "LA":
+        image.putalpha(Image.fromarray(noise[..., 3]))
+    data = file_of(image, form, **({"progressive": True} if form == "JPEG" else {}))
+    np.testing.assert_array_equal(shown(data), expected(data))
+    header = read_header(data, LIMIT)
+    assert header[:4] == (CODECS.get(form, form.lower()), HEIGHT, WIDTH, 1)
+    assert header.channels == (3 if form == "GIF" else CHANNELS[mode])
+    assert header.chroma_subsampling == {"L": "gray", "RGB": "4:2:0"}.get(mode, "unknown") or form != "JPEG"
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "AVIF", "JPEG"])
+@pytest.mark.parametrize("value", range(1, 9))
+def test_orientation(form: str, value: int) -> None:
+    options = {"progressive": True} if form == "JPEG" else {}
+    data = file_of(smooth(), form, exif=oriented(value), **options)
+    assert read_header(data, LIMIT)[1:4] == (HEIGHT, WIDTH, value)
+    np.testing.assert_array_equal(shown(data), expected(data))
+
+
+@pytest.mark.parametrize("value", [3, 6])
+def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
+    """ExifTool writes it there."""
+    plain, block = file_of(smooth(), "PNG"), oriented(value).tobytes()[6:]
+    chunk = struct.pack(">I", len(block)) + b"eXIf" + block + struct.pack(">I", zlib.crc32(b"eXIf" + block))
+    data = plain[:-12] + chunk + plain[-12:]
+    assert read_header(data, LIMIT).orientation == value
+    np.testing.assert_array_equal(shown(data), expected(data))
+
+
+def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
+    """A chunk of a PNG with text."""
+    start = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": b"\0\0\0\0", b"compressed": b"\1\0\0\0"}[name]
+    packed = zlib.compress(text) if name in (b"zTXt", b"compressed") else text
+    name = b"iTXt" if name == b"compressed" else name
+    body = key + b"\0" + start + packed
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
+TAGS = b"<x:xmpmeta><tiff:Orientation>%d</tiff:Orientation></x:xmpmeta>"
+
+
+@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt", b"compressed"])
+@pytest.mark.parametrize("form", [XMP, TAGS])
+@pytest.mark.parametrize("value", [0, 1, 3, 6, 8, 9])
+def test_orientation_of_a_png_in_xmp(name: bytes, form: bytes, value: int) -> None:
+    """As Pillow's exif_transpose."""
+    plain = file_of(smooth(), "PNG")
+    data = plain[:33] + text_chunk(name, b"XML:com.adobe.xmp", form % value) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == (value if 1 <= value <= 8 else 1)
+
+
+@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt"])
+def test_orientation_of_a_png_as_imagemagick_writes_it(name: bytes) -> None:
+    block = oriented(6).tobytes().hex().encode()
+    text = b"\nexif\n%8d\n%s\n" % (len(block) // 2, b"\n".join(block[k : k + 72] for k in range(0, len(block), 72)))
+    plain = file_of(smooth(), "PNG")
+    data = plain[:33] + text_chunk(name, b"Raw profile type exif", text) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == 6
+
+
+@pytest.mark.parametrize("value", [1, 3])
+def test_exif_of_a_png_comes_before_xmp(value: int) -> None:
+    plain = file_of(smooth(), "PNG", exif=oriented(value))
+    data = plain[:33] + text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP % 6) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == value
+
+
+def test_xmp_of_a_png_counts_where_exif_has_no_orientation() -> None:
+    other = Image.Exif()
+    other[0x010F] = "a camera"
+    plain = file_of(smooth(), "PNG", exif=other)
+    data = plain[:33] + text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP % 6) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == 6
+
+
+@pytest.mark.parametrize("text", [b"", b"\0", b"\1", b"\1\0\0\0not zlib", b"\1\5\0\0xx", b"\0\0\0"])
+@pytest.mark.parametrize("name", [b"iTXt", b"zTXt", b"tEXt"])
+@pytest.mark.parametrize("key", [b"XML:com.adobe.xmp", b"Raw profile type exif"])
+def test_damaged_text_of_a_png_is_ignored(name: bytes, key: bytes, text: bytes) -> None:
+    body = key + b"\0" + text
+    chunk = struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    plain = file_of(smooth(), "PNG")
+    assert read_header(plain[:33] + chunk + plain[33:], LIMIT).orientation == 1
+
+
+@pytest.mark.parametrize("block", [b"", b"MM", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"x" * 40])
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
+def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
+    data = file_of(smooth(), form, exif=block)
+    header = read_header(data, LIMIT)
+    assert header.orientation == 1
+    assert decode(data, header, DecodeOptions()).shape == (HEIGHT, WIDTH, 3)
+
+
+TIFFS: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "rgb": (2, 3, {}), "rgb planar": (2, 3, {"planar": True}), "rgb tiled": (2, 3, {"tile": (16, 32)}),
+    "rgb planar tiled": (2, 3, {"planar": True, "tile": (32, 16)}), "rgb strips": (2, 3, {"rows": 7}),
+    "rgba": (2, 4, {"tags": {338: [2]}}), "rgb and alpha that is premultiplied": (2, 4, {"tags": {338: [1]}}),
+    "gray": (1, 1, {}), "white is zero": (0, 1, {}), "gray and alpha": (1, 2, {"tags": {338: [2]}}),
+    "cmyk": (5, 4, {}), "cmyk tiled": (5, 4, {"tile": (16, 16)}), "lab": (8, 3, {}),
+    "palette": (3, 1, {"tags": {320: [(k * 7919) % 65536 for k in range(768)]}}),
+    "big": (2, 3, {"big": True}), "deflate": (2, 3, {"pack": zlib.compress, "tags": {259: 8}, "rows": 5}),
+    "deflate tiled": (1, 1, {"pack": zlib.compress, "tags": {259: 32946}, "tile": (16, 16)}),
+    "deflate planar": (2, 3, {"pack": zlib.compress, "tags": {259: 8}, "planar": True, "rows": 16}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TIFFS)
+@pytest.mark.parametrize("value", range(1, 9))
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_tiff(kind: str, value: int, order: Literal["<", ">"], noise: NDArray[np.uint8]) -> None:
+    photometric, samples, options = TIFFS[kind]
+    options = {**options, "tags": {**options.get("tags", {}), 274: value}}
+    data = of_array(noise[..., :samples], photometric, order=order, **options)
+    header = read_header(data, LIMIT)
+    assert header[1:5] == (HEIGHT, WIDTH, value, samples + 2 * (kind == "palette"))
+    turned = exif.turned(noise[..., :3], value)  # Pillow does not read BigTIFF of this order
+    np.testing.assert_array_equal(shown(data), turned if (kind, order) == ("big", ">") else expected(data))
+
+
+@pytest.mark.parametrize(
+    "compression", ["tiff_lzw", "tiff_adobe_deflate", "packbits", "lzma", "zstd", "jpeg", "group4"]
+)
+@pytest.mark.parametrize("value", [1, 6])
+@pytest.mark.parametrize("predictor", [1, 2])
+def test_compressed_tiff(compression: str, value: int, predictor: int, noise: NDArray[np.uint8]) -> None:
+    image = smooth().resize((300, 200))
+    image.paste(Image.fromarray(noise[..., :3]), (20, 30))
+    tags = {274: value} | ({317: predictor} if compression in ("tiff_lzw", "tiff_adobe_deflate", "lzma") else {})
+    image = image.convert("1") if compression == "group4" else image
+    data = file_of(image, "TIFF", compression=compression, tiffinfo=tags)
+    np.testing.assert_array_equal(shown(data), expected(data))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("samples", [1, 3, 4])
+@pytest.mark.parametrize("predictor", [1, 2])
+def test_sixteen_bits_lose_their_lower_byte(order: Literal["<", ">"], samples: int, predictor: int) -> None:
+    values = np.random.default_rng().integers(0, 1 << 16, (HEIGHT, WIDTH, samples), np.uint16)
+    stored = np.diff(values, axis=1, prepend=np.zeros((HEIGHT, 1, samples), np.uint16)) if predictor == 2 else values
+    tags: dict[int, Any] = {259: 8, 317: predictor} | ({338: [2]} if samples == 4 else {})
+    data = of_array(stored, 1 if samples == 1 else 2, order=order, pack=zlib.compress, tags=tags)
+    np.testing.assert_array_equal(shown(data), np.broadcast_to(values >> 8, (HEIGHT, WIDTH, samples))[..., :3] if
+                                  samples > 1 else np.repeat(values >> 8, 3, -1))  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [".png", ".tiff", ".jp2", ".pgm", ".ppm"])
+def test_sixteen_bit_files_of_opencv(form: str) -> None:
+    shape = (HEIGHT, WIDTH) if form == ".pgm" else (HEIGHT, WIDTH, 3)
+    values = np.random.default_rng().integers(0, 1 << 16, shape, np.uint16)
+    if form == ".jp2":  # whose range noise leaves
+        values = values // 32 + np.linspace(9000, 50000, WIDTH).astype(np.uint16)[:, None]
+    options = [cv2.IMWRITE_JPEG2000_COMPRESSION_X1000, 1000] if form == ".jp2" else []
+    data = cv2.imencode(form, values, options)[1].tobytes()
+    read: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    upper = np.repeat(read[..., None], 3, -1) if read.ndim == 2 else read[..., ::-1]
+    assert np.abs(shown(data) - (upper / 257)).max() <= (2 if form == ".jp2" else 1)
+
+
+def test_a_gray_png_of_16_bits() -> None:
+    values = np.random.default_rng().integers(0, 1 << 16, (HEIGHT, WIDTH), np.uint16)
+    np.testing.assert_array_equal(shown(file_of(Image.fromarray(values), "PNG"), 1)[..., 0], values >> 8)
+
+
+@pytest.mark.parametrize("white", [1, 15, 254, 255, 256, 1000, 65535])
+@pytest.mark.parametrize("kind", [b"P2", b"P3", b"P5", b"P6"])
+def test_pnm_of_any_white(kind: bytes, white: int) -> None:
+    channels = 3 if kind in (b"P3", b"P6") else 1
+    values = np.random.default_rng().integers(0, white + 1, (5, 7, channels))
+    text = b" ".join(b"%d" % value for value in values.ravel())
+    body = text if kind in (b"P2", b"P3") else values.astype(">u2" if white > 255 else np.uint8).tobytes()
+    data = kind + b" # a comment\n7 # another\r5\n%d\n" % white + body
+    top = 65535 if white > 255 and channels == 1 else 255
+    levels = np.rint(values / white * top).astype(int) >> (8 if top > 255 else 0)
+    np.testing.assert_array_equal(shown(data, 3), np.repeat(levels, 3 // channels, -1))
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "BMP", "PPM"])
+def test_gray_of_a_color_file_is_rgb_to_grayscale(form: str, noise: NDArray[np.uint8]) -> None:
+    options = {"lossless": True} if form == "WEBP" else {}
+    data = file_of(Image.fromarray(noise[..., :3]), form, **options)
+    gray = gi.rgb_to_grayscale(noise[None, ..., :3]).array("uint8")[0]
+    np.testing.assert_array_equal(shown(data, 1), gray)
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "GIF", "BMP", "PPM", "JPEG2000"])
+def test_gray_of_a_gray_file_is_its_own(form: str, noise: NDArray[np.uint8]) -> None:
+    data = file_of(Image.fromarray(noise[..., 0]), form)
+    np.testing.assert_array_equal(shown(data, 1)[..., 0], noise[..., 0])
+
+
+def test_gray_of_a_jpeg_is_its_luma() -> None:
+    data = file_of(smooth(), "JPEG", progressive=True)
+    image = Image.open(io.BytesIO(data))
+    image.draft("YCbCr", image.size)
+    np.testing.assert_array_equal(shown(data, 1)[..., 0], np.asarray(image)[..., 0])
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_number_of_lines_in_the_header_of_a_jpeg(progressive: bool) -> None:
+    """A DNL segment is skipped, as libjpeg does."""
+    data = file_of(smooth(), "JPEG", progressive=progressive)
+    at = data.index(b"\xff\xc4")
+    lined = data[:at] + b"\xff\xdc\0\4\0\x07" + data[at:]
+    np.testing.assert_array_equal(shown(lined, 3), np.asarray(Image.open(io.BytesIO(lined)).convert("RGB")))
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF", "GIF", "JPEG2000"])
+def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]) -> None:
+    options: dict[str, Any] = {"lossless": True, "exact": True} if form == "WEBP" else {}
+    image = Image.fromarray(noise)
+    if form == "GIF":
+        image = image.convert("RGB").quantize(20)
+        options = {"transparency": 3}
+    data = file_of(image, form, **options)
+    rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
+    color, alpha = rgba[..., :3], rgba[..., 3:] / 255
+    np.testing.assert_array_equal(shown(data), expected(data))
+    for name, level in (("black", 0), ("white", 255)):
+        np.testing.assert_array_equal(shown(data, 3, name), np.rint((color - level) * alpha + level))
+    assert read_header(data, LIMIT).channels == 4
+
+
+def test_transparency_of_a_palette(noise: NDArray[np.uint8]) -> None:
+    data = file_of(Image.fromarray(noise[..., :3]).quantize(16), "PNG", transparency=bytes(range(0, 256, 16)))
+    assert read_header(data, LIMIT).channels == 4
+    np.testing.assert_array_equal(shown(data), expected(data))
+    rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
+    np.testing.assert_array_equal(shown(data, 3, "black"), np.rint(rgba[..., :3] * (rgba[..., 3:] / 255)))
+
+
+def test_large_images_are_laid_out_in_bands() -> None:
+    values = np.random.default_rng().integers(0, 256, (900, 1100, 3), np.uint8)
+    data = file_of(Image.fromarray(values), "BMP")
+    np.testing.assert_array_equal(shown(data), values)
+    np.testing.assert_array_equal(shown(data, 1), gi.rgb_to_grayscale(values[None]).array("uint8")[0])
+
+
+@pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "AVIF", "TIFF"])
+def test_of_several_pictures_the_first(form: str) -> None:
+    others = [Image.new("RGB", (WIDTH, HEIGHT), (k, 0, 0)) for k in (90, 180)]
+    data = file_of(smooth(), form, save_all=True, append_images=others)
+    np.testing.assert_array_equal(shown(data), expected(data))
+
+
+def test_any_bytes_and_any_number_of_threads() -> None:
+    data = file_of(smooth(), "PNG", exif=oriented(6))
+    views = [data, bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda k: shown(bytes(views[k % 4])), range(64)))
+    assert all(np.array_equal(result, results[0]) for result in results)
+    for view in views:
+        np.testing.assert_array_equal(
+            decode(view, read_header(view, LIMIT), DecodeOptions()),
+            decode(data, read_header(data, 9999), DecodeOptions()),
+        )
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+FILES = {
+    form: file_of(smooth(), form, **options)
+    for form, options in {
+        "PNG": {}, "WEBP": {}, "AVIF": {}, "GIF": {}, "TIFF": {}, "BMP": {}, "PPM": {}, "JPEG2000": {},
+        "JPEG": {"progressive": True},
+    }.items()
+}  # fmt: skip
+NAMES = {"PPM": "PNM", "JPEG2000": "JPEG 2000", "WEBP": "WebP"}
+
+
+@pytest.mark.parametrize("form", FILES)
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.9])
+def test_truncated_files_are_refused(form: str, share: float) -> None:
+    data = FILES[form]
+    name = NAMES.get(form, form)
+    with pytest.raises(ValueError, match=rf"^damaged {name} file: .{{6,}}") as caught:
+        shown(data[: max(int(len(data) * share), 14)])
+    assert "0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_max_pixels(form: str) -> None:
+    limit = HEIGHT * WIDTH
+    assert read_header(FILES[form], limit).height == HEIGHT
+    with pytest.raises(ValueError, match=f"41 x 67 is 2747 pixels, over the limit of max_pixels={limit - 1}"):
+        read_header(FILES[form], limit - 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty: 0 bytes"),
+        (b"8BPS" + bytes(40), "PSD is not supported"),
+        (b"%PDF-1.4", "PDF is not supported"),
+        (b"\0\0\1\0" + bytes(40), "ICO is not supported"),
+        (b"hello world" * 9, r"not an image file \(starts with b'hello world"),
+        (b"\0\0\0\x18ftypisom" + bytes(40), "video"),
+        (of_array(np.zeros((4, 4, 1), np.uint32), 1), "samples of 32 bits are not supported, only of 1 to 16"),
+        (of_array(np.zeros((4, 4, 1), np.float32), 1, tags={339: [3]}), "floating-point samples"),
+        (of_array(np.zeros((4, 4, 1), np.int16), 1, tags={339: [2]}), "signed samples of 16 bits"),
+    ],
+)
+def test_what_is_not_supported(data: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_header(data, LIMIT)
+
+
+def test_heic_needs_its_package() -> None:
+    data = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(60)
+    try:
+        import pillow_heif  # type: ignore[import-not-found]  # noqa: F401  (may be installed)
+    except ImportError:
+        words = "needs the package pillow-heif"
+    else:
+        words = "damaged HEIC file"
+    with pytest.raises(ValueError, match=words):
+        read_header(data, LIMIT)
+
+
+def test_nothing_is_warned_of(noise: NDArray[np.uint8]) -> None:
+    """Tags that are wrong and have nothing to do with the pixels; every test here turns warnings into errors."""
+    data = of_array(noise[..., :3], 2, tags={305: [1 << 31] * 3, 34665: [7] * 4})
+    np.testing.assert_array_equal(shown(data), noise[..., :3])
+    junk = file_of(smooth(), "JPEG", progressive=True)
+    junk = junk[:2] + b"\xff\xe1\0\x0cExif\0\0MM\0\0junk\xff\xed\0\x02\0\0" + junk[2:]
+    assert shown(junk).shape == (HEIGHT, WIDTH, 3)
+
+
+# -- what a file may cost ----------------------------------------------------------------------------------------------
+
+
+def with_chunks(chunks: bytes) -> bytes:
+    plain = file_of(Image.new("RGB", (8, 8)), "PNG")
+    return plain[:33] + chunks + plain[33:]
+
+
+def with_length(data: bytes, name: bytes, length: int) -> bytes:
+    at = data.index(name) - 4
+    return data[:at] + struct.pack(">I", length) + data[at + 4 :]
+
+
+def jpeg2k(side: int, *, tile: int = 0, precinct: int | None = None) -> bytes:
+    """A JPEG 2000 of 64 x 64 that says it is larger."""
+    data = bytearray(file_of(Image.new("RGB", (64, 64)), "JPEG2000", precinct_size=(64, 64)))
+    header, box = data.index(b"\xff\x51"), data.index(b"ihdr")
+    data[header + 6 : header + 14] = struct.pack(">II", side, side)
+    data[header + 22 : header + 30] = struct.pack(">II", *(tile or side,) * 2)
+    data[box + 4 : box + 12] = struct.pack(">II", side, side)
+    if precinct is not None:
+        at = data.index(b"\xff\x52") + 14
+        data[at : at + 6] = bytes([precinct * 17]) * 6
+    return bytes(data)
+
+
+def scans(count: int) -> bytes:
+    """A progressive JPEG of 2000 x 2000 with many scans that hold nothing."""
+    data = file_of(Image.new("L", (2000, 2000)), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    return data[:last] + b"\xff\xda\0\x08\x01\x01\0\x01\x3f\x21" * count + data[last:]
+
+
+def costly() -> dict[str, tuple[bytes, str]]:
+    """Small files that would cost much, and what is said of them; nothing where they are cheap."""
+    tile = of_array(np.zeros((16, 16, 1), np.uint8), 1, tile=(16, 16), pack=zlib.compress, tags={259: 8})
+    at = tile.index(struct.pack("<HHII", 322, 4, 1, 16))
+    huge = (
+        tile[: at + 8] + struct.pack("<I", 20000) + tile[at + 12 : at + 20] + struct.pack("<I", 20000) + tile[at + 24 :]
+    )
+    text = png_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(7_000_000), 9))
+    profile = png_chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))
+    photo = file_of(Image.new("RGB", (64, 64)), "JPEG", progressive=True)
+    png = file_of(Image.new("RGB", (61, 45)), "PNG")
+    run = struct.pack("<2sIHHIIiiHHIIIIII", b"BM", 0, 0, 0, 1078, 40, 60000, 2000, 1, 8, 1, 0, 0, 0, 0, 0)
+    return {
+        "TIFF of one tile": (huge, "decoding a tile of 20000 x 20000 needs .* over the limit"),
+        "PNG, forged length": (with_length(png, b"IDAT", 0x7FFFFFF0), "the data ends in chunk IDAT"),
+        "PNG, forged size": (with_length(png, b"\0\0\0\x2d\x08\x02", 30000), "the data ends|over the limit|checksum"),
+        "PNG with texts": (with_chunks(text * 900), ""),
+        "PNG with a profile": (with_chunks(profile), ""),
+        "PNG of many chunks": (with_chunks(png_chunk(b"tEXt", b"k\0v") * 300_000), ""),
+        "JPEG of 20,000 scans": (scans(20_000), "more than 256 scans"),
+        "JPEG of 200 scans": (scans(200), ""),
+        "JPEG with fill bytes": (photo[:2] + b"\xff" * 30_000_000 + photo[2:], ""),
+        "JPEG with zeros": (photo[:2] + b"\xff\0" * 15_000_000 + photo[2:], ""),
+        "JPEG with markers": (photo[:2] + b"\xff\xe5\0\x02" * 1_000_000 + photo[2:], ""),
+        "JPEG with junk after it": (photo + b"\xff\xda\0\x08" * 1_000_000, ""),
+        "JPEG 2000 of small tiles": (jpeg2k(1000, tile=4), "decoding 62500 tiles needs"),
+        "JPEG 2000 of small precincts": (jpeg2k(5000, precinct=1), "decoding small code blocks or precincts needs"),
+        "JPEG 2000, forged size": (jpeg2k(2000), "|damaged JPEG 2000 file"),
+        "JPEG 2000, tiles of nothing": (jpeg2k(64, tile=0).replace(b"\0\0\0\x40" * 2 + b"\0" * 8 + b"\0\3",
+                                        bytes(16) + b"\0\3"), "damaged JPEG 2000"),
+        "BMP of runs": (run + bytes(1024) + b"\0\0" * 2000, "120000000 run-length encoded pixels, over the limit"),
+        "PNM with comments": (b"P6\n#" + b"c" * 30_000_000 + b"\n" + b"#\n" * 10_000 + b"2 2 255\n" + bytes(12), ""),
+        "GIF with comments": (FILES["GIF"][:13 + 768] + b"!\xfe" + b"\1x" * 2_000_000 + b"\0" +
+                              FILES["GIF"][13 + 768 :], ""),
+    }  # fmt: skip
+
+
+CHILD = """
+import json, re, sys, time
+from pathlib import Path
+from gpuimg._decoding.options import DecodeOptions
+from gpuimg._decoding.pillow import decode, read_header
+
+def peak():
+    return int(re.findall(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[0]) * 1024
+
+for name in sys.argv[1:]:
+    data = Path(name).read_bytes()
+    Path("/proc/self/clear_refs").write_text("5")
+    before, reason, size = peak(), "", 0
+    try:
+        header = read_header(data, 1 << 27)
+        size = header.height * header.width
+        decode(data, header, DecodeOptions())
+    except ValueError as error:
+        reason = str(error)
+    print(json.dumps([name, reason, size, peak() - before]), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_files_that_would_cost_much_are_refused_or_cheap(tmp_path: Path) -> None:
+    files = costly()
+    for k, (data, _) in enumerate(files.values()):
+        (tmp_path / f"{k:02}").write_bytes(data)
+    paths = [str(path) for path in sorted(tmp_path.iterdir())]
+    command = [sys.executable, "-W", "error", "-c", CHILD, *paths]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    for (name, (data, words)), (_, reason, size, memory) in zip(files.items(), results, strict=True):
+        assert re.search(words, reason) if words else not reason, (name, reason)
+        assert memory <= 24 * size + 64_000_000 + len(data), (name, memory)
+
+
+def test_import_is_fast() -> None:
+    """Pillow and its plugins are imported with the first image."""
+    code = "import sys, gpuimg, gpuimg._decoding.pillow; print(any(name.startswith('PIL') for name in sys.modules))"
+    assert python("-c", code) == "False\n"

@@ -1,0 +1,380 @@
+"""Our PNG decoder: its pixels and its outcome are Pillow's, for every build, every filter and any damage."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import struct
+import sys
+import tracemalloc
+import warnings
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._decoding import pillow, png
+from gpuimg._decoding.options import DecodeOptions
+from gpuimg._decoding.png import part_of
+from gpuimg.kernels.png import filters as loops
+
+from ..forks import python
+from ..samples import file_of, png_chunk
+from .pngs import BUILDS, FILTERS, SIGNATURE, encode, made, paeth
+
+LIMIT = 1 << 27
+PLAIN = DecodeOptions()
+#: Every use of channels and of transparency.
+OPTIONS = [
+    *(DecodeOptions(color) for color in ("rgb", "gray", "rgba", "graya")),
+    *(DecodeOptions(color, alpha) for color in ("rgb", "gray") for alpha in ("black", "white")),
+]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng()
+
+
+def pillows(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
+    """The pixels by Pillow's decoder, as they always were."""
+    return pillow.decode(data, pillow.read_header(data, LIMIT), options)
+
+
+def ours(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
+    """The pixels by our decoder, which must take the file."""
+    part = part_of(data, options)
+    assert part is not None
+    return part.pixels()
+
+
+@pytest.fixture(params=["deflate", "isal", "zlib"])
+def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Each library that inflates, in turn."""
+    if request.param != "zlib":
+        pytest.importorskip(request.param)
+    for name in {"deflate", "isal"} - {request.param}:
+        monkeypatch.setitem(sys.modules, name, None)
+    png.inflater.cache_clear()
+    assert png.inflater().name.startswith(request.param)
+    yield request.param
+    png.inflater.cache_clear()
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("filters", [*((kind,) for kind in FILTERS), tuple(FILTERS), (4, 3, 1, 2, 0)], ids=str)
+@pytest.mark.parametrize(("color", "depth"), BUILDS)
+def test_every_build_and_filter(color: str, depth: int, filters: tuple[int, ...], rng: np.random.Generator) -> None:
+    for height, width in ((1, 1), (1, 7), (9, 1), (13, 21), (5, 33)):
+        data = made(rng, height, width, color, depth, filters, part=int(rng.integers(1, 300)))
+        for options in OPTIONS:
+            np.testing.assert_array_equal(ours(data, options), pillows(data, options), err_msg=str(options))
+
+
+@pytest.mark.parametrize("color", ["gray", "rgb", "gray and alpha", "rgb and alpha"])
+@pytest.mark.parametrize("kind", FILTERS)
+def test_16_bits_as_stored(color: str, kind: int, rng: np.random.Generator) -> None:
+    values = rng.integers(0, 1 << 16, (14, 23, {"gray": 1, "rgb": 3, "gray and alpha": 2, "rgb and alpha": 4}[color]))
+    data = encode(values, color, 16, (kind, 4))
+    found = png.decode16(data)
+    assert found is not None
+    np.testing.assert_array_equal(found, values)
+    name = {1: "gray", 2: "graya", 3: "rgb", 4: "rgba"}[values.shape[2]]
+    np.testing.assert_array_equal(gi.decode_batch([data], color=name, depth="native", device="cpu")[0], values)
+
+
+@pytest.mark.parametrize(("color", "depth"), BUILDS)
+def test_interlaced_files_are_pillows(color: str, depth: int, rng: np.random.Generator) -> None:
+    data = made(rng, 13, 21, color, depth, (4, 1), interlaced=True)
+    assert part_of(data, PLAIN) is None
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillows(data))
+    if depth == 8:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.testing.assert_array_equal(pillows(data), np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_transparency_of_a_palette(depth: int, rng: np.random.Generator) -> None:
+    for count in {1, 2, 1 << depth}:
+        data = made(rng, 9, 20, "palette", depth, (0, 2), transparency=rng.bytes(count))
+        for options in OPTIONS:
+            np.testing.assert_array_equal(ours(data, options), pillows(data, options), err_msg=str(options))
+
+
+@pytest.mark.parametrize(("color", "depth"), [build for build in BUILDS if build[0] in ("gray", "rgb")])
+def test_a_transparent_color_is_pillows_where_alpha_counts(color: str, depth: int, rng: np.random.Generator) -> None:
+    key = b"\0\1" * (1 if color == "gray" else 3)
+    data = made(rng, 9, 20, color, depth, (0, 2), transparency=key)
+    for options in OPTIONS:
+        if options == DecodeOptions(options.color) and not options.has_alpha:
+            np.testing.assert_array_equal(ours(data, options), pillows(data, options))
+        else:
+            assert part_of(data, options) is None
+
+
+def test_every_triple_of_neighbors(rng: np.random.Generator) -> None:
+    """Paeth's predictor of all bytes to the left, above, and above to the left, as the loop computes it."""
+    a, b, c = (values.ravel() for values in np.mgrid[:256, :256, :256:5])
+    predict = getattr(loops.predicted, "py_func", loops.predicted)
+    for k in rng.integers(0, len(a), 3000).tolist():
+        assert predict(loops.PAETH, int(a[k]), int(b[k]), int(c[k])) == paeth(a[k], b[k], c[k])
+    # Through a file: pairs of rows c, b and x, a, whose second pixel is predicted from a, b and c.
+    top, below = np.stack([c, b], -1)[None], np.stack([a, np.zeros_like(a)], -1)[None]
+    values = np.concatenate([top, below]).reshape(2, -1, 1)
+    np.testing.assert_array_equal(ours(encode(values, "gray", 8, (4,)), DecodeOptions("gray")), values)
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_areas_of_one_value(kind: int, rng: np.random.Generator) -> None:
+    areas = np.kron(rng.integers(0, 3, (60, 90)), np.ones((3, 8), int))[
+        ..., None
+    ]  # eight pixels are looked at together
+    areas[rng.integers(0, 180, 2000), 8 * rng.integers(0, 90, 2000) + 7] = 9
+    for filters in ((kind,), (kind, 2, 2, 2)):  # four rows together, and one by one
+        np.testing.assert_array_equal(ours(encode(areas, "gray", 8, filters), DecodeOptions("gray")), areas)
+
+
+def test_files_of_other_encoders(rng: np.random.Generator) -> None:
+    imageio = pytest.importorskip("imageio.v3")
+    smooth = cv2.resize(rng.integers(0, 256, (9, 11, 4), np.uint8), (119, 83), interpolation=cv2.INTER_CUBIC)
+    for channels in (1, 3, 4):
+        pixels = smooth[..., :channels].squeeze()
+        files = [cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, level])[1].tobytes() for level in (1, 9)]
+        files += [file_of(pixels, "PNG", optimize=optimize) for optimize in (False, True)]
+        files += [imageio.imwrite("<bytes>", pixels, extension=".png")]
+        deep = [cv2.imencode(".png", pixels.astype(np.uint16) * 251)[1].tobytes()]
+        for data in files + deep:
+            for options in OPTIONS:
+                np.testing.assert_array_equal(ours(data, options), pillows(data, options))
+    for mode in ("1", "P"):
+        data = file_of(Image.fromarray(smooth[..., :3]).convert(mode), "PNG")
+        np.testing.assert_array_equal(ours(data), pillows(data))
+
+
+# -- regions -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(0, 1 << 32), st.sampled_from(BUILDS), st.integers(1, 40), st.integers(1, 40),
+    st.lists(st.sampled_from(list(FILTERS)), min_size=1, max_size=6), st.sampled_from(OPTIONS), st.integers(1, 400),
+)  # fmt: skip
+def test_any_region_is_that_of_the_whole(
+    seed: int, build: tuple[str, int], height: int, width: int, filters: list[int], options: DecodeOptions, part: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = made(rng, height, width, *build, filters, part=part)
+    x0, y0 = int(rng.integers(width)), int(rng.integers(height))
+    x1, y1 = int(rng.integers(x0, width)) + 1, int(rng.integers(y0, height)) + 1
+    found = part_of(data, options, np.array([x0, y0, x1, y1]))
+    assert found is not None
+    out = np.full(found.shape, 7, np.uint8)
+    found.write(out.reshape(-1))
+    np.testing.assert_array_equal(out, pillows(data, options)[y0:y1, x0:x1])
+    np.testing.assert_array_equal(found.pixels(), out)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_crops_of_turned_files(orientation: int, rng: np.random.Generator, inflater: str) -> None:
+    block = Image.Exif()
+    block[0x0112] = orientation
+    data = file_of(rng.integers(0, 256, (41, 67, 3), np.uint8), "PNG", exif=block)
+    whole = gi.decode_batch([data], device="cpu")[0]
+    for top, left, height, width in ((0, 0, 12, 17), (3, 5, 20, 9), (20, 11, 21, 30), (40, 0, 1, 30)):
+        x = gi.crop(gi.open_batch([data], device="cpu"), top, left, height, width)
+        np.testing.assert_array_equal(x.array()[0], whole[top : top + height, left : left + width])
+
+
+def test_rows_below_a_crop_are_not_inflated(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    png.inflater.cache_clear()
+    data = file_of(rng.integers(0, 256, (100, 30, 3), np.uint8), "PNG")
+    part = part_of(data, PLAIN, np.array([0, 10, 30, 40]))
+    png.inflater.cache_clear()
+    assert part is not None
+    assert len(part.raw) == 40 * 91
+
+
+# -- damage and limits -------------------------------------------------------------------------------------------------
+
+
+def outcome(data: bytes, options: DecodeOptions = PLAIN) -> tuple[str, Any]:
+    """What Pillow's decoder makes of a file: a reason, or pixels."""
+    try:
+        return "ok", pillows(data, options)
+    except ValueError as error:
+        return str(error), None
+
+
+def assert_as_pillow(data: bytes) -> None:
+    reason, pixels = outcome(data)
+    found = gi.decode_batch([data], on_error="fill", device="cpu")
+    assert found.status[0] == reason
+    if pixels is not None:
+        np.testing.assert_array_equal(found[0], pixels)
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """A file with bytes changed, removed, or cut off."""
+    changed = bytearray(data)
+    kind = int(rng.integers(4))
+    if kind == 0:
+        return data[: int(rng.integers(len(data)))]
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(8, len(changed)))
+        if kind == 1:
+            changed[at] ^= 1 << int(rng.integers(8))
+        elif kind == 2:
+            changed[at] = int(rng.integers(256))
+        else:
+            del changed[at : at + int(rng.integers(1, 20))]
+    return bytes(changed)
+
+
+def rechecked(data: bytes) -> bytes:
+    """A file whose chunks have the right checksums again, as far as they can be found."""
+    found, at = data[:8], 8
+    while at + 12 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if at + 12 + size > len(data):
+            break
+        found += png_chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + size])
+        at += 12 + size
+    return found + data[at:]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_damaged_files_end_as_with_pillow(sealed: bool, rng: np.random.Generator, inflater: str) -> None:
+    for color, depth in BUILDS:
+        data = made(rng, 17, 19, color, depth, tuple(FILTERS), part=100)
+        for _ in range(20):
+            broken = damaged(data, rng)
+            assert_as_pillow(rechecked(broken) if sealed else broken)
+
+
+def test_damage_below_a_crop_is_found(rng: np.random.Generator, inflater: str) -> None:
+    data = file_of(rng.integers(0, 256, (60, 50, 3), np.uint8), "PNG")
+    at = data.index(b"IDAT")
+    end = at + 4 + int.from_bytes(data[at - 4 : at], "big")
+    data = data[: at - 4] + b"".join(
+        png_chunk(b"IDAT", body) for body in (data[at + 4 : end - 99], data[end - 99 : end])
+    )
+    data += png_chunk(b"IEND", b"")
+    end += 12
+    for place in (end - 2, end - 80, end - 102):  # the checksum, pixels, and the name of the last chunk of pixels
+        broken = data[:place] + bytes([data[place] ^ 8]) + data[place + 1 :]
+        reason, _ = outcome(broken)
+        assert reason.startswith("damaged PNG file")
+        x = gi.open_batch([broken], on_error="fill", device="cpu")
+        cropped = gi.crop(x, 0, 0, 10, 10)
+        cropped.compute()
+        assert cropped.status[0] == reason
+
+
+def with_rows(rows: bytes, **header: int) -> bytes:
+    """A gray file of 8 x 8 with these bytes for its rows."""
+    head = struct.pack(">IIBBBBB", header.get("width", 8), header.get("height", 8), 8, 0, 0, 0, 0)
+    return SIGNATURE + b"".join(
+        png_chunk(*chunk) for chunk in ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    )
+
+
+@pytest.mark.parametrize(
+    "rows", [bytes(71), bytes(73), bytes(0), b"\5" + bytes(71), bytes(63) + b"\xff" + bytes(8), bytes(720)]
+)
+def test_rows_that_are_not_those_of_the_header(rows: bytes, inflater: str) -> None:
+    assert part_of(with_rows(rows), PLAIN) is None
+    assert_as_pillow(with_rows(rows))
+
+
+def test_checksums_of_the_header_and_the_palette_count(rng: np.random.Generator) -> None:
+    data = made(rng, 8, 8, "palette", 8, (0,), palette=rng.bytes(768), transparency=b"\0\1\2")
+    for name in (b"IHDR", b"PLTE", b"tRNS"):
+        at = data.index(name)
+        end = at + 4 + int.from_bytes(data[at - 4 : at], "big")
+        assert part_of(data[:end] + bytes(4) + data[end + 4 :], PLAIN) is None
+
+
+def test_chunks_that_are_not_regular_are_left_to_pillow(rng: np.random.Generator) -> None:
+    plain = made(rng, 8, 8, "rgb", 8, (0,), part=50)
+    end = plain.index(b"IEND") - 4
+    text, pixels = png_chunk(b"tEXt", b"k\0v"), plain.index(b"IDAT") - 4
+    assert part_of(plain[:33] + text + plain[33:], PLAIN) is not None
+    assert part_of(plain[:end] + text + plain[end:], PLAIN) is not None
+    middle = pixels + 12 + 50
+    for data in (
+        plain[:middle] + text + plain[middle:],  # between two IDAT chunks
+        plain[:8] + text + plain[8:],  # before the header
+        plain[:33] + plain[8:33] + plain[33:],  # two headers
+        plain[:-12],  # no end
+        plain.replace(b"IDAT", b"IDA\1"),
+    ):
+        assert part_of(data, PLAIN) is None
+        assert_as_pillow(data)
+
+
+def test_irregular_files_end_as_with_pillows_open(rng: np.random.Generator) -> None:
+    plain = made(rng, 8, 8, "gray", 8, (0,), part=50)
+    end = plain.index(b"IEND") - 4
+    key = png_chunk(b"tRNS", b"\0\7")
+    middle = plain.index(b"IDAT") + 8 + 50
+    for data, is_shown in (
+        (plain[:end], True),
+        (plain[:end] + b"\0\0\0\0\0\1\2\3junk", True),
+        (plain[:33] + key + plain[33:], True),
+        (plain[:33] + key[:-1] + b"?" + plain[33:], False),  # with another checksum
+        (plain[:33] + png_chunk(b"tRNS", b"\7") + plain[33:], False),
+        (plain[:middle] + png_chunk(b"abCd", b"") + plain[middle:], False),
+    ):
+        found = gi.decode_batch([data], on_error="fill", device="cpu")
+        assert (found.status == ["ok"]) == is_shown, found.status
+        try:
+            pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+        except (OSError, SyntaxError, ValueError):
+            assert not is_shown
+        else:
+            np.testing.assert_array_equal(found[0], pixels)
+
+
+def test_profiles_are_pillows(rng: np.random.Generator) -> None:
+    plain = made(rng, 8, 8, "rgb", 8, (0,))
+    srgb = DecodeOptions(icc="srgb")
+    np.testing.assert_array_equal(ours(plain, srgb), pillows(plain, srgb))
+    assert part_of(plain[:33] + png_chunk(b"iCCP", b"k\0\0" + zlib.compress(b"x")) + plain[33:], srgb) is None
+
+
+def test_a_bomb_takes_no_memory(inflater: str) -> None:
+    """300 MB in 300 KB, for 8 x 8 pixels; and a header of 100 megapixels with nothing behind it."""
+    bomb, huge = with_rows(bytes(300_000_000)), with_rows(bytes(10), width=10_000, height=10_000)
+    tracemalloc.start()
+    try:
+        assert part_of(bomb, PLAIN) is None
+        assert part_of(bomb, PLAIN, np.array([0, 0, 4, 4])) is None or inflater != "deflate"
+        assert part_of(huge, PLAIN) is None
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+    assert_as_pillow(bomb)
+
+
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    code = "import sys, gpuimg; print({'deflate', 'isal', 'zlib_ng'} & sys.modules.keys())"
+    assert python("-c", code) == "set()\n"
+
+
+def test_filters_of_every_size_and_count() -> None:
+    """Every number of pixels up to several vectors, in every build of whole bytes."""
+    rng = np.random.default_rng(0)
+    for (color, depth), width in itertools.product([build for build in BUILDS if build[1] >= 8], range(1, 20)):
+        data = made(rng, 4, width, color, depth, (1, 3, 4, 2))
+        np.testing.assert_array_equal(ours(data), pillows(data))

@@ -1,0 +1,403 @@
+"""Chunks of files and of parts of them, read natively: the same bytes as plain Python, and the rest left to it."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._io import native_read
+from gpuimg._io.file_bytes import read
+from gpuimg._io.native_read import ChunkReader
+from gpuimg.sources._reading import OpenFiles
+from gpuimg.sources._table import read_together
+from gpuimg.sources.folder import ImageFiles
+from tests.data_sets import FILES, cpu, jpeg
+from tests.robustness.sources import OPENERS, written
+
+SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    """Files of many sizes."""
+    for k, size in enumerate(SIZES):
+        (tmp_path / f"{k} ü").write_bytes(np.random.default_rng().bytes(size))
+    return [str(tmp_path / f"{k} ü") for k in range(len(SIZES))]
+
+
+@pytest.fixture(autouse=True)
+def no_descriptor_is_left() -> Iterator[None]:
+    """Whatever a test reads, nothing stays open."""
+    gc.collect()  # else garbage of an earlier test may be closed meanwhile, and the count fall
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def content(path: str | Path) -> bytes:
+    return Path(path).read_bytes()
+
+
+def test_it_is_used_here() -> None:
+    assert native_read.NATIVE
+
+
+@pytest.mark.parametrize("room", [1, 64, 4097, 1 << 16, 1 << 20])
+def test_files_whatever_the_room(paths: list[str], room: int) -> None:
+    reader = ChunkReader(room)
+    for _ in range(3):
+        found = reader.read([*paths, *map(Path, paths)])
+        assert [bytes(data) for data in found] == 2 * list(map(content, paths))
+    assert reader.seconds > 0
+    assert reader.room >= 2 * sum(SIZES)
+
+
+def test_large_files_have_separate_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_read, "_MOST_ROOM", 1 << 16)
+    (tmp_path / "large").write_bytes(bytes(1 << 17))
+    (tmp_path / "small").write_bytes(b"small")
+    reader = ChunkReader(1 << 16)
+    large, small = reader.read([str(tmp_path / "large"), str(tmp_path / "small")])
+    assert large.size == 1 << 17
+    assert bytes(small) == b"small"
+    assert small.base.size == 5  # what a view keeps alive
+    assert reader.room == 1 << 16
+
+
+def test_what_python_must_say_is_left_to_it(tmp_path: Path, paths: list[str]) -> None:
+    places = [str(tmp_path / "absent"), paths[3], str(tmp_path), "a\0b", "\ud800", paths[0], "", "/proc/self/mem"]
+    found = ChunkReader().read(places)
+    assert [k for k, data in enumerate(found) if data is not None] == [1, 5]
+    assert [bytes(found[1]), bytes(found[5])] == [content(paths[3]), content(paths[0])]
+    assert ChunkReader().read([]) == []
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is that of plain Python; nobody is refused to root, so a loop of links is."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    names = ["loop", "folder", "absent"]
+    loader = cpu([(str(tmp_path / name), 0) for name in names] + [(FILES[0], 1)], batch_size=4, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        list(loader)
+    assert [failure.reason for failure in loader.failures] == [
+        f"cannot be read: {os.strerror(number)}" for number in (errno.ELOOP, errno.EISDIR, errno.ENOENT)
+    ]
+    assert [failure.source for failure in loader.failures] == [str(tmp_path / name) for name in names]
+
+
+def test_files_without_a_size(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    empty, version = ChunkReader().read([str(tmp_path / "empty"), "/proc/version"])
+    assert bytes(empty) == b""
+    assert bytes(version) == content("/proc/version")
+
+
+def unusual(folder: Path) -> dict[str, str]:
+    """Files that are not regular, and why each is refused."""
+    os.mkfifo(folder / "fifo.jpg")
+    (folder / "endless.jpg").symlink_to("/dev/zero")
+    (folder / "folder.jpg").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket.jpg"))
+    return {
+        "fifo.jpg": "a FIFO, not a regular file", "endless.jpg": "a character device, not a regular file",
+        "folder.jpg": os.strerror(errno.EISDIR), "socket.jpg": os.strerror(errno.ENXIO),
+    }  # fmt: skip
+
+
+def test_only_regular_files_are_read(tmp_path: Path, paths: list[str]) -> None:
+    """Neither natively nor in Python, and nobody waits."""
+    reasons = unusual(tmp_path)
+    names = [str(tmp_path / name) for name in reasons]
+    found = ChunkReader().read([paths[1], *names, paths[2]])
+    assert found[1:-1] == [None] * len(names)
+    assert [bytes(found[0]), bytes(found[-1])] == [content(paths[1]), content(paths[2])]
+    for name, reason in zip(names, reasons.values(), strict=True):
+        with pytest.raises(OSError, match=re.escape(reason)):
+            read(name)
+        with pytest.raises(OSError, match=re.escape(reason)):
+            gi.load_plan(name)
+    for name in ("fifo.jpg", "endless.jpg", "folder.jpg"):
+        with pytest.raises((OSError, ValueError), match=re.escape(reasons[name])):
+            gi.video_info(tmp_path / name)
+        for source in (gi.tar, gi.recordio, gi.file_list):
+            with pytest.raises(OSError, match=re.escape(reasons[name])):
+                source(tmp_path / name)
+
+
+def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(FILES[0],))
+    writer.start()
+    with pipe.open("rb") as file:
+        assert gi.image_info(file).codec == "jpeg"
+    writer.join()
+
+
+@pytest.mark.parametrize("on_error", ["fill", "raise"])
+def test_a_loader_over_unusual_files(tmp_path: Path, on_error: str) -> None:
+    """In a child with little memory: it waited for ever, or read until memory ended."""
+    script = f"""
+        import resource
+        from pathlib import Path
+        import gpuimg as gi
+        from tests.data_sets import FILES
+        from tests.decoding.test_reading import unusual
+        root = Path({str(tmp_path)!r}, "class")
+        root.mkdir()
+        (root / "0.jpg").write_bytes(FILES[0])
+        reasons = unusual(root)
+        options = dict(batch_size=8, device="cpu", on_error={on_error!r})
+        list(gi.load([(FILES[0], 0)], **options))  # compiles
+        source = gi.file_list([root / name for name in ("0.jpg", *reasons)])
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30),) * 2)
+        loader = gi.load(source, **options)
+        try:
+            print(list(loader)[0].valid.tolist())
+            failures = loader.failures
+        except gi.DecodeError as error:
+            print("raised")
+            failures = error.failures
+        print([failure.reason for failure in failures] == [f"cannot be read: {{one}}" for one in reasons.values()])
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    said = "[True, False, False, False, False]" if on_error == "fill" else "raised"
+    assert (done.returncode, done.stdout) == (0, f"{said}\nTrue\n"), done.stderr
+
+
+# -- how large a file may be ------------------------------------------------------------------------------------------
+
+
+def over(size: int, limit: int) -> str:
+    return f"{size} bytes, over the limit of max_bytes={limit}"
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("room", [1, 1 << 20])
+def test_larger_files_are_not_read(paths: list[str], native: bool, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_read, "NATIVE", native)
+    for limit in (1, 64, 4095, 100_000):
+        reader = ChunkReader(room, limit)
+        for path, data in zip(paths, reader.read(paths), strict=True):
+            size = os.path.getsize(path)
+            if data is not None:
+                assert bytes(data) == content(path)
+                assert size <= limit
+            elif size > limit:
+                with pytest.raises(ValueError, match=over(size, limit)):
+                    read(path, limit)
+            else:
+                assert not native
+                assert read(path, limit) == content(path)
+
+
+def test_a_sparse_file_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.jpg"
+    path.write_bytes(FILES[0])
+    os.truncate(path, 1 << 40)
+    reason = over(1 << 40, 1 << 30)
+    x = gi.open_batch([path, FILES[1]], device="cpu", on_error="fill")
+    assert [error.reason for error in x.errors.values()] == [reason]
+    with pytest.raises(gi.DecodeError, match=reason):
+        gi.decode_batch([str(path)], device="cpu")
+    with pytest.raises(ValueError, match=reason):
+        gi.image_info(path)
+    with pytest.raises(ValueError, match=f"sparse.jpg: {reason}"):
+        gi.file_list([path])[0]
+    loader = cpu(gi.file_list([path, path]), batch_size=2, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        assert not any(batch.valid.any() for batch in loader)
+    assert [failure.reason for failure in loader.failures] == [f"cannot be read: {reason}"] * 2
+
+
+def test_a_file_without_a_size_is_read_up_to_the_limit() -> None:
+    """Those of ``/proc`` say that they have 0 bytes."""
+    whole = content("/proc/self/maps")
+    assert len(whole) > 1000
+    with pytest.raises(ValueError, match=r"\d+ bytes, over the limit of max_bytes=1000"):
+        read("/proc/self/maps", 1000)
+    assert ChunkReader(max_bytes=1000).read(["/proc/self/maps"]) == [None]
+
+
+def samples_of(root: Path, kind: str) -> Any:
+    """Some kinds of sources of ``FILES``."""
+    items = [(data, k) for k, data in enumerate(FILES[:8])]
+    if kind in ("tar", "tfrecord", "recordio", "lmdb"):
+        opener = gi.lmdb if kind == "lmdb" else OPENERS[kind]
+        return opener(written(kind, root))
+    if kind == "paths":
+        for data, k in items:
+            (root / f"{k}.jpg").write_bytes(data)
+        return [(str(root / f"{k}.jpg"), k) for _, k in items]
+    if kind == "mappings":
+        return [{"image": {"bytes": data, "path": None}, "label": k} for data, k in items]
+    if kind == "arrays":
+        return [(np.frombuffer(data, np.uint8), k) for data, k in items]
+    return gi.iterable(lambda: iter(items)) if kind == "stream" else items
+
+
+def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[int, str]]:
+    """Number of samples of a source, and the failing ones with the reason."""
+    loader = cpu(samples_of(root, kind), batch_size=8, on_error="fill", **options)
+    count = sum(len(batch.valid) for batch in loader)
+    reasons = {failure.index: failure.reason for failure in loader.failures}
+    return count, set(reasons), reasons
+
+
+@pytest.mark.parametrize(
+    "kind", ["tar", "tfrecord", "recordio", "lmdb", "paths", "mappings", "arrays", "stream", "bytes"]
+)
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+def test_the_limit_of_a_loader(kind: str, tmp_path: Path) -> None:
+    framing = 32 if kind == "recordio" else 0  # bytes of a record that are not its image's
+    most = sorted(map(len, FILES[:8]))[4] + framing
+    samples, bad, _ = epoch(tmp_path, kind)
+    again, limited, reasons = epoch(tmp_path, kind, max_bytes=most)
+    assert samples == again
+    assert bad < limited
+    assert len(limited) < samples
+    for i in limited - bad:
+        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", reasons[i])
+
+
+@pytest.mark.parametrize("call", [gi.open_batch, gi.decode_batch])
+def test_the_limit_of_a_batch(call: Any, tmp_path: Path) -> None:
+    data = FILES[0]
+    path = tmp_path / "a.jpg"
+    path.write_bytes(data)
+    size = len(data)
+    for source in (data, bytearray(data), np.frombuffer(data, np.uint8), path, str(path)):
+        assert len(call([source], device="cpu", max_bytes=size)) == 1
+        with pytest.raises(gi.DecodeError, match=over(size, size - 1)):
+            call([source], device="cpu", max_bytes=size - 1)
+        x = call([source], device="cpu", max_bytes=size - 1, on_error="fill")
+        assert [error.reason for error in x.errors.values()] == [over(size, size - 1)]
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        call([data], device="cpu", max_bytes=0)
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        gi.load([(data, 0)], batch_size=1, max_bytes=0)
+
+
+def test_a_file_that_grows(tmp_path: Path) -> None:
+    """Each read gives the start of what was written, whole lines or not."""
+    path = tmp_path / "log"
+    path.write_bytes(b"0123456789")
+    done = threading.Event()
+
+    def write() -> None:
+        with path.open("ab", 0) as file:
+            for _ in range(2000):
+                file.write(b"0123456789")
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    most = 0
+    while not done.is_set():
+        found = ChunkReader().read([str(path)] * 4)
+        for data in found:
+            assert bytes(data) == (b"0123456789" * (len(data) // 10 + 1))[: len(data)]
+        sizes = [len(data) for data in found]  # in any order: what grew while it was read is read again, last
+        assert min(sizes) >= most
+        most = max(sizes)
+    writer.join()
+
+
+def test_a_file_that_shrinks(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(10_000))
+    done = threading.Event()
+
+    def cut() -> None:
+        for k in range(2000):
+            os.truncate(path, 100 if k % 2 else 10_000)
+        done.set()
+
+    writer = threading.Thread(target=cut)
+    writer.start()
+    while not done.is_set():
+        for data in ChunkReader().read([str(path)] * 4):
+            assert not any(bytes(data))
+            assert len(data) <= 10_000
+    writer.join()
+
+
+# -- parts of files ----------------------------------------------------------------------------------------------------
+
+
+def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    files = OpenFiles(paths)
+    last = len(paths) - 1
+    wanted = [(last, 10, 5000), (0, 0, 1), (last, 99_999, 1), (3, 65, 0), (6, 7, 39_993), (last, 0, 100_000)]
+    spans: list[Any] = [files.span(*one) for one in wanted]
+    for most in (1 << 20, 4096):
+        monkeypatch.setattr(native_read, "_MOST_ROOM", most)
+        found = ChunkReader().read([*spans, paths[4]])
+        assert [bytes(data) for data in found[:-1]] == [
+            content(paths[file])[offset : offset + size] for file, offset, size in wanted
+        ]
+        assert bytes(found[-1]) == content(paths[4])
+
+
+def test_a_part_after_the_end_is_left(paths: list[str]) -> None:
+    files = OpenFiles(paths)
+    spans: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
+    short, whole, none = ChunkReader().read(spans)
+    assert short is none is None
+    assert bytes(whole) == content(paths[2])[60:64]
+    with pytest.raises(OSError, match="64 of 65 bytes at offset 0: the file was cut off after it was indexed"):
+        spans[0].read()
+
+
+# -- in the loader -----------------------------------------------------------------------------------------------------
+
+
+def test_derived_classes_are_read_by_their_methods(paths: list[str]) -> None:
+    class Other(ImageFiles):
+        def __getitem__(self, index: Any) -> tuple[bytes, int]:
+            return FILES[index], index
+
+    class Reads(ImageFiles):
+        def _read(self, i: int) -> tuple[bytes, int]:
+            return FILES[i], i
+
+    source = gi.file_list(paths)
+    assert read_together(source)
+    for kind in (Other, Reads):
+        source.__class__ = kind
+        assert not read_together(source)
+        assert [label for batch in cpu(source) for label in batch.labels] == list(range(len(paths)))
+
+
+def test_each_sample_fails_alone(tmp_path: Path) -> None:
+    for k in range(24):
+        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k))
+    source = gi.file_list([tmp_path / f"{k}.jpg" for k in range(24)], range(24))
+    for k in (3, 4, 17):
+        (tmp_path / f"{k}.jpg").unlink()
+    loader = cpu(source, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="3 samples"):
+        good = {int(i) for batch in loader for i in batch.indices[batch.valid]}
+    assert good == set(range(24)) - {3, 4, 17}
+    assert [(f.index, f.source, f.reason) for f in loader.failures] == [
+        (k, str(tmp_path / f"{k}.jpg"), "cannot be read: No such file or directory") for k in (3, 4, 17)
+    ]

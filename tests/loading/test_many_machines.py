@@ -1,0 +1,97 @@
+"""Other engines and launchers, by running their examples: the same pixels as without, and every sample once."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import secrets
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import gpuimg as gi
+
+from ..forks import python
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
+SHA = r"SHA-256 of the pixels (\w+)"
+
+
+def needs(*libraries: str) -> None:
+    """Libraries that an example imports; without one the test is skipped, unless it must run."""
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.skip(f"needs {' and '.join(missing)}")
+
+
+def run(*arguments: str | Path) -> str:
+    """Run Python in a separate process, without this one's launcher variables; return its output."""
+    # Ray reports that it is used, and writes a token into the home folder unless it is given one.
+    ours = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32), "HF_HUB_OFFLINE": "1"}
+    return python(*arguments, RANK=None, WORLD_SIZE=None, **ours)
+
+
+def pixels_of(epoch: int) -> str:
+    """The digest of what gpuimg makes of all photos in one batch, in this process."""
+    train = gi.presets.imagenet_train(64)
+    made = train(gi.open_batch(PHOTOS, device="cpu"), gi.Rng(0, epoch=epoch, indices=range(len(PHOTOS))))
+    return hashlib.sha256(made.array("float16", "NCHW").tobytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def pixels() -> str:
+    return pixels_of(0)
+
+
+@pytest.mark.parametrize(("example", "library"), [("grain_batch", "grain"), ("dataloader_bytes", "torch")])
+def test_pixels_are_those_of_one_batch(example: str, library: str, pixels: str) -> None:
+    needs(library)
+    assert re.findall(SHA, run(EXAMPLES / f"{example}.py")) == [pixels]
+
+
+def test_hugging_faces_data_sets_have_other_pixels_in_each_epoch(pixels: str) -> None:
+    """By the loader, and by a data set for a trainer."""
+    needs("datasets", "torch")
+    found = re.findall(SHA, run(EXAMPLES / "hf_datasets.py"))
+    assert found == [pixels, pixels, pixels_of(1)]
+    assert found[1] != found[2]
+
+
+def test_any_number_of_actors_gives_the_same_pixels(pixels: str) -> None:
+    needs("ray")
+    said = run(EXAMPLES / "ray_data.py", "--actors", "4")
+    assert re.findall(r"by (\d) actors, " + SHA, said) == [(n, pixels) for n in "4"]
+
+
+def test_lightning_goes_on_in_the_middle_of_an_epoch() -> None:
+    """Each of the four epochs has every sample once, in a different order."""
+    needs("lightning", "torch")
+    said = run(EXAMPLES / "lightning_module.py")
+    assert "12 steps, stopped and resumed after 4\n" in said
+    found = re.search(r"samples:((?: \d+)+)", said)
+    assert found
+    samples = [int(text) for text in found[1].split()]
+    epochs = [tuple(samples[at : at + len(PHOTOS)]) for at in range(0, len(samples), len(PHOTOS))]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(len(PHOTOS)))] * 4
+    assert len(set(epochs)) == 4
+
+
+def test_torchrun_stops_with_two_and_resumes_with_three(tmp_path: Path) -> None:
+    """Every sample once in each of two epochs, and at most one more on one rank than on another."""
+    needs("torch")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+    options = (EXAMPLES / "torchrun.py", "--checkpoint", tmp_path / "checkpoint.pt")
+    said = [run(*launch, "2", *options, "--stop-after", "2"), run(*launch, "3", *options)]
+    found = [sorted(re.findall(r"rank (\d) of \d had samples((?: \d+)*)", one)) for one in said]
+    shares = [[share for _, share in ranks] for ranks in found]
+    assert [len(ranks) for ranks in shares] == [2, 3]
+    assert [[len(share.split()) for share in ranks] for ranks in shares] == [[4, 4], [6, 5, 5]]
+    counts = Counter(int(i) for ranks in shares for share in ranks for i in share.split())
+    assert counts == dict.fromkeys(range(len(PHOTOS)), 2)

@@ -1,0 +1,130 @@
+"""Memory of whole calls of exact presets: that of the result, and 24 bytes a pixel of the largest image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bench.processors import OURS
+
+from ..forks import Forks, forks
+
+NARROW = 64 << 20  # bytes that any call may need: those of narrow images, tables, code that is loaded
+EVALS = ("imagenet_eval", "timm_eval", "open_clip_eval")
+
+IMPORTS = """
+import json, re, sys
+from pathlib import Path
+import numpy as np
+import gpuimg as gi
+from bench.processors import OURS
+"""
+MEASURED = """
+
+PREPARE = {
+    **OURS,
+    "imagenet_eval": lambda: gi.presets.imagenet_eval(exact="pillow"),
+    "timm_eval": lambda: gi.models.timm_eval({"interpolation": "bicubic"}),
+    "open_clip_eval": gi.models.open_clip_eval,
+}
+
+def peak():
+    return int(re.findall(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[0]) * 1024
+
+def measured(prepare, images):
+    Path("/proc/self/clear_refs").write_text("5")
+    before = peak()
+    found = prepare(images)
+    arrays = [found.array(layout="NCHW")] if isinstance(found, gi.Batch) else found.values()
+    return sum(array.nbytes for array in arrays), peak() - before
+"""
+CALL = """
+name, small, *paths = sys.argv[1:]
+prepare = PREPARE[name]()
+measured(prepare, gi.open_batch([small] * 2, device="cpu"))  # loads code
+print(json.dumps(measured(prepare, gi.open_batch(paths, device="cpu"))))
+"""
+HOSTILE = """
+prepare = PREPARE[sys.argv[1]]()
+for shape in ((40, 50), (1, 90), (90, 1)):
+    try:
+        measured(prepare, np.zeros((1, *shape, 3), np.uint8))
+    except ValueError:
+        pass
+for shape in ((1, 65535), (65535, 1), (30000, 1), (1, 30000)):
+    try:
+        found = measured(prepare, np.zeros((1, *shape, 3), np.uint8))
+    except ValueError as error:
+        found = str(error)
+    print(json.dumps([shape, found]))
+"""
+#: Words of images that are refused.
+REFUSED = (
+    "times as long as wide",
+    "pixels in between; resize it in two steps",
+    "a side may grow to",
+    "too narrow for",
+)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Forks]:
+    """A process that has imported gpuimg and called nothing, with one thread."""
+    with forks(IMPORTS, GPUIMG_NUM_THREADS="1") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], str]:
+    """JPEGs of some sizes."""
+    folder = tmp_path_factory.mktemp("photos")
+    found = {}
+    for size in ((90, 120), (3000, 4000), (1200, 1600), (375, 500), (300, 640)):
+        path = folder / f"{size[0]}x{size[1]}.jpg"
+        pixels = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
+        Image.fromarray(pixels).resize(size[::-1]).save(path)
+        found[size] = str(path)
+    return found
+
+
+def output(process: Forks, code: str, *arguments: str) -> str:
+    done = process.run(IMPORTS + MEASURED + code, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_FAST = ("clip", "qwen2_vl", "idefics3", "llava_anyres")
+NAMES = [pytest.param(name, marks=[] if name in _FAST else pytest.mark.slow) for name in (*OURS, *EVALS)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sizes", [[(3000, 4000)], [(1200, 1600), *[(375, 500)] * 4, (300, 640), (300, 640)]])
+def test_memory_of_a_call(
+    process: Forks, photos: dict[tuple[int, int], str], name: str, sizes: list[tuple[int, int]]
+) -> None:
+    result, grown = json.loads(output(process, CALL, name, photos[90, 120], *(photos[size] for size in sizes)))
+    largest = max(h * w for h, w in sizes)
+    assert grown <= result + 24 * largest + NARROW
+
+
+def test_idefics3_keeps_the_bytes_of_a_few_images(process: Forks, photos: dict[tuple[int, int], str]) -> None:
+    """Those of all 14 are 67 MB."""
+    result, grown = json.loads(output(process, CALL, "idefics3", photos[90, 120], *[photos[375, 500]] * 14))
+    assert grown <= result + 24 * 375 * 500 + NARROW * 3 // 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_narrow_images_are_refused_or_cheap(process: Forks, name: str) -> None:
+    lines = [json.loads(line) for line in output(process, HOSTILE, name).splitlines()]
+    assert len(lines) == 4
+    for (height, width), found in lines:
+        if isinstance(found, str):
+            assert any(words in found for words in REFUSED), found
+        else:
+            result, grown = found
+            assert result <= 1 << 28
+            assert grown <= result + 24 * height * width + NARROW

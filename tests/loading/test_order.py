@@ -1,0 +1,154 @@
+"""The order of an epoch: a permutation that is never held, its shards, and positions in it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuimg._loading.sharding import Share, shuffled
+from tests.random.distributions import chi_square
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 10, 31, 32, 33, 100, 1023, 4096, 10007])
+@pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
+def test_every_sample_comes_once(n: int, seed: int) -> None:
+    assert sorted(shuffled(np.arange(n), n, seed, epoch=3).tolist()) == list(range(n))
+
+
+def test_an_order_is_the_same_in_any_pieces() -> None:
+    whole = shuffled(np.arange(1000), 1000, 5, 2)
+    pieces = [shuffled(np.arange(at, min(at + 37, 1000)), 1000, 5, 2) for at in range(0, 1000, 37)]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    np.testing.assert_array_equal(shuffled(np.arange(1000)[::-1], 1000, 5, 2), whole[::-1])
+
+
+def test_another_seed_or_epoch_is_another_order() -> None:
+    orders = [tuple(shuffled(np.arange(50), 50, seed, epoch)) for seed in range(10) for epoch in range(10)]
+    assert len(set(orders)) == 100
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_all_orders_are_equally_likely(n: int) -> None:
+    """Of few samples each order comes up as often as chance has it."""
+    counts = dict.fromkeys(itertools.permutations(range(n)), 0)
+    for seed in range(100 * math.factorial(n)):
+        counts[tuple(shuffled(np.arange(n), n, seed, 0).tolist())] += 1
+    assert chi_square(list(counts.values())) > 1e-3
+
+
+def test_places_are_independent_of_samples() -> None:
+    """The place of a sample is uniform, and neighbors do not stay neighbors."""
+    n = 1 << 16
+    order = shuffled(np.arange(n), n, 11, 0)
+    counts = np.histogram2d(np.arange(n), order, bins=16, range=[[0, n], [0, n]])[0].ravel()
+    assert chi_square(counts) > 1e-3
+    assert np.mean(np.abs(np.diff(order)) == 1) < 1e-3
+
+
+def test_a_million_samples_need_no_memory() -> None:
+    shuffled(np.arange(2), 1_000_000, 0, 0)  # compiles
+    tracemalloc.start()
+    for place in (0, 123_456, 999_936):
+        share = Share(1_000_000, ((7, 9, 8), (1000,)), 5, 16)
+        places, _ = share.places(place // 16, place // 16 + 64)
+        shuffled(places, 1_000_000, 0, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_far_more_samples_than_memory() -> None:
+    n = 2**45 + 12345
+    places = np.array([0, 1, n // 2, n - 1])
+    found = shuffled(places, n, 0, 0)
+    assert len(set(found.tolist())) == 4
+    assert found.min() >= 0
+    assert found.max() < n
+
+
+def dealt(left: list[int], world: int, run: int) -> list[list[int]]:
+    """Places of each rank: runs in turn, then an even part of those that do not fill a run for each."""
+    ranks: list[list[int]] = [[] for _ in range(world)]
+    while len(left) >= world * run:
+        for rank in ranks:
+            rank += left[:run]
+            left = left[run:]
+    return [rank + part.tolist() for rank, part in zip(ranks, np.array_split(np.array(left, int), world), strict=True)]
+
+
+def left_of(n: int, levels: tuple[tuple[int, ...], ...], run: int = 1) -> list[int]:
+    """Places that levels leave, one rank at a time."""
+    left = list(range(n))
+    for taken in levels:
+        ranks = dealt(left, len(taken), run)
+        gone = {place for rank, count in zip(ranks, taken, strict=True) for place in rank[:count]}
+        left = [place for place in left if place not in gone]
+    return left
+
+
+levels_of = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=5).map(tuple), max_size=3).map(tuple)
+
+
+@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6), run=st.integers(1, 12))
+def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], world: int, run: int) -> None:
+    """All ranks together have each sample that is left once, and padding from the epoch's beginning."""
+    expected = left_of(n, levels, run)
+    shares = [Share(n, levels, rank, world, run) for rank in range(world)]
+    assert {share.left for share in shares} == {len(expected)}
+    counts = {share.count(4, drop_last=False) for share in shares}
+    assert counts == {math.ceil(len(expected) / world)}
+    found = [share.places(0, max(counts)) for share in shares]
+    assert [places[real].tolist() for places, real in found] == dealt(expected, world, run)
+    padding = [int(place) for places, real in found for place in places[~real]]
+    assert padding == [k % n for k in range(len(padding))]
+
+
+@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6))
+def test_ranks_take_turns(n: int, levels: tuple[tuple[int, ...], ...], world: int) -> None:
+    """Without runs, rank r has the places r, r + world, ..."""
+    expected = left_of(n, levels)
+    for rank in range(world):
+        share = Share(n, levels, rank, world)
+        places, real = share.places(0, share.count(1, drop_last=False))
+        assert places[real].tolist() == expected[rank::world]
+
+
+@given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
+def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int) -> None:
+    """A rank without good samples in its share finds the good ones elsewhere."""
+    share = Share(n, (), rank % world, world)
+    places, real = share.places(0, 2 * n + 1)
+    assert set(places[~real].tolist()) == set(range(n))
+
+
+@given(
+    n=st.integers(1, 60), levels=levels_of, run=st.integers(1, 9), equal=st.booleans(),
+    taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple),
+)  # fmt: skip
+def test_levels_that_follow_are_what_was_taken(
+    n: int, levels: tuple[tuple[int, ...], ...], run: int, equal: bool, taken: tuple[int, ...]
+) -> None:
+    taken = (taken[0],) * len(taken) if equal else taken
+    after = Share(n, levels, 0, len(taken), run).after(taken)
+    assert left_of(n, after, run) == left_of(n, (*levels, taken), run)
+
+
+def test_equal_ranks_are_one_number() -> None:
+    """A run that is resumed again and again keeps a short state."""
+    levels: tuple[tuple[int, ...], ...] = ()
+    for world in (2, 3, 4, 2):
+        levels = Share(1000, levels, 0, world).after((5,) * world)
+    assert levels == ((55,),)
+    assert Share(1000, ((55,),), 0, 3, 5).after((10, 10, 10)) == ((85,),)
+    assert Share(1000, ((55,),), 0, 3, 4).after((10, 10, 10)) == ((55,), (10, 10, 10))
+
+
+@pytest.mark.parametrize(("left", "world", "batch", "count"), [(100, 1, 8, 96), (100, 3, 8, 32), (7, 2, 4, 0)])
+def test_dropping_leaves_full_batches(left: int, world: int, batch: int, count: int) -> None:
+    assert Share(left, (), 0, world).count(batch, drop_last=True) == count

@@ -1,0 +1,178 @@
+"""Sources without a length: the batches of a list of the same samples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._loading.streams import shuffled_within
+
+from ..data_sets import CORRUPT, FILES, cpu, pixels_of, valid_indices
+from ..watchdog import no_hang
+
+
+@pytest.fixture(autouse=True)
+def _watch() -> Iterator[None]:
+    with no_hang():
+        yield
+
+
+def stream(n: int, **options: Any) -> Any:
+    """A stream of ``n`` samples, labelled by their places."""
+    return gi.iterable(lambda: ((FILES[k % len(FILES)], k) for k in range(n)), **options)
+
+
+def pairs(n: int) -> list[tuple[bytes, int]]:
+    return [(FILES[k % len(FILES)], k) for k in range(n)]
+
+
+def seen(loader: Any) -> list[tuple[list[int], list[int], list[bool]]]:
+    """Indices, labels and validity of each batch."""
+    return [(b.indices.tolist(), b.labels.tolist(), b.valid.tolist()) for b in loader]
+
+
+CASES = list(itertools.product((1, 7, 16, 23), (1, 4, 5), (1, 2, 3), (False, True)))
+
+
+@pytest.mark.parametrize(("n", "batch", "world", "drop_last"), CASES)
+def test_a_stream_is_a_list(n: int, batch: int, world: int, drop_last: bool) -> None:
+    options: dict[str, Any] = {"batch_size": batch, "drop_last": drop_last, "epochs": 2}
+    for rank in range(world):
+        expected = seen(cpu(pairs(n), shard=(rank, world), **options))
+        loader = cpu(stream(n), shard=(rank, world), **options)
+        if expected:
+            assert seen(loader) == expected
+            assert loader.epoch == 2
+        else:
+            with pytest.raises(ValueError, match=f"drop_last leaves no full batch of {n} sample"):
+                seen(loader)
+
+
+def test_pixels_are_those_of_a_list() -> None:
+    expected = pixels_of(cpu(pairs(40)))
+    assert pixels_of(cpu(stream(40))) == expected
+    assert pixels_of(cpu(stream(40), shuffle=True)) == expected
+    assert pixels_of(cpu(gi.iterable(pairs(40)))) == expected
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("worlds", [(1, 1), (1, 3), (3, 2)])
+def test_resumed_with_another_number_of_ranks(shuffle: bool, worlds: tuple[int, int]) -> None:
+    def loaders(world: int, batch: int) -> list[gi.Loader]:
+        source = stream(50, buffer=8)
+        return [cpu(source, shuffle=shuffle, batch_size=batch, shard=(rank, world)) for rank in range(world)]
+
+    first, found = loaders(worlds[0], 4), []
+    for loader in first:
+        with loader:
+            found += valid_indices([next(loader), next(loader)])
+        state = loader.state_dict()
+    for loader in loaders(worlds[1], 5):
+        loader.load_state_dict(state)
+        found += valid_indices(loader)
+        assert loader.epoch == 1
+    assert sorted(found) == list(range(50))
+
+
+def test_resumed_stream_goes_on_as_if_it_had_not_stopped() -> None:
+    whole = valid_indices(cpu(stream(50, buffer=8), shuffle=True, epochs=2))
+    loader = cpu(stream(50, buffer=8), shuffle=True, epochs=2)
+    with loader:
+        before = valid_indices([next(loader) for _ in range(9)])
+    other = cpu(stream(50, buffer=8), shuffle=True, epochs=2)
+    other.load_state_dict(loader.state_dict())
+    assert before + valid_indices(other) == whole
+    with pytest.raises(ValueError, match="buffer=8, but this loader has 9"):
+        cpu(stream(50, buffer=9), shuffle=True).load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="samples=None, but this loader has 50"):
+        cpu(pairs(50), shuffle=True).load_state_dict(loader.state_dict())
+
+
+def test_loops_left_at_the_last_batch() -> None:
+    loader = cpu(stream(16), epochs=1)
+    for epoch in range(3):
+        assert loader.epoch == epoch
+        for batch in loader:
+            if 15 in batch.indices:
+                break
+        assert loader.epoch == epoch + 1
+
+
+def test_shuffling() -> None:
+    orders = [[item for _, item in shuffled_within(iter(range(500)), 50, 3, epoch)] for epoch in (0, 1, 0)]
+    assert orders[0] == orders[2] != orders[1]
+    assert sorted(orders[0]) == list(range(500))
+    assert all(place <= at + 49 for at, place in enumerate(orders[0]))  # none comes before it is in the buffer
+    assert [place for place, _ in shuffled_within(iter("abc"), 1, 0, 0)] == [0, 1, 2]
+    # Each of four is the first one a quarter of the time: within 5 standard deviations of 4,000 draws.
+    firsts = np.bincount([next(shuffled_within(iter(range(4)), 4, seed, 0))[0] for seed in range(4000)], minlength=4)
+    assert np.all(abs(firsts - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75))
+
+
+def test_a_stream_for_each_rank() -> None:
+    def own(rank: int, world: int) -> Iterator[tuple[bytes, int]]:
+        return ((FILES[k], k) for k in range(rank, 40, world))
+
+    source = gi.iterable(own, sharded=True)
+    loaders = [cpu(source, shard=(rank, 2), batch_size=4) for rank in range(2)]
+    for rank, loader in enumerate(loaders):
+        batches = list(loader)
+        assert [b.indices.tolist() for b in batches] == [b.labels.tolist() for b in batches]
+        assert [k for b in batches for k in b.labels.tolist()] == list(range(rank, 40, 2))
+    with pytest.raises(ValueError, match="the state is of 2 ranks with a stream each, but this loader's are 3"):
+        cpu(source, shard=(0, 3), batch_size=4).load_state_dict(loaders[0].state_dict())
+
+
+def test_paths_and_mappings(tmp_path: Path) -> None:
+    for k in range(5):
+        (tmp_path / f"{k}.jpg").write_bytes(FILES[k])
+    source = gi.iterable(lambda: ({"image": tmp_path / f"{k}.jpg", "label": k} for k in range(5)))
+    assert pixels_of(cpu(source)) == pixels_of(cpu(pairs(5)))
+
+
+def test_failures() -> None:
+    bad = [(CORRUPT if k == 5 else FILES[k], k) for k in range(12)]
+    with pytest.raises(gi.DecodeError, match=r"image 5 \(sample 5 of the stream\)"):
+        list(cpu(gi.iterable(bad)))
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
+        assert valid_indices(cpu(gi.iterable(bad), on_error="fill")) == [k for k in range(12) if k != 5]
+
+    def breaks() -> Iterator[tuple[bytes, int]]:
+        yield from pairs(20)
+        raise OSError("the line is dead")
+
+    with pytest.raises(OSError, match="the line is dead"):
+        list(cpu(gi.iterable(breaks)))
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "make"),
+    [
+        (TypeError, "is exhausted after one epoch", lambda: gi.iterable(iter([]))),
+        (TypeError, "must be a function or an iterable, not int", lambda: gi.iterable(5)),  # type: ignore[arg-type]
+        (TypeError, "needs a function that takes", lambda: gi.iterable([], sharded=True)),
+        (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
+        (ValueError, 'use "fill"', lambda: cpu(stream(5), on_error="skip")),
+        (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
+        (ValueError, "index and clips need", lambda: cpu(stream(5), index="memory")),
+        (TypeError, "has no length", lambda: len(cpu(stream(5)))),
+        (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
+        (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),
+        (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
+        (ValueError, "one worker", lambda: cpu(stream(5))._for_worker(0, 2)),
+    ],
+)
+def test_what_is_refused(error: type[Exception], match: str, make: Any) -> None:
+    with pytest.raises(error, match=match):
+        make()
+
+
+def test_words() -> None:
+    assert repr(gi.iterable([], buffer=2000)) == "<gpuimg.iterable list: shuffled 2,000 at a time>"
+    assert "iterable" in repr(cpu(stream(5)))

@@ -1,0 +1,421 @@
+"""Batches of tensors as training programs use them, and epochs that differ whoever runs the loop."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+import pickle
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.data_sets import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
+from tests.forks import python
+from tests.loading.test_torch_dataset import FORKED
+from tests.watchdog import ours
+
+torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
+data: Any = torch.utils.data
+
+pytestmark = [
+    pytest.mark.usefixtures("watched"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+]
+
+
+def load(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
+    import gpuimg.torch
+
+    options = {"batch_size": 4, "device": "cpu", **options}
+    return gpuimg.torch.load(Source(21) if source is None else source, preprocess, **options)
+
+
+def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
+    import gpuimg.torch
+
+    return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
+
+
+def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.random_crop(x, 24, rng=rng)
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+def test_two_names_unpack_a_batch_of_the_same_pixels() -> None:
+    loader = load(shuffle=True, seed=3)
+    plain = list(cpu(Source(21), shuffle=True, seed=3, batch_size=4, layout="NCHW"))
+    for (images, labels), expected in zip(loader, plain, strict=True):
+        np.testing.assert_array_equal(images.numpy(), expected.images)
+        assert labels.tolist() == expected.labels.tolist()
+    for batch, expected in zip(load(shuffle=True, seed=3), plain, strict=True):
+        assert batch.images is batch[0]
+        assert batch.labels is batch[1]
+        assert batch.indices.tolist() == expected.indices.tolist()
+        assert batch.valid.dtype == torch.bool
+        assert batch.valid.tolist() == expected.valid.tolist()
+    assert ours() == []
+
+
+def test_tensors_share_the_memory_of_the_loader() -> None:
+    loader = load(preprocess=lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=8)
+    assert len({batch.images.data_ptr() for batch in loader}) <= 2 + 2 + 3 + 3
+
+
+def test_images_of_several_sizes_and_labels_that_are_no_numbers() -> None:
+    (batch,) = load([(FILES[0], "a"), (FILES[1], "b")], None)
+    assert [tuple(image.shape) for image in batch.images] == [(3, 20, 28)] * 2
+    assert batch.labels == ["a", "b"]
+
+
+COLUMNS: list[dict[str, Any]] = [
+    {"a": k, "b": 0.5 * k, "c": np.full(3, k), "d": str(k), "e": {"f": np.float32(k)}} for k in range(4)
+]
+
+
+def assert_collated(found: Any) -> None:
+    """The same as by torch's own collation, types of numbers aside."""
+    expected = data.default_collate(COLUMNS)
+    found["e"], expected["e"] = found["e"]["f"], expected["e"]["f"]
+    assert {key: type(value) for key, value in found.items()} == {key: type(value) for key, value in expected.items()}
+    for key in "abce":
+        np.testing.assert_array_equal(found[key], expected[key])
+    assert found["d"] == expected["d"]
+
+
+def as_arrays(x: gi.Batch, rng: gi.Rng, labels: Any) -> Any:
+    return gi.resize(x, (8, 8)), {"a": np.arange(len(x)), "e": {"f": rng.uniform(0, 1)}}
+
+
+def test_labels_that_are_dicts() -> None:
+    source = list(zip(FILES, COLUMNS, strict=False))
+    (batch,) = load(source)
+    assert_collated(batch.to("cpu").labels)
+    assert_collated(data.default_collate([label for _, label in mapped(source).__getitems__(range(4))]))
+    (batch,) = load(source, as_arrays)
+    assert {type(batch.labels["a"]), type(batch.labels["e"]["f"])} == {torch.Tensor}
+    assert mapped(source, as_arrays).__getitems__([0, 1])[1][1]["a"] == 1
+
+
+def test_batches_survive_pickles_and_moves() -> None:
+    batch = next(iter(load()))
+    for other in (pickle.loads(pickle.dumps(batch)), copy.deepcopy(batch), batch.to("cpu"), batch.to("meta")):
+        assert type(other) is type(batch)
+        assert other.images.shape == batch.images.shape
+        assert other.valid.shape == other.indices.shape == (4,)
+    assert {part.device.type for part in (*other, other.indices, other.valid)} == {"meta"}
+
+
+def test_a_device_has_the_batches_before_the_loop_requests_them() -> None:
+    """Copied on a thread of the loader; torch's "meta" stands for a device that is not the CPU."""
+    loader = load(device="meta")
+    assert loader.devices == ["cpu"]
+    batches = list(loader)
+    assert {part.device.type for one in batches for part in (*one, one.indices, one.valid)} == {"meta"}
+    assert [len(one.valid) for one in batches] == [4, 4, 4, 4, 4, 1]
+    ragged = next(iter(load([(FILES[0], 1), (FILES[1], 2)], None, device=torch.device("meta"))))
+    assert {image.device.type for image in ragged.images} == {"meta"}
+    with pytest.raises((RuntimeError, AssertionError)):
+        load(device="cuda" if not torch.cuda.is_available() else "xpu")
+
+
+def test_pinned_memory_is_that_of_results_where_there_is_a_gpu() -> None:
+    batch = next(iter(load(pin_memory=True)))
+    assert batch.images.is_pinned() == torch.cuda.is_available()
+
+
+def test_dicts_for_trainers_that_call_the_model_by_keywords() -> None:
+    (batch, *_) = load(keys=("pixel_values", "labels"), progress=importlib.util.find_spec("tqdm") is not None)
+    assert {name: tuple(value.shape) for name, value in batch.items()} == {"pixel_values": (4, 3, 8, 8), "labels": (4,)}
+    for keys in (5, "ab", ("a",), (1, 2)):
+        with pytest.raises(ValueError, match="keys must be two strings"):
+            load(keys=keys)
+
+
+def test_lengths_are_those_that_programs_expect() -> None:
+    """As examples/imagenet/main.py: the rest of a validation set is not evaluated again."""
+    for world in (1, 2, 4):
+        ranks = [load(shard=(rank, world)) for rank in range(world)]
+        assert {len(loader.dataset) for loader in ranks} == {21}
+        assert not any(len(loader.sampler) * world < len(loader.dataset) for loader in ranks)
+        assert all(len(loader.sampler) == sum(len(batch.valid) for batch in loader) for loader in ranks)
+        assert all(len(loader) == len(list(loader)) for loader in ranks)
+
+
+def test_keywords_of_a_data_loader_are_explained() -> None:
+    for name in ("num_workers", "sampler", "collate_fn"):
+        with pytest.raises(TypeError, match=f"load\\(\\) has no parameter '{name}'"):
+            load(**{name: 1})
+
+
+# -- epochs ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_loop_is_another_epoch_or_the_one_that_is_set() -> None:
+    loader = load(shuffle=True)
+    plain = cpu(Source(21), shuffle=True, batch_size=4)
+    epochs = [valid_indices(plain) for _ in range(4)]
+    assert [torch.cat([batch.indices for batch in loader]).tolist() for _ in range(2)] == epochs[:2]
+    for epoch in (3, 0, 1):
+        loader.sampler.set_epoch(epoch)
+        assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[epoch]
+    next(iter(loader))
+    loader.set_epoch(2)  # the loop was left: its epoch begins again
+    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[2]
+
+
+def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
+    """Lightning creates an iterator before it sets the epoch."""
+    loader = load(shuffle=True)
+    epochs = [valid_indices(cpu(Source(21), shuffle=True, batch_size=4, epochs=k + 1))[21 * k :] for k in range(2)]
+    running = iter(loader)
+    loader.set_epoch(0)
+    assert torch.cat([batch.indices for batch in running]).tolist() == epochs[0]
+    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[1]
+    running = iter(loader)
+    next(running)
+    loader.set_epoch(0)
+    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[0]
+
+
+def test_setting_the_epoch_keeps_a_position_within_it() -> None:
+    """A program that resumes sets the epoch too."""
+    loader = load(shuffle=True, epochs=2)
+    expected = torch.cat([batch.indices for batch in loader]).tolist()
+    loader = load(shuffle=True, epochs=2)
+    for _ in islice(loader, 8):
+        pass
+    resumed = load(shuffle=True, epochs=2)
+    resumed.load_state_dict(loader.state_dict())
+    resumed.set_epoch(1)
+    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected[21 + 8 :]
+    resumed.load_state_dict(loader.state_dict())
+    resumed.set_epoch(0)
+    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected
+
+
+def digests(loaded: Any) -> dict[int, bytes]:
+    """The pixels of each sample of a loop."""
+    return {
+        int(label): image.numpy().tobytes()
+        for images, labels in loaded
+        for image, label in zip(images, labels, strict=True)
+    }
+
+
+def epoch_of(pixels: dict[int, bytes]) -> int:
+    """The epoch of gpuimg.load whose pixels these are, of all samples."""
+    loader = cpu(Source(len(pixels)), layout="NCHW")
+    for epoch in range(8):
+        expected = {int(i): im.tobytes() for batch in loader for i, im in zip(batch.indices, batch.images, strict=True)}
+        if expected == pixels:
+            return epoch
+    raise AssertionError("of no epoch")
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_workers_that_start_for_each_loop_begin_the_next_epoch(seeded: bool) -> None:
+    """Also if each loop has the same seed, and after a loop that was left, whose last worker may not have begun."""
+    import gpuimg.torch
+
+    dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, shuffle=True, device="cpu")
+    loader = data.DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=FORKED)
+    found = []
+    for _ in range(2):
+        if seeded:
+            torch.manual_seed(7)
+        found.append(epoch_of(digests(loader)))
+    assert found == [0, 1]
+    dataset.set_epoch(5)
+    assert epoch_of(digests(loader)) == 5
+    if not seeded:
+        next(iter(loader))
+        assert epoch_of(digests(loader)) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [FORKED, "spawn"], ids=["forkserver", "spawn"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_epoch_reaches_workers_however_they_start(method: Any, persistent: bool) -> None:
+    import gpuimg.torch
+
+    options = {"num_workers": 2, "multiprocessing_context": method, "persistent_workers": persistent}
+    iterable = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
+    requested = mapped()
+    loaders = data.DataLoader(iterable, batch_size=None, **options), data.DataLoader(requested, batch_size=4, **options)
+    for dataset, loader in zip((iterable, requested), loaders, strict=True):
+        assert [epoch_of(digests(loader)) for _ in range(3)] == [0, 1, 2]
+        dataset.set_epoch(6)
+        assert epoch_of(digests(loader)) == 6
+
+
+def test_the_epoch_reaches_workers_that_are_forked() -> None:
+    """In a process of their own: JAX, which other tests import, warns of forks."""
+    said = python(
+        "-c",
+        """
+import gpuimg.torch
+from torch.utils.data import DataLoader
+from tests.loading.test_torch_loader import Source, digests, epoch_of, train
+dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
+loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+print([epoch_of(digests(loader)) for _ in range(3)])
+""",
+    )
+    assert said == "[0, 1, 2]\n"
+
+
+def test_loops_of_two_data_loaders_are_two_epochs() -> None:
+    """At the same time, with workers of both."""
+    import gpuimg.torch
+
+    dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=2, device="cpu")
+    options = {"num_workers": 2, "multiprocessing_context": FORKED}
+    loaders = [data.DataLoader(dataset, batch_size=None, **options) for _ in range(2)]
+    pairs = list(zip(*loaders, strict=True))
+    found = [epoch_of(digests([pair[k] for pair in pairs])) for k in range(2)]
+    assert sorted(found) == [0, 1]
+
+
+def test_a_copy_of_a_data_set_counts_by_itself() -> None:
+    import gpuimg.torch
+
+    one = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
+    list(one)
+    for dataset, first in ((pickle.loads(pickle.dumps(one)), 1), (pickle.loads(pickle.dumps(mapped())), 0)):
+        loader = data.DataLoader(
+            dataset, batch_size=4 if first == 0 else None, num_workers=1, multiprocessing_context=FORKED
+        )
+        assert [epoch_of(digests(loader)) for _ in range(2)] == [first, first + 1]
+
+
+# -- a mapped data set -------------------------------------------------------------------------------------------------
+
+
+def test_samples_of_a_mapped_data_set_are_those_of_the_loader() -> None:
+    dataset = mapped()
+    sampled = data.DataLoader(dataset, batch_size=3, sampler=data.SequentialSampler(dataset))
+    assert [epoch_of(digests(sampled)) for _ in range(3)] == [0, 1, 2]
+    assert len(dataset) == 10
+    image, label = dataset[-1]
+    assert (tuple(image.shape), int(label)) == ((3, 8, 8), 9)
+    with pytest.raises(IndexError, match="sample 10 of 10"):
+        dataset[10]
+
+
+def test_a_sample_that_is_drawn_twice_has_two_crops() -> None:
+    dataset = mapped()
+    items = dataset.__getitems__([4, 4, 5])
+    assert not torch.equal(items[0][0], items[1][0])
+    dataset.set_epoch(1)
+    again = dataset.__getitems__([4, 5, 4])
+    assert torch.equal(again[0][0], items[1][0])
+    assert torch.equal(again[2][0], items[1][0])
+
+
+def test_mapped_labels_and_failures() -> None:
+    (item,) = mapped([(FILES[0], "cat")], keys=("pixel_values", "label")).__getitems__([0])
+    assert (tuple(item["pixel_values"].shape), item["label"]) == ((3, 8, 8), "cat")
+    with pytest.raises(gi.DecodeError) as caught:
+        mapped([(FILES[0], 0), (CORRUPT, 1)]).__getitems__([0, 1])
+    assert [failure.index for failure in caught.value.failures] == [1]
+    with pytest.raises(gi.DecodeError, match="sample 3"):
+        mapped(Source(5, unreadable=[3]))[3]
+    with pytest.raises(gi.DecodeError, match=r"image 2 \(sample 2\): its size \(20, 28\) is smaller"):
+        mapped([(jpeg(i, (20 if i == 2 else 29, 28)), i) for i in range(4)], crop_of_24).__getitems__([3, 2])
+    for wrong in (0.5, -2.5, "a", slice(2), None):
+        with pytest.raises(TypeError, match=r"indices of samples must be integers, not \["):
+            mapped()[wrong]
+    with pytest.raises(IndexError, match="of 10"):
+        mapped()[2**70]
+    np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
+
+
+# -- trainers ----------------------------------------------------------------------------------------------------------
+
+
+class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A network that records digests of its inputs, as Hugging Face's models are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3 * 8 * 8, 16)
+        self.seen: list[dict[int, bytes]] = [{}]
+
+    def forward(self, pixel_values: Any, labels: Any) -> Any:
+        for image, label in zip(pixel_values, labels.tolist(), strict=True):
+            if label in self.seen[-1]:
+                self.seen.append({})
+            self.seen[-1][label] = image.numpy().tobytes()
+        logits = self.layer(pixel_values.flatten(1))
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_lightning_logs_without_a_batch_size() -> None:
+    """And sets epochs, which are those of the loader."""
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            images, labels = batch
+            loss = self.net(images, labels)["loss"]
+            self.log("loss", loss)
+            assert batch.valid.all()
+            return loss
+
+        def validation_step(self, batch: Any, _: int) -> None:
+            self.log("count", float(len(batch.images)), on_epoch=True, reduce_fx="sum")
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    module = Module()
+    trainer = lightning.Trainer(
+        max_epochs=3, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, num_sanity_val_steps=0,
+    )  # fmt: skip
+    trainer.fit(module, load(Source(12), shuffle=True), load(Source(12)))
+    assert trainer.global_step == 9
+    assert [epoch_of(seen) for seen in module.net.seen] == [0, 1, 2]
+    assert trainer.callback_metrics["count"] == 12
+
+
+def trained(workers: int, folder: str) -> None:
+    """Train by Hugging Face's Trainer and check the crops of each epoch."""
+    import transformers
+
+    class OfLoader(transformers.Trainer):  # type: ignore[misc, name-defined]
+        def get_train_dataloader(self) -> Any:
+            return load(Source(12), shuffle=True, keys=("pixel_values", "labels"))
+
+    arguments = transformers.TrainingArguments(
+        folder, num_train_epochs=3, per_device_train_batch_size=4, use_cpu=True, report_to="none",
+        save_strategy="no", disable_tqdm=True, remove_unused_columns=False, dataloader_num_workers=workers,
+    )  # fmt: skip
+    nets = Net(), Net()
+    result = OfLoader(nets[0], arguments).train()
+    assert result.metrics["train_samples_per_second"] > 2 * result.metrics["train_steps_per_second"]
+    dataset = mapped(Source(12), keys=("pixel_values", "labels"))
+    transformers.Trainer(nets[1], arguments, train_dataset=dataset).train()
+    for net in nets:
+        assert [epoch_of(seen) for seen in net.seen] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_hugging_faces_trainer_sees_other_crops_in_each_epoch(workers: int, tmp_path: Any) -> None:
+    """By a loader in place of its own, and by a data set that it collates, with workers that restart."""
+    pytest.importorskip("transformers")
+    # In a process of its own: JAX, which other tests import, warns of forks.
+    python("-c", f"from tests.loading.test_torch_loader import trained; trained({workers}, {str(tmp_path)!r})")

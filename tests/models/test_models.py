@@ -1,0 +1,238 @@
+"""Preprocessing of models: against transformers' processors where they are installed, and digests of their outputs.
+
+``python -m tests.models.test_models`` writes the digests, from transformers' processors.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+from bench.processors import OURS, PAIRS, Outputs, ours, theirs
+
+from . import processors
+
+HALF = (0.5,) * 3
+PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+DIGESTS = Path(__file__).with_name("model_digests.json")
+
+
+def images() -> list[NDArray[np.uint8]]:
+    """A photo and cuts of awkward sizes."""
+    with Image.open(PHOTOS / "cat.jpg") as opened:
+        whole = np.asarray(opened.convert("RGB"))
+    with Image.open(PHOTOS / "astronaut.jpg") as opened:
+        other = np.asarray(opened.convert("RGB").resize((640, 1000), Image.Resampling.BICUBIC))
+    return [whole, other[:900, :120], other[50:138, :640], other[5:66, 9:56], other[:640, :427], other[:223, :225]]
+
+
+def references(name: str, backend: str) -> Outputs:
+    """Return the outputs of transformers, or skip the test where it cannot run."""
+    processors.processor(name, backend)
+    return theirs(name, backend, images())
+
+
+@pytest.mark.parametrize(("name", "backend"), PAIRS)
+def test_outputs_are_those_of_transformers(name: str, backend: str) -> None:
+    """By digests of the outputs of transformers 5.23 with torch 2.13 and Pillow 13."""
+    assert processors.digest(ours(name, backend, images())) == json.loads(DIGESTS.read_text())[f"{name} {backend}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "backend"), PAIRS)
+def test_no_value_differs_from_the_installed_processors(name: str, backend: str) -> None:
+    want, got = references(name, backend), ours(name, backend, images())
+    assert got.keys() == want.keys()
+    for key, value in want.items():
+        assert got[key].dtype == value.dtype
+        assert got[key].shape == value.shape
+        assert np.count_nonzero(got[key] != value) == 0
+
+
+def test_dinov3_resizes_floating_point_values() -> None:
+    want = references("dinov3", "torchvision")["pixel_values"]
+    got = gi.models.dinov3()(images()).array(layout="NCHW")
+    assert np.abs(got - want).max() * 255 * 0.229 < 0.01
+
+
+@pytest.mark.parametrize("name", ["clip", "qwen2_vl", "internvl", "idefics3"])
+def test_files_give_what_their_pixels_give(name: str) -> None:
+    paths = [PHOTOS / "cat.jpg", PHOTOS / "astronaut_portrait.jpg"]
+    one = ours(name, "torchvision", gi.open_batch(paths, device="cpu"))
+    other = ours(name, "torchvision", list(gi.decode_batch(paths, device="cpu")))
+    assert processors.digest(one) == processors.digest(other)
+
+
+def test_samples_of_several_images_are_rows_of_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = images()[:3]
+    each = gi.models.idefics3(56, 112)(pictures)
+    assert len({int(mask.any((1, 2)).sum()) for mask in each["pixel_attention_mask"]}) > 1
+    monkeypatch.setattr(gi.models, "_KEPT", 1)  # the bytes of one image at a time
+    found = gi.models.idefics3(56, 112)(pictures, counts=[1, 0, 2])
+    for name, values in each.items():
+        used = [values[i][each["pixel_attention_mask"][i].any((1, 2))] for i in range(3)]
+        for row, want in zip(found[name], (used[0], used[0][:0], np.concatenate(used[1:])), strict=True):
+            assert np.array_equal(row[: len(want)], want)
+            assert not row[len(want) :].any()
+    for wrong in ([1, 1], [4, -1], [1, 1, 2]):
+        with pytest.raises(ValueError, match="add up to 3"):
+            gi.models.idefics3(56, 112)(pictures, counts=wrong)
+
+
+def test_all_files_that_idefics3_cannot_decode_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gi.models, "_KEPT", 1)
+    good = (PHOTOS / "cat.jpg").read_bytes()
+    files = [good, good[:9000], good, good[:8000], good]
+    with pytest.raises(gi.DecodeError) as caught:
+        gi.models.idefics3(56, 112)(gi.open_batch(files, device="cpu", on_error="raise"))
+    assert [failure.index for failure in caught.value.failures] == [1, 3]
+    values = gi.models.idefics3(56, 112)(gi.open_batch(files, device="cpu", on_error="fill"))["pixel_values"]
+    assert [len(np.unique(image)) == 1 for image in values] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
+    prepare = pickle.loads(pickle.dumps(OURS[name]()))
+    found = prepare(np.zeros((0, 40, 50, 3), np.uint8), gi.Rng(0, indices=[]))
+    assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
+
+
+def test_functions_with_batches_are_presets_of_a_loader() -> None:
+    samples = [(path.read_bytes(), 0) for path in sorted(PHOTOS.glob("*.jpg"))[:4]]
+    for batch in gi.load(samples, gi.models.clip(32), batch_size=2, layout="NCHW", device="cpu"):
+        assert batch.images.shape == (2, 3, 32, 32)
+
+
+# -- timm, open_clip, torchvision --------------------------------------------------------------------------------------
+
+
+def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mean: Any, std: Any) -> NDArray[Any]:
+    """Resize, CenterCrop, ToTensor and Normalize of torchvision on a Pillow image, in Pillow and NumPy."""
+    opened = Image.fromarray(image)
+    w, h = opened.size
+    if isinstance(size, int):
+        long = int(size * max(w, h) / min(w, h))
+        size = (long, size) if h <= w else (size, long)  # Pillow's order: width first
+    opened = opened.resize(size, filter)
+    left, top = (round((side - crop) / 2.0) for side in opened.size)
+    bytes_ = np.asarray(opened.crop((left, top, left + crop, top + crop)))
+    values = bytes_.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+    mean_, std_ = (np.array(v, np.float32)[:, None, None] for v in (mean, std))
+    result: NDArray[Any] = (values - mean_) / std_
+    return result
+
+
+_WIDE = {"input_size": (3, 96, 64)}
+_TIMM = {"input_size": (3, 224, 224), "mean": HALF, "std": HALF}
+CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
+IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
+BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
+
+
+@pytest.mark.parametrize(
+    ("prepare", "size", "crop", "filter", "norm"),
+    [
+        (gi.presets.imagenet_eval(exact="pillow"), 256, 224, BILINEAR, IMAGENET),
+        (gi.presets.imagenet_eval(224, 232, exact="pillow"), 232, 224, BILINEAR, IMAGENET),
+        (gi.models.timm_eval({**_TIMM, "interpolation": "bicubic"}), 256, 224, BICUBIC, (HALF, HALF)),
+        (gi.models.timm_eval({**_TIMM, "crop_pct": 0.9}), 248, 224, BILINEAR, (HALF, HALF)),
+        (
+            gi.models.timm_eval({"input_size": (3, 288, 288), "crop_pct": 1.0, "crop_mode": "squash"}),
+            (288, 288),
+            288,
+            BILINEAR,
+            IMAGENET,
+        ),
+        (gi.models.open_clip_eval(), 224, 224, BICUBIC, CLIP),
+        (gi.models.open_clip_eval(384, HALF, HALF, resize_mode="squash"), (384, 384), 384, BICUBIC, (HALF, HALF)),
+    ],
+)
+def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter: Any, norm: Any) -> None:
+    want = np.stack([pillow_eval(image, size, crop, filter, *norm) for image in images()])
+    assert np.count_nonzero(prepare(images()).array(layout="NCHW") != want) == 0
+
+
+@pytest.mark.parametrize(
+    ("prepare", "size", "share", "longest", "fill"),
+    [
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.9}), (96, 64), 0.9, False, (0, 0, 0)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.8, "crop_mode": "border"}), (96, 64), 0.8, True, (124, 116, 104)),
+        (gi.models.timm_eval({**_WIDE, "crop_pct": 1.0, "crop_mode": "border"}), (96, 64), 1.0, True, (124, 116, 104)),
+        (gi.models.open_clip_eval(65, *IMAGENET, "bilinear", "longest"), (65, 65), 1.0, True, (0, 0, 0)),
+    ],
+)
+def test_evaluations_of_whole_pillow_images(
+    prepare: Any, size: tuple[int, int], share: float, longest: bool, fill: tuple[int, ...]
+) -> None:
+    """ResizeKeepRatio, then a central part of a canvas."""
+    height, width = size
+    want = []
+    for image in images():
+        ratios = [image.shape[k] / int((height, width)[k] / share) for k in range(2)]
+        ratio = max(ratios) if longest else min(ratios)
+        new = [round(side / ratio) for side in image.shape[:2]]
+        resized = Image.fromarray(image).resize((new[1], new[0]), BILINEAR)
+        canvas = Image.new("RGB", (width, height), fill)
+        spare = [height - new[0], width - new[1]]
+        top, left = (side // 2 if side > 0 else -round(-side / 2) for side in spare)
+        canvas.paste(resized, (left, top))
+        mean, std = (np.array(v, np.float32) for v in IMAGENET)
+        want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
+    assert np.count_nonzero(prepare(images()).array() != np.stack(want)) == 0
+
+
+WIDE = np.zeros((2, 32, 64, 3), np.uint8)
+#: Calls with one argument, by its name; choices last.
+CALLS: list[tuple[str, Any]] = [
+    *((name, gi.models.qwen_vl) for name in ("patch", "merge", "frames", "min_pixels", "max_pixels")),
+    *((name, gi.models.qwen3_vl_video) for name in ("patch", "merge", "frames", "min_pixels", "video_tokens")),
+    *((name, gi.models.siglip2_naflex) for name in ("patch", "patches")),
+    *((name, gi.models.kimi) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.models.pixtral) for name in ("side", "patch")),
+    *((name, gi.models.internvl) for name in ("tile", "most", "least")),
+    *((name, gi.models.idefics3) for name in ("tile", "side")),
+    *((name, gi.models.gemma3) for name in ("size", "pan_and_scan")),
+    *((name, gi.models.llava_anyres) for name in ("tile", "grids")),
+    *((name, gi.models.dinov2) for name in ("size", "resize_size")),
+    *((name, gi.presets.timm_train) for name in ("hflip", "vflip", "grayscale_prob", "re_prob")),
+    *((name, partial(gi.sizes.navit, [(4, 5)])) for name in ("patch", "merge", "patches", "side")),
+    *((name, gi.sizes.buckets) for name in ("area", "step", "aspect")),
+    ("patch", gi.resize(WIDE, 32).tokens),
+    *((name, partial(gi.resize(WIDE, 32).tokens, 16)) for name in ("merge", "frames", "order", "pad")),
+    *((name, gi.resize(WIDE, 32).padded) for name in ("value", "multiple", "align", "layout")),
+    ("layout", gi.resize(WIDE, 32).array),
+    ("layout", gi.resize(WIDE, 32).arrays),
+    ("alpha", partial(gi.open_batch, [], device="cpu")),
+    ("resize_mode", gi.models.open_clip_eval),
+    ("crop_mode", lambda crop_mode: gi.models.timm_eval({"crop_mode": crop_mode})),
+]
+
+
+@pytest.mark.parametrize("value", [2**49, 2**63, 2**64, -1, 1e400, (1, 2), [[1]], "a", np.array(["a", "b"])], ids=str)
+@pytest.mark.parametrize(("name", "call"), CALLS)
+def test_errors_name_the_callers_argument(name: str, call: Any, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b.* not "):
+        call(**{name: value})
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match=r"crop_mode.*must be one of 'center', 'squash', 'border'"):
+        gi.models.timm_eval({"crop_mode": "middle"})
+    with pytest.raises(ValueError, match=r"input_size.* must be a whole number of at least 1, not 0"):
+        gi.models.timm_eval({"input_size": (3, 224, 0)})
+    with pytest.raises(ValueError, match="resize_mode must be one of"):
+        gi.models.open_clip_eval(resize_mode="middle")
+
+
+if __name__ == "__main__":
+    found = {f"{name} {backend}": processors.digest(theirs(name, backend, images())) for name, backend in PAIRS}
+    DIGESTS.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,258 @@
+"""Results of images of several sizes: flat, padded, and in patches; against NumPy's reshape and transpose."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._data.patches import PatchLayout
+
+from ..video import videos
+
+Images = list[NDArray[Any]]
+
+
+def images_of(sizes: Any, channels: int = 3, seed: int = 0) -> Images:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 256, (h, w, channels), np.uint8) for h, w in sizes]
+
+
+def patches_of(image: NDArray[Any], patch: int, merge: int, frames: int, order: str) -> NDArray[Any]:
+    """Patches of an image (H, W, C), as the processors of Qwen-VL and SigLIP 2 make them."""
+    h, w, c = image.shape
+    if order == "PPC":
+        merged = image.reshape(h // patch // merge, merge, patch, w // patch // merge, merge, patch, c)
+        return merged.transpose(0, 3, 1, 4, 2, 5, 6).reshape(h * w // patch**2, -1)
+    repeated = np.stack([image] * frames)
+    merged = repeated.reshape(frames, h // patch // merge, merge, patch, w // patch // merge, merge, patch, c)
+    return merged.transpose(1, 4, 2, 5, 7, 0, 3, 6).reshape(h * w // patch**2, -1)
+
+
+SIZES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=4)
+
+
+@given(
+    SIZES,
+    st.sampled_from([1, 2, 5, 14, 16, 17]),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([("CTPP", 1), ("CTPP", 2), ("CTPP", 3), ("PPC", 1)]),
+    st.sampled_from([1, 3, 4]),
+    st.sampled_from(["uint8", "float32", "float16", "bfloat16", "uint16"]),
+)
+def test_tokens_are_pixels_rearranged(
+    sizes: Any, patch: int, merge: int, order_frames: tuple[str, int], channels: int, dtype: Any
+) -> None:
+    order, frames = order_frames
+    images = images_of(np.array(sizes) * patch * merge, channels)
+    x = gi.horizontal_flip(images)
+    found = x.tokens(patch, merge=merge, frames=frames, order=order, dtype=dtype)  # type: ignore[arg-type]
+    want = [patches_of(image, patch, merge, frames, order) for image in x.compute(dtype)]
+    assert np.array_equal(found.values, np.concatenate(want))
+    assert found.starts.tolist() == [0, *np.cumsum([len(each) for each in want])]
+    assert found.grids.tolist() == [[1, h * merge, w * merge] for h, w in sizes]
+    assert found.mask is None
+
+
+@pytest.mark.parametrize("exact", [None, "torch", "pillow"])
+@pytest.mark.parametrize("order", ["CTPP", "PPC"])
+def test_tokens_of_resized_images(exact: Any, order: Any) -> None:
+    """A pass of several runs of rows, with operations before the store."""
+    images = images_of([(200, 300), (333, 100)])
+    x = gi.normalize(
+        gi.resize(images, np.array([(280, 420), (420, 112)]), exact=exact), gi.IMAGENET_MEAN, gi.IMAGENET_STD
+    )
+    want = np.concatenate([patches_of(image, 14, 2, 1, order) for image in x.compute()])
+    assert np.array_equal(x.tokens(14, merge=2, order=order).values, want)
+
+
+@pytest.mark.parametrize("patch", [2, 14, 16, 33, 70, 200])
+@pytest.mark.parametrize(("order", "frames"), [("CTPP", 1), ("CTPP", 2), ("PPC", 1)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_patches_of_exact_resizes(patch: int, order: Any, frames: int, channels: int) -> None:
+    """Of pixels that are stored without float planes between, in short and in long rows, wide and tall images."""
+    images = images_of([(90, 50), (300, 40)], channels)
+    for merge, exact in ((1, "torch"), (2, "pillow")):
+        sizes = np.array([(2, 4), (4, 2)]) * patch
+        x = gi.normalize(gi.resize(images, sizes, exact=exact), 0.4, 0.3)  # type: ignore[arg-type]
+        for dtype in ("float32", "float16"):
+            want = np.concatenate([patches_of(one, patch, merge, frames, order) for one in x.compute(dtype)])  # type: ignore[arg-type]
+            found = x.tokens(patch, merge=merge, frames=frames, order=order, dtype=dtype)  # type: ignore[arg-type]
+            assert np.array_equal(found.values, want)
+
+
+@pytest.mark.parametrize("exact", ["torch", "pillow"])
+def test_the_bytes_of_an_exact_resize_in_patches(exact: Any) -> None:
+    """Which without patches are the result themselves."""
+    x = gi.resize(images_of([(50, 60)]), (32, 48), exact=exact)
+    assert np.array_equal(x.tokens(16).values, patches_of(x[0], 16, 1, 1, "CTPP"))
+
+
+@pytest.mark.parametrize("pad", [6, 9, "longest"])
+def test_padded_tokens_end_in_zeros_and_have_a_mask(pad: Any) -> None:
+    images = images_of([(8, 12), (4, 4), (8, 4)])
+    found = gi.invert(images).tokens(4, order="PPC", pad=pad)
+    room = 6 if pad == "longest" else pad
+    assert found.values.shape == (3, room, 48)
+    assert found.mask is not None
+    assert found.mask.sum(1).tolist() == [6, 1, 2] == np.diff(found.starts).tolist()
+    for k, image in enumerate(images):
+        count = len(image) * image.shape[1] // 16
+        assert np.array_equal(found.values[k, :count], patches_of(255 - image, 4, 1, 1, "PPC"))
+        assert not found.values[k, count:].any()
+        assert found.mask[k].tolist() == [True] * count + [False] * (room - count)
+
+
+@pytest.mark.parametrize("counts", [[2, 1], [0, 3, 0], [1, 1, 1]])
+def test_samples_of_several_images_are_padded_together(counts: list[int]) -> None:
+    x = gi.invert(images_of([(8, 12), (4, 4), (8, 4)]))
+    alone, found = x.tokens(4), x.tokens(4, pad="longest", counts=counts)
+    assert found.mask is not None
+    assert len(found.values) == len(found.mask) == len(counts)
+    assert np.array_equal(found.values[found.mask], alone.values)
+    assert not found.values[~found.mask].any()
+    ends = alone.starts[np.cumsum([0, *counts])]
+    assert np.array_equal(found.mask, np.arange(found.mask.shape[1]) < np.diff(ends)[:, None])
+    assert found.starts.tolist() == alone.starts.tolist() == [0, 6, 7, 9]
+
+
+def test_tiles_are_large_patches_of_a_view_and_its_overview(tmp_path: Path) -> None:
+    """The views share one decoding."""
+    images = images_of([(90, 120), (50, 40)])
+    x = gi.decode_batch([gi_png(tmp_path / f"{k}.png", image) for k, image in enumerate(images)], device="cpu")
+    views = gi.resize(x.take([0, 0, 1]), np.array([(64, 96), (32, 32), (32, 32)]), exact="torch")
+    tiles = views.tokens(32)
+    assert tiles.values.shape == (6 + 1 + 1, 3 * 32 * 32)
+    large = views[0]
+    for k in range(6):
+        y, x0 = k // 3 * 32, k % 3 * 32
+        assert np.array_equal(tiles.values[k].reshape(3, 32, 32), large[y : y + 32, x0 : x0 + 32].transpose(2, 0, 1))
+    assert np.array_equal(tiles.values[6].reshape(3, 32, 32), views[1].transpose(2, 0, 1))
+
+
+def gi_png(path: Path, image: NDArray[Any]) -> Path:
+    from PIL import Image
+
+    Image.fromarray(image).save(path)
+    return path
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
+def test_tokens_of_clips_are_qwens(frames: int) -> None:
+    """Patches hold consecutive frames, and follow one another by time, then by blocks; the last frame is repeated."""
+    clips = gi.open_clips([videos.made("h264")] * 2, 4, start=np.array([0, 5]), device="cpu")
+    x = gi.resize(clips, (32, 64))
+    pixels = x.array("float32", "NTCHW")
+    pixels = np.concatenate([pixels, *[pixels[:, -1:]] * (-4 % frames)], 1)
+    found = x.tokens(8, merge=2, frames=frames, dtype="float32")
+    n, t, c, h, w = pixels.shape
+    parts = pixels.reshape(n, t // frames, frames, c, h // 16, 2, 8, w // 16, 2, 8)
+    want = parts.transpose(0, 1, 4, 7, 5, 8, 3, 2, 6, 9).reshape(-1, c * frames * 64)
+    assert np.array_equal(found.values, want)
+    assert found.grids.tolist() == [[t // frames, 4, 8]] * 2
+    assert found.starts.tolist() == [0, len(want) // 2, len(want)]
+    padded = x.tokens(8, merge=2, frames=frames, dtype="float32", pad=130).values
+    assert np.array_equal(padded[:, : len(want) // 2].reshape(want.shape), want)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("align", ["corner", "center"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_padded_images(layout: Any, align: Any, channels: int) -> None:
+    images = images_of([(5, 9), (7, 3), (1, 1)], channels)
+    found = gi.horizontal_flip(images).padded(17, align, multiple=4, dtype="uint8", layout=layout)
+    values = found.values if layout == "NHWC" else found.values.transpose(0, 2, 3, 1)
+    assert values.shape == (3, 8, 12, channels)
+    for k, image in enumerate(images):
+        h, w, _ = image.shape
+        y, x = ((8 - h) // 2, (12 - w) // 2) if align == "center" else (0, 0)
+        assert found.corners[k].tolist() == [y, x]
+        want = np.full((8, 12, channels), 17, np.uint8)
+        want[y : y + h, x : x + w] = image[:, ::-1]
+        assert np.array_equal(values[k], want)
+        inside = np.zeros((8, 12), np.bool_)
+        inside[y : y + h, x : x + w] = True
+        assert np.array_equal(found.mask[k], inside)
+    assert found.sizes.tolist() == [[5, 9], [7, 3], [1, 1]]
+
+
+def test_ragged_images() -> None:
+    x = gi.horizontal_flip(images_of([(5, 9), (7, 3), (1, 1)]))
+    for layout in ("NHWC", "NCHW"):
+        found = x.ragged("float32", layout)  # type: ignore[arg-type]
+        for k, image in enumerate(x.compute("float32", layout)):  # type: ignore[arg-type]
+            at = found.starts[k]
+            assert np.array_equal(found.values[at : at + image.size], image.reshape(-1))
+        assert found.sizes.tolist() == [[5, 9], [7, 3], [1, 1]]
+
+
+def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which 16-bit values and other numbers of channels need."""
+    from gpuimg._runtimes import planes
+
+    images = images_of([(28, 56), (56, 28)])
+    x, y = gi.horizontal_flip(images), gi.horizontal_flip(images)
+    results: list[Any] = [
+        x.tokens(14, merge=2, frames=2),
+        x.tokens(7, order="PPC"),
+        x.padded(3, "center", layout="NCHW"),
+    ]
+    monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
+    copied: list[Any] = [
+        y.tokens(14, merge=2, frames=2),
+        y.tokens(7, order="PPC"),
+        y.padded(3, "center", layout="NCHW"),
+    ]
+    for one, other in zip(results, copied, strict=True):
+        assert np.array_equal(one.values, other.values)
+
+
+def test_images_that_failed_are_black_and_named() -> None:
+    x = gi.open_batch([b"no image", b"none"], device="cpu", on_error="fill")
+    found = gi.resize(x, (8, 8)).tokens(4)
+    assert sorted(found.errors) == [0, 1]
+    assert not found.values.any()
+
+
+def test_no_images() -> None:
+    x = gi.horizontal_flip(np.zeros((0, 8, 8, 3), np.uint8))
+    found = x.tokens(4)
+    assert found.values.shape == (0, 48)
+    assert found.starts.tolist() == [0]
+    assert x.tokens(4, pad="longest").values.shape == (0, 0, 48)
+    assert len(x.padded().values) == len(x.ragged().starts) == 0
+
+
+def test_wrong_arguments() -> None:
+    x = gi.horizontal_flip(images_of([(8, 8), (8, 12)]))
+    with pytest.raises(ValueError, match=r"multiples of 8, which is patch \* merge, not \(8, 12\) as of image 1"):
+        x.tokens(4, merge=2)
+    with pytest.raises(ValueError, match="pad must be at least 6"):
+        x.tokens(4, pad=5)
+    with pytest.raises(ValueError, match="pad must be one of 'longest'"):
+        x.tokens(4, pad="most")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pass pad, too"):
+        x.tokens(4, counts=[2])
+    with pytest.raises(ValueError, match="add up to 2"):
+        x.tokens(4, pad="longest", counts=[1])
+    with pytest.raises(ValueError, match="has no time"):
+        x.tokens(4, frames=2, order="PPC")
+    with pytest.raises(ValueError, match="order must be one of"):
+        x.tokens(4, order="TCPP")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="align must be one of"):
+        x.padded(align="middle")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="do not fit"):
+        gi.normalize(x, 0.5, 0.5).tokens(4, dtype="uint8")
+
+
+def test_the_record_has_the_fields_of_the_layout() -> None:
+    from gpuimg.kernels.cpu.records import PATCHES
+
+    assert PATCHES.names == tuple(field.name for field in dataclasses.fields(PatchLayout))

@@ -1,0 +1,169 @@
+"""Videos for Qwen-VL: against transformers' video processors where they are installed, and digests of their outputs.
+
+``python -m tests.models.test_video_models`` writes the digests, from transformers' processors.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+
+from ..video import videos
+from . import processors
+
+DIGESTS = Path(__file__).with_name("video_digests.json")
+PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+
+Clips = NDArray[np.uint8]
+
+
+class Model(NamedTuple):
+    """A preset and the module and class of its processor, with the same options by their names."""
+
+    preset: Callable[..., Any]
+    module: str
+    options: dict[str, Any]
+    theirs: dict[str, Any]
+
+
+_LOW, _HIGH = 4096, 25165824  # of the published configuration of Qwen3-VL
+MODELS = {
+    "qwen2_vl": Model(gi.models.qwen_vl_video, "qwen2_vl", {}, {}),
+    "qwen2_vl, capped": Model(
+        gi.models.qwen_vl_video,
+        "qwen2_vl",
+        {"min_pixels": 4 * 28 * 28, "video_tokens": 60},
+        {
+            "size": {"shortest_edge": 4 * 28 * 28, "longest_edge": 28 * 28 * 768},
+            "cap_pixels_per_frame": True,
+            "max_video_tokens": 60,
+        },
+    ),
+    "qwen3_vl": Model(gi.models.qwen3_vl_video, "qwen3_vl", {}, {}),
+    "qwen3_vl, published": Model(
+        gi.models.qwen3_vl_video,
+        "qwen3_vl",
+        {"min_pixels": _LOW, "max_pixels": _HIGH},
+        {"size": {"shortest_edge": _LOW, "longest_edge": _HIGH}},
+    ),
+    "qwen3_vl, capped": Model(
+        gi.models.qwen3_vl_video,
+        "qwen3_vl",
+        {"min_pixels": _LOW, "video_tokens": 24},
+        {
+            "size": {"shortest_edge": _LOW, "longest_edge": 32 * 32 * 768},
+            "cap_pixels_per_frame": True,
+            "max_video_tokens": 24,
+        },
+    ),
+}
+SHAPES = [(4, 120, 200), (5, 300, 224), (2, 20, 25), (16, 90, 440), (4, 8, 400)]  # frames, height, width
+
+
+def clips_of(frames: int, height: int, width: int) -> Clips:
+    """Two clips of a photo in motion."""
+    with Image.open(PHOTOS / "cat.jpg") as opened:
+        photo = np.asarray(opened.convert("RGB"))
+    return np.stack(
+        [
+            np.stack([np.roll(photo, (5 * t * (c + 1), -3 * t), (0, 1))[:height, :width] for t in range(frames)])
+            for c in range(2)
+        ]
+    )
+
+
+def theirs(name: str, clips: Clips) -> dict[str, NDArray[Any]]:
+    processors.needs_transformers()
+    import torch
+
+    model = MODELS[name]
+    module = import_module(f"transformers.models.{model.module}.video_processing_{model.module}")
+    cls = getattr(module, model.module.replace("qwen", "Qwen").replace("_vl", "VL") + "VideoProcessor")
+    given = [torch.from_numpy(clip).permute(0, 3, 1, 2) for clip in clips]
+    return dict(cls(do_sample_frames=False, **model.theirs)(given, return_tensors="np"))
+
+
+def ours(name: str, clips: Any) -> dict[str, NDArray[Any]]:
+    model = MODELS[name]
+    found: dict[str, NDArray[Any]] = model.preset(**model.options)(clips)
+    return found
+
+
+def assert_equal(got: dict[str, NDArray[Any]], want: dict[str, NDArray[Any]]) -> None:
+    assert got.keys() == want.keys()
+    for key, value in want.items():
+        assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
+        assert np.count_nonzero(got[key] != value) == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_those_of_transformers(name: str, shape: tuple[int, int, int]) -> None:
+    """By digests of the outputs of transformers 5.23 with torch 2.13."""
+    assert processors.digest(ours(name, clips_of(*shape))) == json.loads(DIGESTS.read_text())[f"{name} {shape}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_value_differs_from_the_installed_processors(name: str, shape: tuple[int, int, int]) -> None:
+    clips = clips_of(*shape)
+    assert_equal(ours(name, clips), theirs(name, clips))
+
+
+def decoded(frames: int) -> tuple[gi.Batch, Clips]:
+    """Clips of files, and their frames."""
+    files = [videos.made("h264"), videos.make(videos.Build("mpeg4"), frames=20)]
+    x = gi.open_clips(files, frames, 2, start=[0, 7], device="cpu")
+    return x, x.array(layout="NTHWC")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_give_what_their_frames_give(name: str) -> None:
+    x, frames = decoded(5)
+    assert_equal(ours(name, x), ours(name, frames))
+    assert_equal(ours(name, list(frames)), ours(name, frames))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frames", [2, 5, 6])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_value_of_files_differs_from_the_installed_processors(name: str, frames: int) -> None:
+    x, pixels = decoded(frames)
+    assert_equal(ours(name, x), theirs(name, pixels))
+
+
+@pytest.mark.parametrize("preset", [gi.models.qwen_vl_video, gi.models.qwen3_vl_video])
+def test_functions_can_be_pickled_and_take_no_clips(preset: Any) -> None:
+    found = pickle.loads(pickle.dumps(preset()))(np.zeros((0, 4, 40, 50, 3), np.uint8), gi.Rng(0, indices=[]))
+    assert len(found["pixel_values_videos"]) == len(found["video_grid_thw"]) == 0
+
+
+def test_wrong_clips() -> None:
+    prepare = gi.models.qwen_vl_video()
+    with pytest.raises(TypeError, match="this batch has images"):
+        prepare(gi.horizontal_flip(np.zeros((2, 40, 50, 3), np.uint8)))
+    wrong: Any
+    for wrong in (np.zeros((2, 40, 50, 3), np.uint8), [], np.zeros((2, 0, 40, 50, 3), np.uint8)):
+        with pytest.raises(ValueError, match=r"clips must have shapes \(T, H, W, C\)"):
+            prepare(wrong)
+    with pytest.raises(ValueError, match="of one T"):
+        prepare([np.zeros((2, 40, 50, 3), np.uint8), np.zeros((3, 40, 50, 3), np.uint8)])
+
+
+if __name__ == "__main__":
+    found = {
+        f"{name} {shape}": processors.digest(theirs(name, clips_of(*shape))) for name in MODELS for shape in SHAPES
+    }
+    DIGESTS.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,324 @@
+"""Images of any number of channels, with alpha, and of 16 bits per value."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gpuimg as gi
+from tests.decoding.tiffs import of_array
+from tests.standin import Standin
+from tests.standin.work import files
+
+from ..samples import file_of, png_chunk
+
+GEOMETRY: dict[str, Callable[[Any], gi.Batch]] = {
+    "resize": lambda x: gi.resize(x, (17, 23)),
+    "rotate": lambda x: gi.rotate(x, 30, fill=9, expand=True),
+    "perspective": lambda x: gi.random_perspective(x, rng=3),
+    "pad": lambda x: gi.pad(x, 5, fill=200),
+    "erase": lambda x: gi.erase(x, 2, 3, 8, 9, 100),
+    "train": lambda x: gi.horizontal_flip(gi.random_resized_crop(x, 16, rng=5)),
+    "blur": lambda x: gi.gaussian_blur(gi.resize(x, (20, 20)), 5, 1.5),
+    "motion": lambda x: gi.motion_blur(gi.resize(x, (20, 20)), 5, 30.0),
+    "dropout": lambda x: gi.coarse_dropout(gi.grid_mask(x, 9, 0.5, value=3), (3, 4), p=1.0, rng=9, value=77),
+    "mirrored": lambda x: gi.pad(x, 5, padding_mode="reflect"),
+    "nothing": lambda x: gi.resize(x, (30, 40)),
+}
+
+
+def noise(*shape: int, dtype: Any = np.uint8) -> Any:
+    return np.random.default_rng().integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+
+
+def deep_png(pixels: Any, orientation: int = 1) -> bytes:
+    """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
+    height, width, channels = pixels.shape
+
+    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
+    exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HH", orientation, 0) + b"\0\0\0\0"
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    parts = {b"IHDR": header, b"eXIf": exif, b"IDAT": zlib.compress(rows), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("name", GEOMETRY)
+def test_each_channel_is_as_a_separate_image(name: str, dtype: str, layout: str) -> None:
+    channels = int(np.random.default_rng().choice([2, 4, 5, 16]))
+    x = noise(3, 30, 40, channels, dtype=np.uint16 if dtype == "uint16" else np.uint8).astype(dtype)
+    if dtype == "float32":
+        x /= 255
+    function = GEOMETRY[name]
+    all_at_once = function(x).compute(layout=layout)
+    for c in range(channels):
+        alone = function(np.ascontiguousarray(x[..., c : c + 1])).compute(layout=layout)
+        for one, other in zip(all_at_once, alone, strict=True):
+            part = one[..., c : c + 1] if layout == "NHWC" else one[c : c + 1]
+            np.testing.assert_array_equal(part, other)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 6])
+def test_resizing_16_bits_is_torchs_within_half_a_level(channels: int) -> None:
+    x = noise(2, 40, 50, channels, dtype=np.uint16)
+    found = gi.resize(x, (23, 31)).array()
+    assert found.dtype == np.uint16
+    exact = torch.from_numpy(x.astype(np.float64)).permute(0, 3, 1, 2)
+    resized = torch.nn.functional.interpolate(exact, (23, 31), mode="bilinear", antialias=True, align_corners=False)
+    assert np.abs(found - resized.permute(0, 2, 3, 1).numpy()).max() < 0.6  # 0.5 by rounding
+
+
+def test_values_of_16_bits_are_kept_and_converted_by_the_range() -> None:
+    x = np.arange(65536, dtype=np.uint16).reshape(1, 256, 256, 1)
+    np.testing.assert_array_equal(gi.horizontal_flip(x).array(), x[:, :, ::-1])
+    np.testing.assert_allclose(gi.horizontal_flip(x).array("float32"), x[:, :, ::-1] / 65535, rtol=1e-6)
+    np.testing.assert_array_equal(gi.vertical_flip(x).array("uint8"), np.rint(x[:, ::-1] / 257.0))
+    of_bytes = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    np.testing.assert_array_equal(gi.vertical_flip(of_bytes).array("uint16"), of_bytes[:, ::-1].astype(np.uint16) * 257)
+
+
+def test_color_ops_work_on_16_bits() -> None:
+    x = noise(2, 20, 30, 3, dtype=np.uint16)
+    bright = gi.adjust_brightness(x, 1.5).array()
+    np.testing.assert_allclose(bright, np.minimum(x * 1.5, 65535), atol=0.51)
+    np.testing.assert_array_equal(gi.invert(x).array(), 65535 - x)
+    assert (gi.erase(x, 0, 0, 5, 5, (65535, 0, 1000)).array()[:, :5, :5] == (65535, 0, 1000)).all()
+    assert gi.normalize(x, 0.5, 0.5).dtype == "float32"
+
+
+def test_out_takes_16_bits_and_any_channels() -> None:
+    x = noise(2, 20, 30, 4, dtype=np.uint16)
+    out = np.empty((2, 4, 20, 30), np.uint16)
+    assert gi.horizontal_flip(x).array(layout="NCHW", out=out) is out
+    np.testing.assert_array_equal(out, x[:, :, ::-1].transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: gi.adjust_hue(x, 0.1),
+        lambda x: gi.adjust_saturation(x, 0.1),
+        lambda x: gi.rgb_to_grayscale(x),
+        lambda x: gi.normalize(x, 0.5, 0.5),
+        lambda x: gi.equalize(x),
+        lambda x: gi.gaussian_noise(x, seed=1),
+        lambda x: gi.adjust_sharpness(x, 2.0),
+        lambda x: gi.rand_augment(x, rng=0),
+    ],
+)
+def test_color_ops_refuse_other_channels_than_1_and_3(function: Callable[[Any], Any]) -> None:
+    for channels in (2, 4):
+        with pytest.raises(ValueError, match=f"for images of 1 or 3 channels, and these have {channels}"):
+            function(noise(4, 8, 8, channels))
+
+
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 to 16 channels"):
+        gi.resize(noise(1, 8, 8, 17), 4)
+    with pytest.raises(ValueError, match="fill must be one number for images of 4 channels"):
+        gi.rotate(noise(1, 8, 8, 4), 10, fill=(1, 2, 3, 4))
+    with pytest.raises(TypeError, match="uint8, uint16 or float32, not int16"):
+        gi.resize(np.zeros((1, 8, 8, 3), np.int16), 4)
+    with pytest.raises(ValueError, match='do not fit "uint16"'):
+        gi.normalize(noise(1, 8, 8, 3), 0.5, 0.5).array("uint16")
+
+
+def test_mixing_takes_any_channels() -> None:
+    x = noise(2, 8, 9, 5)
+    mixed = gi.blend(x, x, 0.25, partner=[1, 0]).array()
+    np.testing.assert_allclose(mixed * 255, 0.25 * x + 0.75 * x[::-1], atol=1e-3)
+
+
+def test_a_plan_of_such_images_is_saved_and_loaded(tmp_path: Path) -> None:
+    x = noise(2, 30, 40, 4, dtype=np.uint16)
+    recorded = GEOMETRY["train"](x)
+    gi.save_plan(recorded, tmp_path / "plan.npy")
+    np.testing.assert_array_equal(gi.apply_plan(gi.load_plan(tmp_path / "plan.npy"), x).array(), recorded.array())
+
+
+def test_a_saved_plan_with_ops_of_color_is_none_of_such_images(tmp_path: Path) -> None:
+    gi.save_plan(gi.invert(noise(2, 30, 40, 3)), tmp_path / "plan.npy")
+    data = (tmp_path / "plan.npy").read_bytes()
+    (tmp_path / "plan.npy").write_bytes(data.replace(b'"channels": 3', b'"channels": 4'))
+    with pytest.raises(ValueError, match="invert is for images of 1 or 3 channels"):
+        gi.load_plan(tmp_path / "plan.npy")
+
+
+# -- files with alpha --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("color", ["rgba", "graya"])
+def test_alpha_is_kept(color: str) -> None:
+    transparent, gray = noise(40, 50, 4), noise(30, 20, 2)
+    sources = [
+        file_of(transparent, "PNG"),
+        file_of(transparent, "WEBP", lossless=True, exact=True),
+        file_of(transparent, "TIFF"),
+        file_of(gray, "PNG"),
+        file_of(gray[..., 0], "PNG"),
+        file_of(transparent[..., :3], "BMP"),
+    ]
+    found = gi.decode_batch(sources, color=color, device="cpu")
+    for one, source in zip(found, sources, strict=True):
+        expected = np.asarray(Image.open(io.BytesIO(source)).convert("RGBA"))
+        np.testing.assert_array_equal(one[..., -1], expected[..., 3])
+        if color == "rgba":
+            np.testing.assert_array_equal(one, expected)
+    if color == "graya":
+        np.testing.assert_array_equal(found[3], gray)
+        np.testing.assert_array_equal(found[0][..., :1], gi.rgb_to_grayscale(transparent[None, ..., :3]).array()[0])
+
+
+def test_files_without_alpha_are_decoded_as_always_and_opaque() -> None:
+    photo = cv2.resize(noise(5, 7, 3), (90, 60))
+    sources = [file_of(photo, "JPEG", quality=q, exif=b"Exif\0\0MM\0*" + EXIF_6) for q in (50, 95)]
+    for color, plain in (("rgba", "rgb"), ("graya", "gray")):
+        found = gi.open_batch(sources, color=color, device="cpu").array()
+        np.testing.assert_array_equal(found[..., :-1], gi.open_batch(sources, color=plain, device="cpu").array())
+        assert (found[..., -1] == 255).all()
+
+
+EXIF_6 = b"\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+
+
+def test_alpha_goes_through_geometry_in_a_loader() -> None:
+    images = noise(6, 40, 50, 4)
+    source = [(file_of(image, "PNG"), k) for k, image in enumerate(images)]
+    loaded = list(gi.load(source, lambda x, rng: gi.resize(x, (20, 20)), batch_size=3, color="rgba", device="cpu"))
+    found = np.concatenate([batch.images for batch in loaded])
+    order = np.concatenate([batch.labels for batch in loaded])
+    np.testing.assert_array_equal(found, gi.resize(images[order], (20, 20)).array())
+
+
+def test_a_bad_file_is_transparent_black_and_the_others_are_there() -> None:
+    image = noise(8, 9, 4)
+    good = file_of(image, "PNG")
+    x = gi.open_batch([good, good[:-30], b"", good], color="rgba", on_error="fill", device="cpu")
+    found = list(x.compute())
+    np.testing.assert_array_equal(found[0], image)
+    np.testing.assert_array_equal(found[3], image)
+    assert not found[1].any()
+    assert [reason == "ok" for reason in x.status] == [True, False, False, True]
+    with pytest.raises(gi.DecodeError, match="2 of 4"):
+        gi.decode_batch([good, good[:-30], b"", good], color="rgba", device="cpu")
+
+
+def test_colors_alpha_and_depth_that_do_not_go_together() -> None:
+    with pytest.raises(ValueError, match="composites on a background"):
+        gi.open_batch([], color="rgba", alpha="white", device="cpu")
+    with pytest.raises(ValueError, match="depth must be one of 'uint8', 'native', not 'float'"):
+        gi.open_batch([], depth="float", device="cpu")
+    with pytest.raises(ValueError, match='for depth "uint8"'):
+        gi.open_batch([], depth="native", alpha="white", device="cpu")
+    with pytest.raises(ValueError, match="color of videos must be one of"):
+        gi.open_clips([], 4, color="rgba", device="cpu")
+
+
+# -- files of 16 bits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_16_bits_are_as_they_are_in_the_file(channels: int) -> None:
+    pixels = noise(40, 50, channels, dtype=np.uint16)
+    color = {1: "gray", 3: "rgb", 4: "rgba"}[channels]
+    order = [2, 1, 0, 3][:channels] if channels > 1 else [0]
+    sources = [deep_png(pixels), cv2.imencode(".tiff", pixels[..., order])[1].tobytes()]
+    x = gi.open_batch(sources, depth="native", color=color, device="cpu")
+    assert x.dtype == "uint16"
+    np.testing.assert_array_equal(x.array(), np.stack([pixels, pixels]))
+    np.testing.assert_array_equal(gi.vertical_flip(x).array(), np.stack([pixels[::-1]] * 2))
+
+
+def test_16_bits_are_turned_as_the_file_says() -> None:
+    pixels = noise(4, 6, 3, dtype=np.uint16)
+    found = gi.decode_batch([deep_png(pixels, orientation=6)], depth="native", device="cpu")
+    np.testing.assert_array_equal(found[0], np.rot90(pixels, -1))
+
+
+def test_8_bits_are_257_times_as_many() -> None:
+    photo = cv2.resize(noise(5, 7, 3), (90, 60))
+    sources = [file_of(photo, "JPEG"), file_of(photo, "PNG")]
+    found = gi.open_batch(sources, depth="native", device="cpu").array()
+    np.testing.assert_array_equal(found, gi.decode_batch(sources, device="cpu").array().astype(np.uint16) * 257)
+
+
+def test_16_bit_color_as_gray_is_its_luma() -> None:
+    pixels = noise(9, 8, 3, dtype=np.uint16)
+    found = gi.decode_batch([deep_png(pixels)], depth="native", color="gray", device="cpu")[0]
+    np.testing.assert_allclose(found[..., 0], pixels @ [0.2989, 0.587, 0.114], atol=0.51)
+
+
+def test_views_of_16_bits_share_their_decoding() -> None:
+    pixels = noise(2, 9, 8, 3, dtype=np.uint16)
+    x = gi.open_batch([deep_png(one) for one in pixels], depth="native", device="cpu").take([1, 0, 1])
+    np.testing.assert_array_equal(gi.horizontal_flip(x).array(), pixels[[1, 0, 1], :, ::-1])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(x)).array(), pixels[[1, 0, 1]])
+
+
+def test_damaged_16_bit_files_have_reasons() -> None:
+    good = deep_png(noise(30, 30, 3, dtype=np.uint16))
+    data = zlib.compress(b"\0")
+    short = good[: good.index(b"IDAT") - 4] + struct.pack(">I", len(data)) + b"IDAT" + data
+    short += struct.pack(">I", zlib.crc32(b"IDAT" + data)) + struct.pack(">I", 0) + b"IEND\xaeB`\x82"
+    x = gi.open_batch([good, good[:-40], short], depth="native", on_error="fill", device="cpu")
+    x.compute()
+    assert x.status[0] == "ok"
+    assert all("damaged PNG file" in reason for reason in x.status[1:])
+
+
+def test_depths_between_are_refused() -> None:
+    sample = of_array(noise(8, 8, 1, dtype=np.uint16) >> 4, 1, tags={258: 12}, pack=lambda data: data)
+    with pytest.raises(gi.DecodeError, match="values of 12 bits are not supported"):
+        gi.decode_batch([sample], depth="native", device="cpu")
+
+
+def test_without_nvimagecodec_16_bit_color_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpuimg._decoding import nvimgcodec
+
+    nvimgcodec.library.cache_clear()
+    monkeypatch.setitem(sys.modules, "nvidia", None)
+    try:
+        with pytest.raises(gi.DecodeError, match=r"16-bit color needs nvImageCodec.*pip install"):
+            gi.decode_batch([of_array(noise(8, 8, 3, dtype=np.uint16), 2)], depth="native", device="cpu")
+        broken = deep_png(noise(8, 8, 3, dtype=np.uint16))
+        with pytest.raises(gi.DecodeError, match="16-bit color of damaged and interlaced PNG files needs"):
+            gi.decode_batch([broken[:-20] + bytes(4) + broken[-16:]], depth="native", device="cpu")
+        for color, channels in (("gray", 1), ("rgb", 3)):
+            pixels = noise(8, 8, channels, dtype=np.uint16)
+            found = gi.decode_batch([deep_png(pixels)], depth="native", color=color, device="cpu")[0]
+            np.testing.assert_array_equal(found, pixels)
+    finally:
+        nvimgcodec.library.cache_clear()
+
+
+# -- a GPU -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_the_order_of_work_on_a_gpu(gpu: Standin, dtype: Any) -> None:
+    with gpu.stream():
+        sized = [gpu.cupy.zeros((height, 20, 4), dtype) for height in (30, 40)]
+        for x in (gpu.cupy.zeros((3, 40, 50, 4), dtype), sized):
+            for image in gi.horizontal_flip(x).compute():
+                gpu.use(image)
+    several: list[dict[str, Any]] = [{"color": "rgba"}, {"depth": "native"}, {"color": "graya", "depth": "native"}]
+    for options in several:
+        x = gi.open_batch([*files(), file_of(noise(8, 9, 4), "PNG")], device="cuda", **options)
+        gpu.use(gi.resize(x, (20, 20)).array())
+    assert not gpu.problems

@@ -1,0 +1,245 @@
+"""Laws of every function: one parameter per image, ``where``, awkward inputs, unchanged inputs, N = 0."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import Pixels
+
+from ..compare import assert_same
+from ..samples import BUILDS, SIZES, image, images, kinds, rebuilt
+from .calls import CALLS, RESIZING, Call
+
+calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+with_parameters = pytest.mark.parametrize(
+    "call", [pytest.param(c, id=name) for name, c in CALLS.items() if c.each(np.random.default_rng(0), 1, 1.0)]
+)
+
+COUNT = 26  # each size twice
+
+
+def drawn(
+    call: Call, seed: int, dtype: str, channels: int, n: int = COUNT
+) -> tuple[list[NDArray[Any]], dict[str, Any]]:
+    """Images and parameters for each of them."""
+    rng = np.random.default_rng(seed)
+    return images(rng, dtype, channels, n), call.each(rng, n, 255.0 if dtype == "uint8" else 1.0)
+
+
+def unchanged(picture: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """An image as a result of another dtype."""
+    return picture * np.float32(1.0 / 255.0) if dtype != picture.dtype and picture.dtype == np.uint8 else picture
+
+
+def test_every_function_is_here() -> None:
+    functions = {
+        name
+        for name in gi.__all__
+        if inspect.isfunction(getattr(gi, name)) and "where" in inspect.signature(getattr(gi, name)).parameters
+    }
+    left_out = {"pointwise"} - CALLS.keys()  # where Numba is missing
+    assert functions == {call.function.__name__ for call in CALLS.values()} | left_out
+
+
+@kinds
+@calls
+def test_a_batch_is_the_loop_over_its_images(call: Call, dtype: str, channels: int) -> None:
+    pictures, each = drawn(call, 1, dtype, channels)
+    together = list(call.run(pictures, each).compute())
+    alone = [
+        call.run([picture], {name: values[i : i + 1] for name, values in each.items()})[0]
+        for i, picture in enumerate(pictures)
+    ]
+    assert_same(together, alone)
+
+
+@kinds
+@calls
+def test_where_takes_in_the_chosen_images_only(call: Call, dtype: str, channels: int) -> None:
+    if call.function is gi.rgb_to_grayscale:  # where= needs the number of channels unchanged
+        call = call._replace(fixed={"num_output_channels": channels})
+    pictures, each = drawn(call, 2, dtype, channels)
+    where = np.random.default_rng(3).random(COUNT) < 0.5
+    results = list(call.run(pictures, each, where=where).compute())
+    chosen = call.run(pictures, each).compute()
+    kind = str(results[0].dtype)
+    assert_same(results, [chosen[i] if where[i] else unchanged(p, kind) for i, p in enumerate(pictures)])
+
+
+@calls
+def test_where_of_no_image_and_of_all(call: Call) -> None:
+    pictures, each = drawn(call, 4, "uint8", 3)
+    nothing = call.run(pictures, each, where=np.zeros(COUNT, bool)).compute()
+    assert_same(list(nothing), [unchanged(p, nothing.dtype) for p in pictures])
+    everything = call.run(pictures, each, where=[True] * COUNT)
+    assert_same(list(everything.compute()), list(call.run(pictures, each).compute()))
+    assert_same(list(call.run(pictures, each, where=False).compute()), list(nothing))
+
+
+@calls
+def test_inputs_are_not_changed(call: Call) -> None:
+    pictures, each = drawn(call, 5, "float32", 3)
+    before = [p.copy() for p in pictures]
+    parameters = {name: np.array(values) for name, values in each.items()}
+    batch = gi.invert(pictures)
+    sizes, repr_before = batch.sizes.copy(), repr(batch)
+    call.run(pictures, each).compute()
+    call.run(batch, each).compute()
+    assert_same(pictures, before)
+    for name, values in parameters.items():
+        np.testing.assert_array_equal(each[name], values)
+    assert repr(batch) == repr_before
+    np.testing.assert_array_equal(batch.sizes, sizes)
+
+
+@calls
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("build", BUILDS)
+def test_one_array_of_any_build_is_the_list_of_its_images(call: Call, dtype: str, build: str) -> None:
+    rng = np.random.default_rng(6)
+    contiguous = np.stack([image(rng, 9, 11, 3, dtype) for _ in range(4)])
+    each = call.each(rng, 4, 255.0 if dtype == "uint8" else 1.0)
+    stacked = rebuilt(contiguous, build)
+    assert_same(list(call.run(stacked, each).compute()), list(call.run(list(contiguous), each).compute()))
+
+
+@with_parameters
+def test_a_number_is_that_number_for_every_image(call: Call) -> None:
+    pictures, each = drawn(call, 7, "uint8", 3, n=5)
+    for name, values in each.items():
+        one = np.asarray(values)[0]
+        # Parameters of two numbers take each of them alone; points are one (4, 2) array; a color is one number.
+        scalar = one if one.ndim != 1 else one[0] if one.shape == (1,) else tuple(one)
+        same = each | {name: np.repeat(np.asarray(values)[:1], 5, axis=0)}
+        assert_same(list(call.run(pictures, each | {name: scalar}).compute()), list(call.run(pictures, same).compute()))
+
+
+@with_parameters
+def test_a_parameter_takes_lists(call: Call) -> None:
+    pictures, each = drawn(call, 8, "uint8", 3, n=5)
+    lists = {
+        name: tuple(values.T.tolist()) if values.shape == (5, 2) else values.tolist() for name, values in each.items()
+    }
+    if call.function.__name__ == "gaussian_blur":  # one list is (x, y)
+        lists["sigma"] = lists["sigma"], lists["sigma"]
+    assert_same(list(call.run(pictures, lists).compute()), list(call.run(pictures, each).compute()))
+
+
+@with_parameters
+def test_a_parameter_for_another_number_of_images_is_refused(call: Call) -> None:
+    pictures, each = drawn(call, 9, "uint8", 3, n=5)
+    for name, values in each.items():
+        with pytest.raises(ValueError, match=rf"^{name}\b.*must .*\(5,.*not .*\(4,"):
+            call.run(pictures, each | {name: values[:4]})
+
+
+def as_clips(pictures: NDArray[Any], frames: int) -> gi.Batch:
+    x = gi.pad(pictures, 0)
+    assert isinstance(recording_of(x).source, Pixels)
+    return gi.Batch(replace(recording_of(x), source=replace(recording_of(x).source, frames=frames), segments=()))
+
+
+@calls
+def test_a_value_for_each_clip_is_that_of_its_frames(call: Call) -> None:
+    rng = np.random.default_rng(12)
+    clips = as_clips(np.stack([image(rng, 21, 26, 3, "uint8") for _ in range(8)]), 4)
+    each = call.each(rng, 2, 255.0) | {"where": np.array([True, False])}
+    every = {name: np.repeat(values, 4, axis=0) for name, values in each.items()}
+    assert_same(list(call.run(clips, each).compute()), list(call.run(clips, every).compute()))
+    assert call.run(clips, each).frames == 4
+
+
+@with_parameters
+def test_neither_one_for_each_frame_nor_for_each_clip(call: Call) -> None:
+    rng = np.random.default_rng(13)
+    clips = as_clips(np.stack([image(rng, 21, 26, 3, "uint8") for _ in range(8)]), 4)
+    each = call.each(rng, 2, 255.0)
+    for name, values in each.items():
+        wrong = np.repeat(values, [2, 3], axis=0)
+        with pytest.raises(ValueError, match=rf"^{name}\b.*must .*\(8,.*\(2,.*not .*\(5,"):
+            call.run(clips, each | {name: wrong})
+
+
+@with_parameters
+def test_nan_is_refused(call: Call) -> None:
+    pictures, each = drawn(call, 10, "uint8", 3, n=5)
+    for name, values in each.items():
+        broken = np.array(values, np.float64)
+        broken[3, ...] = np.nan
+        with pytest.raises(ValueError, match=rf"^{name}\b.*must be .*not .*nan"):
+            call.run(pictures, each | {name: broken})
+
+
+@calls
+def test_bad_where_is_refused(call: Call) -> None:
+    pictures, each = drawn(call, 11, "uint8", 3, n=5)
+    with pytest.raises(ValueError, match=r"where must have shape \(5,\), one for each image, not \(4,\)"):
+        call.run(pictures, each, where=[True, False, True, False])
+    with pytest.raises(TypeError, match="where must be boolean, not int"):
+        call.run(pictures, each, where=[1, 0, 1, 0, 1])
+
+
+@calls
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_no_images(call: Call, dtype: str) -> None:
+    nothing = np.zeros((0, 5, 6, 3), dtype)
+    x = call.run(nothing, call.each(np.random.default_rng(0), 0, 1.0), where=np.zeros(0, bool))
+    assert len(x) == 0
+    assert list(x.compute()) == []
+    for layout in ("NHWC", "NCHW"):
+        assert x.array("float32", layout).size == 0
+        assert x.array("float32", layout).shape[0] == 0
+
+
+@calls
+def test_sizes_are_known_before_anything_runs(call: Call) -> None:
+    pictures, each = drawn(call, 12, "uint8", 3)
+    x = call.run(pictures, each)
+    sizes = x.sizes.tolist()
+    assert x.launches == 0
+    assert [list(result.shape) for result in x.compute()] == [[*size, x.channels] for size in sizes]
+    name = next(key for key, value in CALLS.items() if value is call)
+    assert name in RESIZING or sizes == [list(SIZES[i % len(SIZES)]) for i in range(COUNT)]
+
+
+@calls
+@pytest.mark.parametrize(
+    ("images_", "error", "message"),
+    [
+        (np.zeros((4, 4, 3), np.uint8), ValueError, r"\(N, H, W, C\), not \(4, 4, 3\); wrap a single image in a list"),
+        (np.zeros((1, 4, 4, 3)), TypeError, "images must be uint8, uint16 or float32, not float64"),
+        (np.zeros((1, 4, 4, 3), ">f4"), TypeError, "images must be uint8, uint16 or float32, not >f4"),
+        (
+            np.zeros((1, 4, 4, 17), np.uint8),
+            ValueError,
+            r"1 to 16 channels in the last axis, not shape \(1, 4, 4, 17\)",
+        ),
+        (np.zeros((1, 0, 4, 3), np.uint8), ValueError, r"at least 1 x 1 pixel, not shape \(1, 0, 4, 3\)"),
+        ([], ValueError, "an empty list has no number of channels and no dtype"),
+        ("photo.jpg", TypeError, "images must be a Batch, a list .*not str"),
+        ([np.zeros((4, 4), np.uint8)], TypeError, r"images\[0\] must be an \(H, W, C\) array, not shape \(4, 4\)"),
+        ([np.zeros((4, 4, 3), np.uint8), 5], TypeError, r"images\[1\] must be an \(H, W, C\) array, not int"),
+        ([np.zeros((4, 4, 3), np.uint8), np.zeros((4, 0, 3), np.uint8)], ValueError, r"images\[1\] must be at least"),
+        (
+            [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 4, 3), np.float32)],
+            ValueError,
+            r"images\[0\] is uint8 with 3 channels, images\[1\] is float32 with 3",
+        ),
+        (
+            [np.zeros((4, 4, 3), np.uint8), np.zeros((4, 4, 1), np.uint8)],
+            ValueError,
+            r"images\[0\] is uint8 with 3 channels, images\[1\] is uint8 with 1",
+        ),
+    ],
+)
+def test_bad_images_are_refused(call: Call, images_: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call.run(images_, call.each(np.random.default_rng(0), 1, 1.0))

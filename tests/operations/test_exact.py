@@ -1,0 +1,437 @@
+"""``exact=``: the bytes of Pillow's and of torch's resize, with the libraries themselves as the oracles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+import gpuimg as gi
+from gpuimg._plan.compile import Stored
+from gpuimg._replay.saved import SavedPlan
+from gpuimg._runtimes.cpu_call import places
+from gpuimg.kernels import exact, layout
+from gpuimg.kernels.cpu.exact import exact_space
+
+FILTERS = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+}
+RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12"
+PHOTOS = sorted(Path(__file__).resolve().parents[2].joinpath("examples", "photos").glob("*.jpg"))
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+Pixels = NDArray[np.uint8]
+
+
+def by_pillow(image: Pixels, size: tuple[int, int], interpolation: str) -> Pixels:
+    """Pillow's resize of an (H, W, C) array to (height, width)."""
+    picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
+    return np.asarray(picture.resize(size[::-1], FILTERS[interpolation])).reshape(*size, image.shape[2])
+
+
+def decoded(path: Path) -> Image.Image:
+    """Pillow's picture of a photo, as it is shown."""
+    return ImageOps.exif_transpose(Image.open(path)).convert("RGB")
+
+
+def content(rng: np.random.Generator, height: int, width: int, channels: int) -> Pixels:
+    """Noise, extremes (overshoot), neighbors a level apart (sums near halves), or a ramp."""
+    shape = height, width, channels
+    kind = rng.integers(4)
+    if kind == 0:
+        return rng.integers(0, 256, shape, dtype=np.uint8)
+    if kind == 1:
+        return (rng.integers(0, 2, shape) * 255).astype(np.uint8)
+    if kind == 2:
+        return (rng.integers(0, 255) + rng.integers(0, 2, shape)).astype(np.uint8)
+    y, x, c = np.indices(shape)
+    ramp: Pixels = ((x * rng.integers(1, 9) + y * rng.integers(1, 9) + c * 37) & 255).astype(np.uint8)
+    return ramp
+
+
+def side(rng: np.random.Generator, most: int = 700) -> int:
+    """A length from 1 to ``most``, as often small as large."""
+    return 1 if rng.integers(12) == 0 else round(float(np.exp(rng.uniform(0.0, np.log(most)))))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Another one in each run; a failure prints its seed."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    return np.random.default_rng(seed)
+
+
+# -- against the libraries ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_bytes_of_pillow(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
+    values = 0
+    while values < 1_000_000:
+        pictures = [content(rng, side(rng), side(rng), channels) for _ in range(8)]
+        size = side(rng), side(rng)
+        results = gi.resize(pictures, size, interpolation, exact=RULE).array()
+        for picture, result in zip(pictures, results, strict=True):
+            assert np.array_equal(result, by_pillow(picture, size, interpolation)), (picture.shape, size)
+        values += results.size
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_bytes_of_torch(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
+    torch = pytest.importorskip("torch")
+    values = 0
+    while values < 300_000:
+        picture = content(rng, side(rng, 300), side(rng, 300), channels)
+        size = side(rng, 300), side(rng, 300)
+        tensor = torch.from_numpy(np.ascontiguousarray(picture.transpose(2, 0, 1)))[None]
+        try:
+            expected = torch.nn.functional.interpolate(
+                tensor, size, mode=interpolation, antialias=True, align_corners=False
+            )
+        except RuntimeError as error:
+            if "INTERNAL ASSERT" not in str(error):  # a defect of torch's, for some shapes
+                raise
+            continue
+        result = gi.resize([picture], size, interpolation, exact="torch").array()[0]
+        assert np.array_equal(result, expected[0].numpy().transpose(1, 2, 0)), (picture.shape, size)
+        values += result.size
+
+
+def test_rgba_bytes_of_pillow(rng: np.random.Generator) -> None:
+    """Colors times alpha are resized, but where a side stays; with and without operations around."""
+    for interpolation in FILTERS:
+        pictures = [content(rng, side(rng, 200), side(rng, 200), 4) for _ in range(8)]
+        for picture in pictures[::2]:
+            picture[:, :, 3] = rng.choice([0, 1, 128, 254, 255], picture.shape[:2])
+        size = pictures[0].shape[0], pictures[0].shape[1]
+        results = gi.resize(pictures, size, interpolation, exact=RULE).array()
+        flipped = gi.horizontal_flip(gi.resize(gi.vertical_flip(pictures), size, interpolation, exact=RULE)).array()
+        for picture, result, other in zip(pictures, results, flipped, strict=True):
+            assert np.array_equal(result, by_pillow(picture, size, interpolation))
+            assert np.array_equal(other, by_pillow(picture[::-1], size, interpolation)[:, ::-1])
+    planes = gi.resize(gi.resize(pictures, (30, 20), exact=RULE), (20, 31), exact=RULE).array(layout="NCHW")
+    for picture, result in zip(pictures, planes, strict=True):
+        expected = by_pillow(by_pillow(picture, (30, 20), "bilinear"), (20, 31), "bilinear")
+        assert np.array_equal(result, expected.transpose(2, 0, 1))
+
+
+GOLDEN = json.loads(Path(__file__).with_name("pillow12.json").read_text())
+
+
+def golden_image(height: int, width: int, channels: int) -> Pixels:
+    """An image by a formula: squares of whole numbers, whose last bytes look like noise."""
+    k = np.arange(height * width * channels, dtype=np.uint64)
+    return (
+        ((k * k * np.uint64(2654435761) >> np.uint64(13)) & np.uint64(255))
+        .astype(np.uint8)
+        .reshape(height, width, channels)
+    )
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: "-".join(map(str, case[:6])))
+def test_bytes_of_pillow_before_13(case: list[Any]) -> None:
+    height, width, channels, rows, columns, interpolation, digest = case
+    picture = golden_image(height, width, channels)
+    result = gi.resize([picture], (rows, columns), interpolation, exact="pillow12").array()[0]
+    assert hashlib.sha256(result.tobytes()).hexdigest() == digest
+
+
+def test_the_two_rules_of_pillow_differ_for_tall_images() -> None:
+    tall = golden_image(640, 427, 3)
+    new, old = (gi.resize([tall], (224, 224), "bicubic", exact=rule).array() for rule in ("pillow", "pillow12"))
+    assert 0.01 < np.mean(new != old) < 0.3
+    wide = golden_image(375, 500, 3)
+    new, old = (gi.resize([wide], (300, 224), "bicubic", exact=rule).array() for rule in ("pillow", "pillow12"))
+    assert np.array_equal(new, old)
+
+
+@given(st.tuples(*[st.integers(1, 60)] * 4), st.sampled_from(sorted(FILTERS)), st.sampled_from([1, 3]), st.data())
+def test_any_window_of_any_size(sizes: tuple[int, int, int, int], interpolation: Any, channels: int, data: Any) -> None:
+    height, width, rows, columns = sizes
+    picture = np.random.default_rng(height * 61 + width).integers(0, 256, (height, width, channels), dtype=np.uint8)
+    y, x = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
+    h, w = data.draw(st.integers(1, height - y)), data.draw(st.integers(1, width - x))
+    top, left = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
+    below, right = data.draw(st.integers(1, rows - top)), data.draw(st.integers(1, columns - left))
+    batch = gi.resized_crop([picture], y, x, h, w, (rows, columns), interpolation, exact=RULE)
+    result = gi.crop(batch, top, left, below, right).array()[0]
+    expected = by_pillow(picture[y : y + h, x : x + w], (rows, columns), interpolation)
+    assert np.array_equal(result, expected[top : top + below, left : left + right])
+
+
+@given(st.tuples(*[st.integers(1, 700)] * 4), st.sampled_from(sorted(FILTERS)), st.sampled_from([1, 3, 4]))
+def test_any_size(sizes: tuple[int, int, int, int], interpolation: Any, channels: int) -> None:
+    height, width, rows, columns = sizes
+    picture = content(np.random.default_rng(height * 701 + width), height, width, channels)
+    result = gi.resize([picture], (rows, columns), interpolation, exact=RULE).array()[0]
+    assert np.array_equal(result, by_pillow(picture, (rows, columns), interpolation))
+
+
+LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, 65_535))
+
+
+@given(st.tuples(*[LENGTHS] * 4), st.sampled_from(sorted(exact.RULES.values())))
+def test_memory_is_bounded(sizes: tuple[int, int, int, int], rule: int) -> None:
+    """By 24 bytes a pixel of the source or the result, and 64 MB for narrow images; the widest filter, and color."""
+    image = np.zeros(1, exact.EXACT)
+    height, width, rows, columns = sizes
+    image["window"], image["part"] = (0, 0, width, height), (0, 0, columns, rows)
+    image["height"], image["width"], image["filter"], image["rule"] = rows, columns, layout.LANCZOS, rule
+    stored = places(np.array([(rows, columns)]), 3, "pixels", Stored.of(image["part"]))
+    larger = max(height * width, rows * columns)
+    if rule == exact.PILLOW or height * columns <= max(8 * larger, 1 << 24):  # others are refused
+        assert exact_space(image, stored, 3)[0] <= 24 * larger + (64 << 20)
+
+
+@pytest.mark.parametrize("rule", ["pillow12", "torch"])
+def test_images_that_grow_between_the_passes_are_refused(rule: Any) -> None:
+    column = golden_image(30_000, 1, 3)
+    with pytest.raises(ValueError, match=r"image 1: resized from 30000 x 1 to 1 x 30000 .* 30000 x 30000 pixels"):
+        gi.resize([column[:9], column], np.array([[9, 9], [1, 30_000]]), exact=rule)
+    result = gi.resize([column], (1, 30_000), exact="pillow").array()[0]
+    if RULE == "pillow":
+        assert np.array_equal(result, by_pillow(column, (1, 30_000), "bilinear"))
+    assert gi.resize([column], (9, 9), exact=rule).array().shape == (1, 9, 9, 3)
+
+
+def test_narrow_images_do_not_grow_without_limit() -> None:
+    with pytest.raises(ValueError, match=r"image 1: resized from 1 x 30000 to 224 x 6720000 .* to 524288 pixels"):
+        gi.resize([golden_image(9, 9, 3), golden_image(1, 30_000, 3)], 224, exact=RULE)
+    row = golden_image(1, 5, 3)
+    assert np.array_equal(gi.resize([row], (1, 1 << 19), exact=RULE)[0], by_pillow(row, (1, 1 << 19), "bilinear"))
+    long = np.zeros((1, 1, 600_000, 1), np.uint8)
+    assert gi.resize(long, (1, 600_000), exact=RULE).array().shape == long.shape
+
+
+@pytest.mark.parametrize("shape", [(1, 65_535), (65_535, 1), (30_000, 1), (2, 2), (1, 1)])
+def test_extreme_shapes(shape: tuple[int, int]) -> None:
+    picture = golden_image(*shape, 3)
+    for size in ((1, 1), (3, 700), (224, 224)):
+        result = gi.resize([picture], size, "lanczos", exact=RULE).array()[0]
+        assert np.array_equal(result, by_pillow(picture, size, "lanczos"))
+
+
+# -- with other operations ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_evaluation_as_torchvision_on_pillow_images(interpolation: Any) -> None:
+    """Files to tensors: Resize(256), CenterCrop(224), ToTensor, Normalize; every float32 equal."""
+    batch = gi.center_crop(gi.resize(gi.open_batch(PHOTOS), 256, interpolation, exact=RULE), 224)
+    results = gi.normalize(batch, MEAN, STD).array(layout="NCHW")
+    for path, result in zip(PHOTOS, results, strict=True):
+        picture = np.asarray(decoded(path))
+        height, width = picture.shape[:2]
+        size = (256, 256 * width // height) if height <= width else (256 * height // width, 256)
+        resized = by_pillow(picture, size, interpolation)
+        top, left = (round((length - 224) / 2.0) for length in size)
+        unit = resized[top : top + 224, left : left + 224].astype(np.float32) / np.float32(255)
+        expected = (unit - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+        assert np.array_equal(result, expected.transpose(2, 0, 1))
+
+
+def test_normalization_of_every_byte() -> None:
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    unit = levels.astype(np.float32) / np.float32(255)
+    mean, std = np.array(MEAN, np.float32), np.array(STD, np.float32)
+    pillow = gi.normalize(gi.resize(levels, (16, 16), exact="pillow"), MEAN, STD).array()
+    assert np.array_equal(pillow, (unit - mean) / std)
+    scaled_mean, scaled_std = mean * np.float32(255), std * np.float32(255)
+    torch = gi.normalize(gi.resize(levels, (16, 16), exact="torch"), MEAN, STD).array()
+    assert np.array_equal(torch, (levels.astype(np.float32) - scaled_mean) / scaled_std)
+
+
+def test_normalization_by_any_deviation() -> None:
+    """Quotients rounded once, also where products with the deviation's inverse would not be."""
+    rng = np.random.default_rng()
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    bytes_ = {"pillow": levels.astype(np.float32) / np.float32(255), "torch": levels.astype(np.float32)}
+    units = {"pillow": np.float32(1), "torch": np.float32(255)}
+    deviations = [np.exp(rng.uniform(-9, 9, 3)) for _ in range(50)]
+    for std in [(1.0, 2.0, 0.5), (1e30, 1e35, 1e36), (1e-30, 1e-35, 1e-37), (1e36, 0.3, 0.3), *deviations]:
+        mean, std = rng.uniform(0, 1, 3).astype(np.float32), np.array(std, np.float32)
+        for rule, unit in units.items():
+            batch = gi.resize(levels, (16, 16), exact=rule)  # type: ignore[arg-type]
+            want = (bytes_[rule] - mean * unit) / (std * unit)
+            for layout_ in ("NHWC", "NCHW"):
+                got = gi.normalize(batch, mean.tolist(), std.tolist()).array(layout=layout_)  # type: ignore[arg-type]
+                axes = (0, 1, 2, 3) if layout_ == "NHWC" else (0, 3, 1, 2)
+                assert np.array_equal(got, want.transpose(axes)), (rule, mean, std)
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+def test_pixels_of_more_taps_than_are_turned_at_a_time(rng: np.random.Generator, interpolation: Any) -> None:
+    for columns in (1, 2, 3):
+        image = content(rng, 20, 2500, 3)
+        resized = by_pillow(image, (20, columns), interpolation)
+        batch = gi.resize([image], (20, columns), interpolation, exact=RULE)
+        assert np.array_equal(batch.array()[0], resized)
+        assert np.array_equal(gi.crop(batch, 0, columns - 1, 20, 1).array()[0], resized[:, -1:])
+
+
+def test_whole_pixels_are_moved_after_it() -> None:
+    picture = golden_image(50, 70, 3)
+    batch = gi.resize([picture], (31, 41), "bicubic", exact=RULE)
+    resized = by_pillow(picture, (31, 41), "bicubic")
+    assert np.array_equal(gi.horizontal_flip(batch).array()[0], resized[:, ::-1])
+    assert np.array_equal(gi.vertical_flip(batch).array()[0], resized[::-1])
+    assert np.array_equal(gi.rotate(batch, 90, expand=True).array()[0], np.rot90(resized))
+    padded = gi.pad(batch, (1, 2, 3, 4), fill=114).array()[0]
+    assert np.array_equal(padded, np.pad(resized, ((2, 4), (1, 3), (0, 0)), constant_values=114))
+    flipped_before = gi.resize(gi.horizontal_flip([picture]), (31, 41), "bicubic", exact=RULE).array()[0]
+    assert np.array_equal(flipped_before, by_pillow(picture[:, ::-1], (31, 41), "bicubic"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("rule", ["pillow", "torch"])
+def test_the_store_of_bytes(dtype: Any, channels: int, rule: Any) -> None:
+    """Parts, mirrored or not, of sizes that are no multiples of vectors; all layouts and dtypes."""
+    rng = np.random.default_rng(channels)
+    for rows, columns in ((5, 3), (16, 16), (40, 64), (33, 47), (70, 201)):
+        images = rng.integers(0, 256, (3, rows + 9, columns + 7, channels), np.uint8)
+        resized = gi.crop(gi.resize(images, (rows + 3, columns + 5), exact=rule), 2, 1, rows, columns)
+        x = gi.horizontal_flip(resized, where=[True, False, True])
+        bytes_ = np.asarray(resized.array())
+        bytes_ = np.stack([bytes_[0, :, ::-1], bytes_[1], bytes_[2, :, ::-1]])
+        mean, std = (np.array(value[:channels], np.float32) for value in (MEAN, STD))
+        unit = bytes_.astype(np.float32)
+        if rule == "torch":
+            normal = (unit - mean * np.float32(255)) / (std * np.float32(255))
+        else:
+            normal = (unit / np.float32(255) - mean) / std
+        some = gi.normalize(x, mean.tolist(), std.tolist(), where=[True, True, False])
+        scaled = unit * np.float32(1 / 255)
+        want = np.concatenate([normal[:2], scaled[2:]]).astype(np.dtype(x.compute(dtype).dtype))
+        assert np.array_equal(x.array(), bytes_)
+        assert np.array_equal(x.array(layout="NCHW"), bytes_.transpose(0, 3, 1, 2))
+        assert np.array_equal(some.array(dtype), want)
+        assert np.array_equal(some.array(dtype, "NCHW"), want.transpose(0, 3, 1, 2))
+
+
+def test_results_that_are_written_past_the_caches() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (24, 60, 50, 3), np.uint8)
+    x = gi.normalize(gi.resize(images, (224, 210), exact="torch"), MEAN, STD)
+    alone = [gi.normalize(gi.resize(images[k : k + 1], (224, 210), exact="torch"), MEAN, STD) for k in range(24)]
+    for layout_ in ("NHWC", "NCHW"):
+        one_by_one = np.concatenate([one.array(layout=layout_) for one in alone])  # type: ignore[arg-type]
+        assert one_by_one.nbytes >= 8 << 20
+        assert np.array_equal(x.array(layout=layout_), one_by_one)  # type: ignore[arg-type]
+    tokens = [one.tokens(14, merge=1, frames=2).values for one in alone]
+    assert np.array_equal(x.tokens(14, merge=1, frames=2).values, np.concatenate(tokens))
+
+
+def test_a_chain_of_resizes_rounds_after_each() -> None:
+    picture = golden_image(90, 130, 3)
+    batch, expected = gi.horizontal_flip([picture]), picture[:, ::-1]
+    for size in ((61, 85), (120, 40), (33, 33)):
+        batch = gi.resize(batch, size, "lanczos", exact=RULE)
+        expected = by_pillow(expected, size, "lanczos")
+    assert np.array_equal(batch.array()[0], expected)
+    assert np.array_equal(gi.crop(batch, 9, 14, 8, 5).array()[0], expected[9:17, 14:19])
+
+
+def test_what_comes_before_is_rounded_to_bytes() -> None:
+    pictures = [golden_image(60, 80, 3), golden_image(33, 21, 3)]
+    before = gi.adjust_brightness(gi.rotate(pictures, [17, 35], "bilinear"), 0.7)
+    fused = gi.resize(before, (25, 30), "bicubic", exact=RULE).array()
+    for result, rotated in zip(fused, before.compute(), strict=True):
+        assert np.array_equal(result, by_pillow(np.asarray(rotated), (25, 30), "bicubic"))
+
+
+def test_only_some_images_and_views_of_one() -> None:
+    picture = golden_image(60, 80, 3)
+    batch = gi.resize([picture, picture], (30, 40), "bicubic", exact=RULE, where=[True, False])
+    small, same = batch.compute()
+    assert np.array_equal(small, by_pillow(picture, (30, 40), "bicubic"))
+    assert np.array_equal(same, picture)
+    views = gi.resize(
+        gi.open_batch([PHOTOS[0]]).take([0, 0, 0]), np.array([[30, 40], [224, 100], [50, 50]]), exact=RULE
+    ).compute()
+    for view in views:
+        assert np.array_equal(
+            view, by_pillow(np.asarray(decoded(PHOTOS[0])), (view.shape[0], view.shape[1]), "bilinear")
+        )
+
+
+def test_random_resized_crop_as_pillow() -> None:
+    batch = gi.random_resized_crop(gi.open_batch(PHOTOS), 64, interpolation="bicubic", exact=RULE, rng=5)
+    windows = SavedPlan.of(batch).segments[0].grid.window
+    for path, window, result in zip(PHOTOS, windows.tolist(), batch.array(), strict=True):
+        crop = decoded(path).crop(window)
+        assert np.array_equal(result, by_pillow(np.asarray(crop), (64, 64), "bicubic"))
+
+
+def test_targets_go_where_those_of_a_plain_resize_go() -> None:
+    picture = golden_image(60, 80, 3)
+    masks = [(np.indices((60, 80)).sum(0) // 9 % 2).astype(np.uint8)]
+    boxes = [np.array([[5.0, 6.0, 50.0, 40.0]])]
+
+    def moved(exact: Any) -> tuple[Any, Any]:
+        batch = gi.horizontal_flip(gi.resized_crop([picture], 4, 8, 40, 60, (30, 40), exact=exact))
+        return np.asarray(gi.transform_masks(batch, masks)[0]), gi.transform_boxes(batch, boxes)[0][0]
+
+    (masks_exactly, boxes_exactly), (masks_plainly, boxes_plainly) = moved(RULE), moved(None)
+    assert np.array_equal(masks_exactly, masks_plainly)
+    assert np.allclose(boxes_exactly, boxes_plainly, rtol=0, atol=1e-9)
+
+
+def test_described_saved_and_applied(tmp_path: Path) -> None:
+    picture = golden_image(60, 80, 3)
+    batch = gi.normalize(gi.resize([picture], (30, 40), "lanczos", exact="pillow"), 0.5, 0.25)
+    assert "sampled exactly as Pillow 13 does: lanczos" in gi.describe(batch, 0)
+    assert "normalize: mean 0.5, std 0.25" in gi.describe(batch, 0)
+    gi.save_plan(batch, tmp_path / "plan.npy")
+    again = gi.apply_plan(gi.load_plan(tmp_path / "plan.npy"), [picture])
+    assert np.array_equal(again.array(), batch.array())
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exact": "Pillow"}, 'exact must be "pillow", "pillow12", "torch" or None'),
+        ({"exact": "pillow", "interpolation": "nearest"}, "interpolation must be one of"),
+        ({"exact": "torch", "interpolation": "box"}, "interpolation must be one of"),
+        ({"exact": "pillow", "antialias": False}, "needs antialias=True"),
+    ],
+)
+def test_what_no_library_has_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2, **options)
+
+
+def test_images_that_are_not_bytes_are_refused() -> None:
+    refused: list[Any] = [
+        np.zeros((1, 4, 4, 3), np.float32),
+        np.zeros((1, 4, 4, 3), np.uint16),
+        np.zeros((1, 4, 4, 2), np.uint8),
+        gi.normalize(np.zeros((1, 4, 4, 3), np.uint8), 0.5, 0.5),
+        gi.open_batch([PHOTOS[0]], draft=1.0),
+    ]
+    for images in refused:
+        with pytest.raises(ValueError, match="exact resize"):
+            gi.resize(images, 2, exact="pillow")
+
+
+def test_every_rule_is_documented() -> None:
+    assert all(f'"{rule}"' in (gi.resize.__doc__ or "") for rule in exact.RULES)

@@ -1,0 +1,305 @@
+"""Mixing images and labels against NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from ..compare import assert_close, assert_same
+from ..random.distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov, rng
+from ..references import to_unit
+from ..samples import image, kinds
+
+FLOAT = 2e-6  # a few roundings of float32 at 1
+
+
+def pictures(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0) -> NDArray[Any]:
+    generator = np.random.default_rng(seed)
+    return np.stack([image(generator, 13, 17, channels, dtype) for _ in range(n)])
+
+
+def shares(weight: Any) -> NDArray[np.float64]:
+    """(N, 1, 1, 1)."""
+    return np.asarray(weight, np.float64)[:, None, None, None]
+
+
+# -- mixup -------------------------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_mixup_with_the_image_before(dtype: str, channels: int) -> None:
+    x = pictures(dtype=dtype, channels=channels)
+    mix = gi.mixup(x, alpha=0.7, rng=rng(1, 6))
+    assert mix.partner.tolist() == [5, 0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(mix.weight, rng(1, 6).beta(0.7, 0.7))
+    own = to_unit(x)
+    share = shares(mix.weight)
+    assert_close(mix.images, own * share + np.roll(own, 1, 0) * (1 - share), FLOAT)
+    assert mix.images.dtype == "float32"
+
+
+def test_mixup_with_chosen_partners() -> None:
+    x = pictures()
+    partner = [3, 3, 2, 0, 5, 1]
+    mix = gi.mixup(x, rng=2, partner=partner)
+    assert mix.partner.tolist() == partner
+    own, share = to_unit(x), shares(mix.weight)
+    assert_close(mix.images, own * share + own[partner] * (1 - share), FLOAT)
+
+
+def test_mixup_with_another_batch() -> None:
+    x, other = pictures(), pictures(seed=1, dtype="float32")
+    mix = gi.mixup(x, rng=3, partner=gi.invert(other))
+    assert mix.partner.tolist() == list(range(6))
+    share = shares(mix.weight)
+    assert_close(mix.images, to_unit(x) * share + (1 - to_unit(other)) * (1 - share), FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "cdf"),
+    [
+        (1.0, lambda x: x),
+        (2.0, lambda x: x * x * (3 - 2 * x)),
+        (0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
+    ],
+)
+def test_weights_follow_a_beta_distribution(alpha: float, cdf: Any) -> None:
+    # What cutmix draws is checked by its rectangles, below.
+    x = np.zeros((COUNT, 1, 1, 1), np.uint8)
+    assert kolmogorov_smirnov(gi.mixup(x, alpha=alpha, rng=rng(4, COUNT)).weight, cdf) > SMALLEST
+
+
+def test_labels() -> None:
+    x = pictures(3)
+    mix = gi.mixup(x, rng=6)
+    w = mix.weight
+    labels = mix.labels([0, 3, 1], num_classes=4)
+    assert labels.dtype == np.float32
+    expected = [
+        [w[0], 1 - w[0], 0, 0],
+        [1 - w[1], 0, 0, w[1]],
+        [0, w[2], 0, 1 - w[2]],
+    ]
+    np.testing.assert_allclose(labels, expected, atol=1e-6)
+    np.testing.assert_allclose(mix.labels(np.eye(4, dtype=np.float32)[[0, 3, 1]], 4), expected, atol=1e-6)
+    np.testing.assert_allclose(mix.labels(np.array([2, 2, 2], np.uint8), 4), [[0, 0, 1, 0]] * 3, atol=1e-6)
+
+
+def test_labels_of_a_partner_batch() -> None:
+    mix = gi.mixup(pictures(2), rng=7, partner=gi.invert(pictures(2)))
+    w = mix.weight
+    labels = mix.labels([0, 1], 3, partner_labels=[2, 1])
+    np.testing.assert_allclose(labels, [[w[0], 0, 1 - w[0]], [0, 1, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1], r"labels must be \(3,\) whole numbers or \(3, 4\) prob.*, not int64 of shape \(2,\)"),
+        ([0, 1, 4], "classes must be from 0 to 3, not 0 to 4"),
+        ([0, -1, 2], "classes must be from 0 to 3, not -1 to 2"),
+        ([0.0, 1.0, 2.0], r"labels must be \(3,\) whole numbers .*, not float64 of shape \(3,\)"),
+        (np.zeros((3, 5), np.float32), r"labels must be .*, not float32 of shape \(3, 5\)"),
+    ],
+)
+def test_bad_labels_are_refused(labels: Any, message: str) -> None:
+    mix = gi.mixup(pictures(3), rng=0)
+    with pytest.raises(ValueError, match=message):
+        mix.labels(labels, 4)
+    with pytest.raises(ValueError, match=message):
+        mix.labels([0, 1, 2], 4, partner_labels=labels)
+
+
+# -- cutmix ------------------------------------------------------------------------------------------------------------
+
+
+def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tuple[int, int, int, int]:
+    """torchvision's, for one image."""
+    center_x, center_y = int(x * width), int(y * height)
+    half = 0.5 * math.sqrt(1 - drawn)
+    half_w, half_h = int(half * width), int(half * height)
+    return (
+        max(center_x - half_w, 0),
+        max(center_y - half_h, 0),
+        min(center_x + half_w, width),
+        min(center_y + half_h, height),
+    )
+
+
+@kinds
+def test_cutmix_pastes_torchvisions_rectangle(dtype: str, channels: int) -> None:
+    n = 60
+    x = pictures(n, dtype, channels)
+    mix = gi.cutmix(x, alpha=0.9, rng=rng(8, n))
+    draws = rng(8, n)
+    drawn, unit = draws.beta(0.9, 0.9), draws.units(2)
+    own = to_unit(x)
+    expected = own.copy()
+    for i in range(n):
+        x0, y0, x1, y1 = rectangle(13, 17, drawn[i], unit[i, 0], unit[i, 1])
+        expected[i, y0:y1, x0:x1] = own[i - 1, y0:y1, x0:x1]
+        assert mix.weight[i] == pytest.approx(1 - (x1 - x0) * (y1 - y0) / (13 * 17))
+    assert_close(mix.images, expected, 1e-6)
+
+
+def test_cutmix_weight_is_the_share_of_the_area() -> None:
+    own, other = np.zeros((400, 13, 17, 1), np.float32), np.ones((400, 13, 17, 1), np.float32)
+    mix = gi.cutmix(own, rng=9, partner=gi.resize(other, (13, 17)))
+    np.testing.assert_allclose(1 - mix.images.array().mean((1, 2, 3)), mix.weight, atol=1e-6)
+    assert len(np.unique(mix.weight)) > 50
+
+
+def test_cutmix_places() -> None:
+    """Small rectangles that are not cut at the border: their middles are spread evenly."""
+    n = 2000
+    x = np.zeros((n, 30, 20, 1), np.uint8)
+    mix = gi.cutmix(x, alpha=0.5, rng=rng(10, n), partner=gi.invert(x))
+    pasted = mix.images.array()[..., 0] > 0.5
+    rows, columns = pasted.any(2), pasted.any(1)
+    # Half sides of 3 and 2 at most leave their centres 3 to 26 and 2 to 17.
+    small = (rows.sum(1) > 0) & (rows.sum(1) <= 6) & (columns.sum(1) <= 4)
+    for lines, half, low, high in ((rows, rows.sum(1) // 2, 4, 26), (columns, columns.sum(1) // 2, 3, 17)):
+        middle = np.argmax(lines, 1) + half
+        inner = small & (middle >= low) & (middle <= high) & (lines.sum(1) % 2 == 0)
+        assert inner.sum() > 100
+        assert_evenly_spread(middle[inner], low, high)
+
+
+# -- blend -------------------------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_blend(dtype: str, channels: int) -> None:
+    x, other = pictures(5, dtype, channels), pictures(4, dtype, channels, seed=1)
+    weight, partner = np.array([0, 0.25, 0.5, 0.9, 1]), np.array([3, 0, 0, 2, 1])
+    box = np.array([(0, 0, 0, 0), (2, 3, 9, 7), (0, 0, 17, 13), (16, 12, 17, 13), (5, 5, 3, 9)])
+    share = shares(weight)
+    expected = to_unit(x) * share + to_unit(other)[partner] * (1 - share)
+    assert_close(gi.blend(x, other, weight, partner=partner), expected, FLOAT)
+    for i, (x0, y0, x1, y1) in enumerate(box.tolist()):
+        expected[i, y0:y1, x0:x1] = to_unit(other)[partner[i], y0:y1, x0:x1]
+    assert_close(gi.blend(x, other, weight, partner=partner, rectangle=box), expected, FLOAT)
+
+
+def test_blend_of_weight_one_and_none_is_exact() -> None:
+    x, other = pictures(2, "float32"), pictures(2, "float32", seed=1)
+    assert_same(list(gi.blend(x, other, [1, 0])), [x[0], other[1]])
+
+
+def test_a_rectangle_is_cut_at_the_border() -> None:
+    x = np.zeros((3, 3, 4, 1), np.float32)
+    mixed = gi.blend(x, x + 1, 1, rectangle=[(-2, -1, 1, 2), (3, 2, 99, 99), (-5, 0, -1, 3)]).array()[..., 0]
+    assert mixed[0].tolist() == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert mixed[1].tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    assert not mixed[2].any()
+
+
+def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
+    generator = np.random.default_rng(3)
+    images = [image(generator, *size, 3, "float32") for size in ((4, 5), (7, 3), (4, 5), (7, 3))]
+    mix = gi.mixup(images, rng=0, partner=[2, 3, 0, 1])
+    expected = [
+        w * images[i] + (1 - w) * images[k] for i, (w, k) in enumerate(zip(mix.weight, mix.partner, strict=True))
+    ]
+    assert_close(mix.images, expected, FLOAT)
+
+
+def test_mixed_images_go_on() -> None:
+    x = pictures()
+    mix = gi.mixup(gi.normalize(x, 0.5, 0.25), rng=1)
+    assert mix.images.normalized
+    assert gi.horizontal_flip(mix.images).array().shape == (6, 13, 17, 3)
+    flipped = gi.invert(gi.cutmix(x, rng=1).images)
+    np.testing.assert_allclose(flipped.array(), 1 - gi.cutmix(x, rng=1).images.array(), atol=1e-6)
+
+
+def test_inputs_are_left_alone() -> None:
+    x, other = pictures(dtype="float32"), pictures(dtype="float32", seed=1)
+    before = x.copy(), other.copy()
+    x.flags.writeable = other.flags.writeable = False
+    gi.mixup(x, rng=1).images.array()
+    gi.cutmix(x, rng=1, partner=gi.resize(other, (13, 17))).images.array()
+    gi.blend(x, other, 0).array()
+    np.testing.assert_array_equal(x, before[0])
+    np.testing.assert_array_equal(other, before[1])
+
+
+def test_a_sample_mixes_the_same_in_any_batch_with_its_partner() -> None:
+    x = pictures()
+    for function in (gi.mixup, gi.cutmix):
+        whole = function(x, rng=rng(11, 6), partner=[1, 0, 3, 2, 5, 4])
+        part = function(x[4:], rng=gi.Rng(11, indices=[4, 5]), partner=[1, 0])
+        assert_same(list(part.images), list(whole.images)[4:])
+        np.testing.assert_array_equal(part.weight, whole.weight[4:])
+
+
+def test_no_images() -> None:
+    nothing = np.zeros((0, 4, 4, 3), np.uint8)
+    for function in (gi.mixup, gi.cutmix):
+        mix = function(nothing, rng=0)
+        assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
+        assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mixup", "cutmix"])
+def test_bad_arguments_are_refused(name: str) -> None:
+    function = getattr(gi, name)
+    x = pictures(3)
+    for alpha in (0, -1, math.nan, math.inf, 1e-30, [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="alpha must be one number of at least 1e-06, not"):
+            function(x, alpha=alpha, rng=0)
+    with pytest.raises(TypeError, match="rng"):
+        function(x)
+    for wrong in (None, True):
+        with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
+            function(x, rng=wrong)
+    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 3 images: image 2 has no index"):
+        function(x, rng=rng(0, 2))
+    with pytest.raises(ValueError, match="partner must be a batch of 3 images, not of 2"):
+        function(x, rng=0, partner=gi.invert(pictures(2)))
+    with pytest.raises(ValueError, match=r"partner must be one number, or an array of shape \(3,\)"):
+        function(x, rng=0, partner=[0, 1])
+    with pytest.raises(ValueError, match=r"partner\[1\] must be a whole number from 0 to 2, not 3"):
+        function(x, rng=0, partner=[0, 3, 1])
+    with pytest.raises(ValueError, match=r"partner\[2\] must be a whole number from 0 to 2, not -1"):
+        function(x, rng=0, partner=[0, 1, -1])
+    with pytest.raises(ValueError, match="images and others must have the same channels, not 3 and 1"):
+        function(x, rng=0, partner=gi.invert(pictures(3, channels=1)))
+    with pytest.raises(ValueError, match=r"must have one size, not \(5, 17\) and \(13, 17\) for image 1"):
+        function([x[0], x[1][:5], x[2]], rng=0, partner=[0, 0, 2])
+    with pytest.raises(ValueError, match=r"must have one size, not \(13, 17\) and \(13, 18\) for image 0"):
+        function(x, rng=0, partner=gi.resize(x, (13, 18)))
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ((1.5,), {}, r"weight must be a number from 0 to 1, not 1.5"),
+        (([0, -0.5, 1],), {}, r"weight\[1\] must be a number from 0 to 1, not -0.5"),
+        (([0, 1],), {}, r"weight must be one number, or an array of shape \(3,\)"),
+        ((0.5,), {"partner": [0, 1, 3]}, r"partner\[2\] must be a whole number from 0 to 2, not 3"),
+        ((0.5,), {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
+        ((0.5,), {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be whole numbers of shape \(3, 4\), not"),
+        ((0.5,), {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
+    ],
+)
+def test_bad_blends_are_refused(given: Any, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.blend(pictures(3), pictures(3), *given, **options)
+
+
+def test_batches_of_other_lengths_are_refused() -> None:
+    for n in (0, 2, 4):
+        other = np.zeros((n, 13, 17, 3), np.uint8)
+        with pytest.raises(ValueError, match=f"others must have 3 images, not {n}, unless partner says"):
+            gi.blend(pictures(3), other, 0.5)
+    assert len(gi.blend(pictures(3), pictures(1), 0.5, partner=0)) == 3

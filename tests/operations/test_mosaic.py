@@ -1,0 +1,177 @@
+"""Mosaics against NumPy, and what they do to boxes, labels and masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.random.test_views import clips_of
+
+from ..compare import assert_close
+from ..random.distributions import assert_evenly_spread, assert_uniform
+from ..samples import image, kinds
+
+SIZES = [(30, 40), (12, 50), (64, 9), (33, 33), (20, 21)]
+
+
+def pictures(dtype: str = "uint8", channels: int = 3) -> list[Any]:
+    return [image(np.random.default_rng(), *size, channels, dtype) for size in SIZES]
+
+
+def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any) -> Any:
+    """Four images around a point, pixel by pixel."""
+    x, y = (int(v) for v in corner)
+    canvas = np.empty((*size, *parts[0].shape[2:]), parts[0].dtype)
+    canvas[:] = fill
+    for k, part in enumerate(parts):
+        height, width = part.shape[:2]
+        left, top = (x - width if k % 2 == 0 else x), (y - height if k < 2 else y)
+        for row in range(max(top, 0), min(top + height, size[0])):
+            inside = slice(max(left, 0), min(left + width, size[1]))
+            canvas[row, inside] = part[row - top, inside.start - left : inside.stop - left]
+    return canvas
+
+
+@kinds
+@pytest.mark.parametrize("center", [(0.25, 0.75), (0.0, 1.0)])
+def test_mosaics_are_four_images_around_a_point(dtype: str, channels: int, center: tuple[float, float]) -> None:
+    images = pictures(dtype, channels)
+    white = 255.0 if dtype == "uint8" else 1.0
+    y = gi.mosaic(
+        images,
+        (48, 70),
+        center,
+        0.4 * white,
+        rng=gi.Rng(int(np.random.default_rng().integers(1 << 31)), indices=range(5)),
+    )
+    scales = [min(24 / height, 35 / width) for height, width in SIZES]
+    new = [(round(h * s), round(w * s)) for (h, w), s in zip(SIZES, scales, strict=True)]
+    small = list(gi.resize(images, np.array(new)).compute("float32"))
+    expected = [
+        laid_by_hand([small[k] for k in shown], corner, (48, 70), 0.4)
+        for shown, corner in zip(y.shown.tolist(), y.corners, strict=True)
+    ]
+    assert_close(y.images, expected, 2e-6)
+    assert all(sorted(shown) == sorted((i - k) % 5 for k in range(4)) for i, shown in enumerate(y.shown.tolist()))
+
+
+def test_what_is_drawn() -> None:
+    n = 600
+    for axis, size in enumerate([(2, 2000), (2000, 2)]):
+        y = gi.mosaic(np.zeros((n, 1, 1, 1), np.uint8), size, (0.3, 0.6), rng=3)
+        assert_uniform(np.clip(y.corners[:, axis] / 2000, 0.3, 0.6), 0.3, 0.6)
+        own = np.argmax(y.shown == np.arange(n)[:, None], 1)
+        assert_evenly_spread(own.astype(float), 0, 3)
+
+
+def test_boxes_labels_and_masks_lie_on_what_they_mark() -> None:
+    """Each object is a rectangle of a unique color: its pixels lie where its box and its label are."""
+    images, masks, boxes, labels = [], [], [], []
+    rng = np.random.default_rng()
+    for i, (height, width) in enumerate(((60, 80), (70, 64), (64, 64), (90, 50))):
+        mask = np.zeros((height, width), np.int32)
+        own = []
+        for k in range(2):
+            x0, y0 = rng.integers(1, (width // 2 - 12, height - 22)).tolist()
+            x0 += k * width // 2
+            own.append((x0, y0, x0 + 10, y0 + 20))
+            mask[y0 : y0 + 20, x0 : x0 + 10] = 10 * i + k + 1
+        images.append((mask[..., None] * 5).astype(np.uint8))
+        masks.append(mask)
+        boxes.append(np.array(own, float))
+        labels.append(np.array([10 * i + 1, 10 * i + 2]))
+    y = gi.mosaic(images, 128, rng=int(rng.integers(1 << 31)))
+    moved, kept = y.boxes(boxes)
+    found, there = y.labels(labels), y.masks(masks, fill=-1)
+    assert there.shape == (4, 128, 128)
+    for i in range(4):
+        assert found[i].tolist() == [10 * k + j for k in y.shown[i].tolist() for j in (1, 2)]
+        pixels = y.images[i][..., 0] * 51
+        for box, label, seen in zip(moved[i], found[i].tolist(), kept[i], strict=True):
+            rows, columns = np.nonzero(there[i] == label)
+            assert bool(len(rows)) == bool(seen) or min(box[2] - box[0], box[3] - box[1]) < 1
+            if len(rows) and seen:
+                around = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+                np.testing.assert_allclose(box, around, atol=1.01)
+        for label in found[i].tolist():  # away from the border, where colors of two things are mixed
+            alone = np.pad((there[i] == label).astype(np.uint8), 2)
+            inside = cv2.erode(alone, np.ones((5, 5)))[2:-2, 2:-2] > 0
+            np.testing.assert_allclose(pixels[inside], label, atol=1e-3)
+
+
+def test_masks_of_objects_are_where_their_labels_are() -> None:
+    rng = np.random.default_rng()
+    stacks = []
+    for (height, width), count in zip(SIZES, (3, 0, 1, 30, 2), strict=True):
+        corner, size = rng.integers(0, (height, width), (count, 2)), rng.integers(1, 20, (count, 2))
+        rows, columns = np.arange(height)[None, :, None], np.arange(width)[None, None]
+        (top, left), (bottom, right) = corner.T[..., None, None], (corner + size).T[..., None, None]
+        stacks.append((rows >= top) & (rows < bottom) & (columns >= left) & (columns < right))
+    y = gi.mosaic(pictures(), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
+    found = y.masks(stacks)
+    names = y.labels([100 * i + np.arange(len(stack)) + 1 for i, stack in enumerate(stacks)])
+    for number in range(30):  # one object of each image at a time
+        label = [100 * i + number + 1 for i in range(5)]
+        maps = [
+            (stack[number] if number < len(stack) else np.zeros(stack.shape[1:], bool)).astype(np.int32) * name
+            for stack, name in zip(stacks, label, strict=True)
+        ]
+        shown = y.masks(maps)
+        for i, (masks, own) in enumerate(zip(found, names, strict=True)):
+            assert masks.shape == (len(own), 48, 70)
+            for mask, name in zip(masks, own.tolist(), strict=True):
+                if name in label:
+                    np.testing.assert_array_equal(mask, shown[i] == name)
+    for i, (masks, own) in enumerate(zip(found, names, strict=True)):
+        assert [part.sum() > 0 for part in masks] == gi.masks_to_boxes(found)[1][i].tolist()
+        assert len(own) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+    with pytest.raises(ValueError, match="fill must be 0 for masks of objects, not 1"):
+        y.masks(stacks, fill=1)
+
+
+def test_given_partners_and_clips() -> None:
+    images = pictures()
+    partner = [(1, 1, 2), (0, 3, 4), (0, 0, 0), (4, 4, 4), (2, 2, 2)]
+    y = gi.mosaic(images, 40, rng=1, partner=partner)
+    assert [sorted(shown) for shown in y.shown.tolist()] == [sorted((i, *own)) for i, own in enumerate(partner)]
+    videos = gi.resize(clips_of([0, 1, 3]), (20, 24)).compute()
+    clips = gi.mosaic(videos, 32, rng=2)
+    assert (clips.images.frames, clips.shown.shape, len(clips.tiles)) == (3, (3, 4), 36)
+    frames = [gi.mosaic(videos.array()[t::3], 32, rng=2).images for t in range(3)]
+    for k, picture in enumerate(clips.images):
+        np.testing.assert_allclose(picture, frames[k % 3][k // 3], atol=2e-6)
+
+
+def test_an_image_depends_on_its_own_draws_and_partners_only() -> None:
+    images = pictures()
+    whole = gi.mosaic(images, 50, rng=gi.Rng(4, indices=range(5)))
+    alone = gi.mosaic(images[1:5], 50, rng=gi.Rng(4, indices=range(1, 5)))
+    np.testing.assert_array_equal(whole.images[4], alone.images[3])
+    np.testing.assert_array_equal(whole.corners[1:], alone.corners)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"center": (0.8, 0.2)}, "^center must be"),
+        ({"center": (-0.1, 0.2)}, "^center must be"),
+        ({"size": 1}, "^size must be at least 2"),
+        ({"partner": [1, 2, 3]}, r"^partner must have shape \(5, 3\)"),
+        ({"partner": np.full((5, 3), 5)}, "^partner"),
+    ],
+)
+def test_bad_arguments_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.mosaic(pictures(), **({"size": 32, "rng": 0} | given))
+    with pytest.raises(ValueError, match="got labels for 2 images, but the batch has 5"):
+        gi.mosaic(pictures(), 32, rng=0).labels([[1], [2]])
+
+
+def test_a_batch_of_none_and_of_one() -> None:
+    assert len(gi.mosaic(np.zeros((0, 4, 4, 3), np.uint8), 8, rng=0).images) == 0
+    y = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
+    np.testing.assert_array_equal(y.images.array("uint8"), 99)

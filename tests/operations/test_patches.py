@@ -1,0 +1,146 @@
+"""Resampling where x and y both depend on row and column, at the edges of what its vectors may read."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from .. import references
+from ..compare import FORMULA
+from ..forks import python
+
+SOURCES = [(1, 1), (1, 9), (6, 1), (2, 3), (5, 4), (33, 47), (90, 201)]
+RESULTS = [(1, 1), (2, 3), (4, 4), (7, 5), (13, 230), (9, 301)]
+
+
+def antialiased(image: NDArray[Any], xs: NDArray[Any], ys: NDArray[Any], support: tuple[float, float]) -> NDArray[Any]:
+    """Pixels at positions in units of the source, weighted by all of it."""
+    values = references.to_unit(image)
+    parts = []
+    for positions, n, reach in ((ys, image.shape[0], support[0]), (xs, image.shape[1], support[1])):
+        inside = np.clip(positions, 0, n).reshape(-1, 1)
+        weights = references.triangle((np.arange(n) + 0.5 - inside) / reach)
+        parts.append(weights / weights.sum(1, keepdims=True))
+    summed = np.einsum("pi,pj,ijc->pc", parts[0], parts[1], values, optimize=True)
+    return np.asarray(summed.reshape(*xs.shape, image.shape[2]))
+
+
+def turned(image: NDArray[Any], size: tuple[int, int], angle: float) -> NDArray[Any]:
+    """An image resized, then turned, in one resampling."""
+    xs, ys = references.rotation(*size, angle)
+    scale = image.shape[0] / size[0], image.shape[1] / size[1]
+    support = max(scale[0], 1.0), max(scale[1], 1.0)
+    return antialiased(image, (xs + 0.5) * scale[1], (ys + 0.5) * scale[0], support)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng()
+
+
+def noise(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    values = rng.integers(0, 256, shape).astype(np.uint8)
+    return values if dtype == "uint8" else (values / 255.0).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_size_of_patch(rng: np.random.Generator, dtype: str, channels: int) -> None:
+    """One tap to hundreds, results narrower than a vector, wider than a tile, images of one pixel."""
+    for source in SOURCES:
+        image = noise(rng, (*source, channels), dtype)
+        for size in RESULTS:
+            angle = float(rng.uniform(5, 175))
+            result = gi.rotate(gi.resize([image], size), angle, "bilinear", fill=None).array("float32")[0]
+            # Positions are float32: the larger the distance between the taps of a pixel, the more rounding matters.
+            expected = turned(image, size, angle)
+            np.testing.assert_allclose(result, expected, atol=10 * FORMULA, err_msg=f"{source} {size}")
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_neighbors_in_memory_are_not_seen(rng: np.random.Generator, interpolation: str) -> None:
+    """An image between images that are no numbers, used in place."""
+    arrays = np.full((3, 21, 35, 3), np.nan, np.float32)
+    arrays[1] = rng.random((21, 35, 3))
+    alone = gi.rotate(gi.resize(arrays[1:2], (9, 10)), 30, interpolation, fill=None).array()
+    among = gi.rotate(gi.resize(arrays, (9, 10)), 30, interpolation, fill=None).array()
+    assert np.isfinite(alone).all()
+    np.testing.assert_array_equal(among[1], alone[0])
+
+
+def test_what_is_no_number_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
+    image = rng.random((1, 40, 50, 3)).astype(np.float32)
+    clean = gi.rotate(image, 20, "bilinear", fill=None).array()[0]
+    image[0, 20, 25, 1] = np.nan
+    found = gi.rotate(image, 20, "bilinear", fill=None).array()[0]
+    xs, ys = references.rotation(40, 50, 20)
+    near = (np.abs(xs - 25) < 2) & (np.abs(ys - 20) < 2)
+    assert np.isnan(found[near]).any()
+    np.testing.assert_array_equal(found[~near], clean[~near])
+
+
+def test_outside_of_a_crop_is_not_seen(rng: np.random.Generator) -> None:
+    image = noise(rng, (1, 60, 80, 3), "uint8")
+    image[0, 20:31, 30:47] = 100
+    for angle in rng.uniform(0, 360, 5):
+        crop = gi.crop(image, 20, 30, 11, 17)
+        assert np.all(gi.rotate(crop, angle, "bilinear", fill=None).array() == 100)
+        assert np.all(gi.rotate(gi.resize(crop, (3, 5)), angle, fill=None).array() == 100)
+
+
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_far_away_and_beyond_the_horizon(rng: np.random.Generator, interpolation: str) -> None:
+    image = noise(rng, (1, 12, 17, 3), "uint8")
+    far = gi.affine(image, 10, (1e9, -1e9), 1.0, 0, interpolation, fill=None).array()
+    corner = image[0, -1, 0]  # moved to the right and up, what is left of it and below is repeated
+    np.testing.assert_array_equal(far, np.broadcast_to(corner, far.shape))
+    tiny = gi.affine(image, 10, (0, 0), 1e-6, 0, interpolation, fill=None).array("float32")
+    square = [(0, 0), (16, 0), (16, 11), (0, 11)]
+    horizon = gi.perspective(image, square, [(0, 0), (16, 0), (9, 3), (7, 3)], interpolation, fill=None)
+    for result in (tiny, horizon.array("float32")):
+        assert np.isfinite(result).all()
+        assert result.min() >= image.min() / 255.0 - FORMULA
+        assert result.max() <= image.max() / 255.0 + FORMULA
+
+
+_AT_THE_END_OF_MEMORY = """
+    import ctypes, mmap, sys
+    import numpy as np
+    import gpuimg as gi
+    pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+    first = np.frombuffer(pages, np.uint8).ctypes.data
+    libc = ctypes.CDLL(None, use_errno=True)
+    for page in (0, 2):
+        assert libc.mprotect(ctypes.c_void_p(first + page * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    middle = np.frombuffer(pages, np.uint8)[mmap.PAGESIZE : 2 * mmap.PAGESIZE]
+    for dtype in (np.uint8, np.float32):
+        for channels in (1, 3):
+            for height, width in ((1, 1), (3, 2), (9, 11), (16, 21)):
+                size = height * width * channels * np.dtype(dtype).itemsize
+                # Vectors of uint8 may read 15 bytes after an image, where they are there.
+                ends = (0, 14, 15) if dtype == np.uint8 else (0,)
+                for part in (middle[:size], *(middle[-size - end : len(middle) - end] for end in ends)):
+                    image = part.view(dtype).reshape(1, height, width, channels)
+                    image[:] = 1
+                    for scale in (0.2, 0.5, 1.0, 2.0):
+                        target = max(round(height * scale), 1), max(round(width * scale), 1)
+                        for interpolation in ("nearest", "bilinear"):
+                            x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
+                            assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
+                        for rule in ("pillow", "torch") if dtype == np.uint8 else ():
+                            assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
+    print("unharmed")
+"""
+
+
+@pytest.mark.slow
+def test_nothing_outside_the_image_is_read() -> None:
+    """Images at either end of a page whose neighbors end the process that reads them."""
+    code = textwrap.dedent(_AT_THE_END_OF_MEMORY)
+    assert python("-c", code) == "unharmed\n"

@@ -1,0 +1,516 @@
+"""Chains: every op at its place, statistics of the image at that point, pixels resampled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._plan.compile import compile_plan
+
+from .. import references
+from ..compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
+from ..references import to_bytes, to_unit
+from ..samples import PER_KIND, SIZES, file_of, gray, image, images, kinds, rows
+
+# -- fill at its place -------------------------------------------------------------------------------------------------
+
+
+def test_fill_after_brightness_is_not_brightened() -> None:
+    x = gray([50, 60])
+    assert rows(gi.pad(gi.adjust_brightness(x, 2), (1, 0, 0, 0), fill=30)) == [[30, 100, 120]]
+    assert rows(gi.adjust_brightness(gi.pad(x, (1, 0, 0, 0), fill=30), 2)) == [[60, 100, 120]]
+    assert rows(gi.affine(gi.adjust_brightness(x, 2), 0, (1, 0), 1, 0, fill=30)) == [[30, 100]]
+    assert rows(gi.adjust_brightness(gi.affine(x, 0, (1, 0), 1, 0, fill=30), 2)) == [[60, 100]]
+
+
+def test_every_fill_gets_what_comes_after_it() -> None:
+    x = gi.pad(gray([100]), (1, 0, 0, 0), fill=10)
+    x = gi.pad(gi.adjust_brightness(x, 2), (1, 0, 0, 0), fill=30)
+    x = gi.pad(gi.invert(x), (1, 0, 0, 0), fill=7)
+    assert rows(x) == [[7, 225, 235, 55]]
+    assert rows(gi.horizontal_flip(x)) == [[55, 235, 225, 7]]
+    assert rows(gi.crop(x, 0, 1, 1, 2)) == [[225, 235]]
+
+
+def test_a_crop_over_the_border_is_black_at_its_place() -> None:
+    x = gi.crop(gray([50, 60]), 0, -1, 1, 4)
+    assert rows(x) == [[0, 50, 60, 0]]
+    assert rows(gi.invert(x)) == [[255, 205, 195, 255]]
+    assert rows(gi.pad(gi.crop(gray([50, 60]), 0, 5, 1, 2), 1, fill=9)) == [[9] * 4, [9, 0, 0, 9], [9] * 4]
+
+
+@kinds
+def test_enlarging_a_crop_over_the_border(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng(12)
+    pictures = images(rng, dtype, channels)
+    top, left = rng.integers(-6, 14, (2, PER_KIND))
+    size = rng.integers(1, 15, (PER_KIND, 2))
+    new = size + rng.integers(0, 20, (PER_KIND, 2))
+    x = gi.resize(gi.crop(pictures, top, left, *size.T), new)
+    expected = [
+        references.resize(references.crop(to_unit(picture), top[i], left[i], *size[i]), *new[i])
+        for i, picture in enumerate(pictures)
+    ]
+    assert_close(x.compute("float32"), expected, GEOMETRY)
+
+
+def test_an_edge_border_repeats_the_visible_edge_and_not_the_pixels_beyond_it() -> None:
+    x = gray([1, 2, 3])
+    assert rows(gi.pad(gi.erase(x, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge")) == [[9, 9, 9, 2, 3]]
+    assert rows(gi.pad(gi.resize(gray([0, 100]), (1, 1)), (2, 0, 0, 0), padding_mode="edge")) == [[50, 50, 50]]
+    assert rows(gi.pad(gi.affine(x, 0, (1, 0), 1, 0), (2, 0, 1, 0), padding_mode="edge")) == [[0, 0, 0, 1, 2, 2]]
+    assert rows(gi.pad(gi.pad(x, (1, 0, 0, 0), fill=9), (2, 0, 2, 0), padding_mode="edge")) == [
+        [9, 9, 9, 1, 2, 3, 3, 3]
+    ]
+    # Cropped out of the image altogether, and then towards it.
+    assert rows(gi.pad(gi.crop(x, 0, 3, 1, 1), (2, 0, 1, 0), padding_mode="edge")) == [[0, 0, 0, 0]]
+
+
+def test_fill_after_normalize_is_in_its_units() -> None:
+    x = gi.normalize(gray([255]), 0.5, 0.5)
+    assert gi.pad(x, (1, 0, 0, 0), fill=-2.5).array().ravel().tolist() == [-2.5, 1.0]
+
+
+def test_fill_counts_in_later_statistics_only() -> None:
+    x = gray([100, 200])
+    assert rows(gi.autocontrast(gi.pad(x, (1, 0, 0, 0), fill=50))) == [[0, 85, 255]]
+    assert rows(gi.pad(gi.autocontrast(x), (1, 0, 0, 0), fill=50)) == [[50, 0, 255]]
+
+
+def test_erase_moves_with_the_image() -> None:
+    x = gray([1, 2, 3, 4])
+    assert rows(gi.horizontal_flip(gi.erase(x, 0, 0, 1, 1, 9))) == [[4, 3, 2, 9]]
+    assert rows(gi.erase(gi.horizontal_flip(x), 0, 0, 1, 1, 9)) == [[9, 3, 2, 1]]
+    assert rows(gi.crop(gi.erase(x, 0, 1, 1, 2, 9), 0, 2, 1, 2)) == [[9, 4]]
+    assert rows(gi.erase(gi.crop(x, 0, 2, 1, 2), 0, 1, 1, 5, 9)) == [[3, 9]]
+
+
+@kinds
+def test_padding_before_a_rotation(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng(1)
+    pictures = images(rng, dtype, channels)
+    angle = rng.uniform(-180, 180, PER_KIND)
+    white = 255 if dtype == "uint8" else 1
+    border, around = rng.random((2, PER_KIND, channels))
+    x = gi.pad(pictures, (2, 3, 4, 1), border * white)
+    x = gi.rotate(gi.adjust_brightness(x, 0.5), angle, "bilinear", fill=around * white)
+    expected = []
+    for i, picture in enumerate(pictures):
+        padded = 0.5 * references.pad(to_unit(picture), 2, 3, 4, 1, border[i])
+        height, width, _ = padded.shape
+        xs, ys = references.rotation(height, width, angle[i])
+        expected.append(references.sample(padded, xs, ys, "bilinear", around[i]))
+    assert_close(x.compute("float32"), expected, GEOMETRY)
+
+
+# -- pointwise ops -----------------------------------------------------------------------------------------------------
+
+
+@numba.njit
+def tint(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
+    return r * value, g, b * (np.float32(1.0) - value)
+
+
+@numba.njit
+def ramp(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
+    return r + value * x, g + value * y, b
+
+
+Step = Callable[[Any], gi.Batch]
+
+
+def draw_step(rng: np.random.Generator, dtype: str, n: int) -> Step:
+    """A pointwise op with its own parameters, on some of the images."""
+    white = 255 if dtype == "uint8" else 1
+    where = rng.random(n) < 0.7
+    factor = rng.uniform(0.3, 1.8, n)
+    shift = rng.uniform(-0.5, 0.5, n)
+    threshold = rng.uniform(0.4, 1, n) * white
+    top, left = rng.integers(0, 8, (2, n))
+    steps: list[Step] = [
+        lambda x: gi.adjust_brightness(x, factor, where=where),
+        lambda x: gi.adjust_saturation(x, factor, where=where),
+        lambda x: gi.adjust_contrast(x, factor, where=where),
+        lambda x: gi.adjust_hue(x, shift, where=where),
+        lambda x: gi.rgb_to_grayscale(x, 3, where=where),
+        lambda x: gi.invert(x, where=where),
+        lambda x: gi.solarize(x, threshold, where=where),
+        lambda x: gi.posterize(x, 5, where=where),
+        lambda x: gi.autocontrast(x, where=where),
+        lambda x: gi.equalize(x, where=where),
+        lambda x: gi.erase(x, top, left, 3, 4, threshold, where=where),
+        lambda x: gi.pointwise(x, tint, factor / 2, where=where),
+        lambda x: gi.pointwise(x, ramp, shift / 100, where=where),
+    ]
+    return steps[int(rng.integers(len(steps)))]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_fused_chain_is_the_ops_one_at_a_time(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pictures = images(rng, "float32", 3, 26)
+    steps = [draw_step(rng, "float32", 26) for _ in range(6)]
+    fused: Any = pictures
+    single: Any = pictures
+    for step in steps:
+        fused = step(fused)
+        single = step(single).compute("float32")
+    assert_close(fused.compute("float32"), list(single), FORMULA)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_the_jitter_of_torchvision_in_every_order(dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    pictures = images(rng, dtype, 3, 24)
+    ops = ["brightness", "contrast", "saturation", "hue"]
+    factor = {name: rng.uniform(0.6, 1.4, 24) for name in ops[:3]} | {"hue": rng.uniform(-0.1, 0.1, 24)}
+    # Image k has the k-th permutation: no image of the batch has the program of another.
+    orders = np.array([rng.permutation(4) for _ in range(24)])
+    x: Any = pictures
+    for place in range(4):
+        for k, name in enumerate(ops):
+            x = getattr(gi, f"adjust_{name}")(x, factor[name], where=orders[:, place] == k)
+    expected = []
+    for i, picture in enumerate(pictures):
+        unit = to_unit(picture)
+        for k in orders[i]:
+            unit = getattr(references, f"adjust_{ops[k]}")(unit, factor[ops[k]][i])
+        expected.append(unit)
+    assert_close(x.compute("float32"), expected, 1e-4)
+    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
+
+
+def test_each_op_is_clamped_before_the_next() -> None:
+    assert rows(gi.adjust_brightness(gi.adjust_brightness(gray([100, 200]), 2), 0.5)) == [[100, 128]]
+    # The mean is that of the clamped values.
+    assert rows(gi.adjust_contrast(gi.adjust_brightness(gray([100, 200]), 2), 0)) == [[228, 228]]
+
+
+# -- users' own functions ----------------------------------------------------------------------------------------------
+
+
+def test_two_functions_in_one_chain() -> None:
+    x = np.zeros((2, 3, 4, 3), np.float32)
+    x[...] = (0.5, 0.25, 0.125)
+    y = gi.pointwise(gi.invert(gi.pointwise(x, tint, [0.5, 1.0])), ramp, [1.0, 2.0]).array()
+    for i, (value, slope) in enumerate([(0.5, 1.0), (1.0, 2.0)]):
+        np.testing.assert_allclose(y[i, :, :, 0], 1 - 0.5 * value + slope * np.arange(4)[None, :].repeat(3, 0))
+        np.testing.assert_allclose(y[i, :, :, 1], 1 - 0.25 + slope * np.arange(3)[:, None].repeat(4, 1))
+        np.testing.assert_allclose(y[i, :, :, 2], 1 - 0.125 * (1 - value))
+
+
+def test_the_order_of_functions() -> None:
+    x = np.full((1, 1, 3, 3), 0.5, np.float32)
+    assert gi.pointwise(gi.pointwise(x, ramp, 1), tint, 0.5).array()[0, 0, :, 0].tolist() == [0.25, 0.75, 1.25]
+    assert gi.pointwise(gi.pointwise(x, tint, 0.5), ramp, 1).array()[0, 0, :, 0].tolist() == [0.25, 1.25, 2.25]
+    assert gi.pointwise(gi.pointwise(x, ramp, 1), ramp, 10).array()[0, 0, :, 0].tolist() == [0.5, 11.5, 22.5]
+
+
+def test_coordinates_are_those_at_its_place() -> None:
+    x = np.zeros((1, 3, 4, 3), np.float32)
+    columns = gi.pointwise(x, ramp, 1.0)
+    assert gi.horizontal_flip(columns).array()[0, 0, :, 0].tolist() == [3, 2, 1, 0]
+    assert gi.crop(columns, 1, 2, 2, 2).array()[0, :, :, 0].tolist() == [[2, 3], [2, 3]]
+    assert gi.crop(columns, 1, 2, 2, 2).array()[0, :, :, 1].tolist() == [[1, 1], [2, 2]]
+    assert gi.pointwise(gi.crop(x, 1, 2, 2, 2), ramp, 1.0).array()[0, :, :, 0].tolist() == [[0, 1], [0, 1]]
+    assert gi.rotate(gi.crop(columns, 0, 0, 3, 3), 90).array()[0, ..., 0].tolist() == [[2] * 3, [1] * 3, [0] * 3]
+    # Between pixels the coordinate is a fraction.
+    np.testing.assert_allclose(gi.resize(columns, (3, 8)).array()[0, 0, :, 0], np.arange(8) / 2 - 0.25, atol=1e-6)
+
+
+# -- statistics in the middle ------------------------------------------------------------------------------------------
+
+STATISTICAL = {
+    "contrast": (lambda x: gi.adjust_contrast(x, 1.7), lambda x: references.adjust_contrast(x, 1.7)),
+    "autocontrast": (gi.autocontrast, references.autocontrast),
+    "equalize": (gi.equalize, references.equalize),
+}
+MOVES = {
+    "crop": (lambda x: gi.crop(x, 2, 3, 5, 4), lambda x: references.crop(x, 2, 3, 5, 4)),
+    "crop over the border": (lambda x: gi.crop(x, -2, 3, 9, 90), lambda x: references.crop(x, -2, 3, 9, 90)),
+    "pad": (lambda x: gi.pad(x, 2, padding_mode="edge"), lambda x: references.pad(x, 2, 2, 2, 2, mode="edge")),
+    "flip": (gi.horizontal_flip, lambda x: x[:, ::-1]),
+    "quarter turn": (lambda x: gi.rotate(x, 90, expand=True), lambda x: np.rot90(x)),
+    "shrink": (lambda x: gi.resize(x, (6, 7), "nearest"), lambda x: references.resize(x, 6, 7, "nearest")),
+    "two crops": (lambda x: gi.crop(gi.crop(x, 1, 1, 8, 8), 2, 2, 4, 4), lambda x: references.crop(x, 3, 3, 4, 4)),
+}
+statistical = pytest.mark.parametrize("statistic", STATISTICAL.values(), ids=STATISTICAL)
+moves = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+
+
+def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
+    """Images whose parts differ in mean and range; 13 x 11 and larger, so that each move is possible."""
+    rng = np.random.default_rng(3)
+    pictures = []
+    for height, width in [(13, 11), (16, 31), (33, 14)]:
+        picture = image(rng, height, width, channels, "float32") * np.linspace(1, 0.2, width, dtype=np.float32)[:, None]
+        picture = picture * np.float32(0.7) + np.float32(0.1)
+        pictures.append((picture * 255).astype(np.uint8) if dtype == "uint8" else picture)
+    return pictures
+
+
+@kinds
+@statistical
+@moves
+def test_statistics_are_those_before_later_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
+    pictures = dark_to_the_right(dtype, channels)
+    expected = [move[1](statistic[1](to_unit(picture))) for picture in pictures]
+    assert_close(move[0](statistic[0](pictures)).compute("float32"), expected, FORMULA)
+
+
+@kinds
+@statistical
+@moves
+def test_statistics_are_those_after_earlier_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
+    pictures = dark_to_the_right(dtype, channels)
+    expected = [statistic[1](move[1](to_unit(picture))) for picture in pictures]
+    assert_close(statistic[0](move[0](pictures)).compute("float32"), expected, FORMULA)
+
+
+PERMUTING = {
+    "flip": lambda x: gi.horizontal_flip(x),
+    "some flipped": lambda x: gi.vertical_flip(x, where=[True, False, True]),
+    "quarter turn": lambda x: gi.rotate(x, 90, expand=True),
+    "all together": lambda x: gi.rotate(gi.horizontal_flip(gi.vertical_flip(x)), 270, expand=True),
+    "crop to all of it": lambda x: gi.crop(x, 0, 0, *x.sizes.T),
+}
+
+
+@statistical
+@pytest.mark.parametrize("move", PERMUTING.values(), ids=PERMUTING)
+def test_no_second_pass_for_geometry_that_permutes(statistic: Any, move: Any) -> None:
+    """The statistics of the same pixels in another order are the same: they are taken on the last grid."""
+    for before in (lambda x: x, lambda x: gi.rotate(gi.resize(x, (9, 14)), 20, "bilinear")):
+        x = statistic[0](before(dark_to_the_right("float32", 3)))
+        passes, _ = compile_plan(recording_of(move(x)).plan)
+        assert [(one.first_slot, one.end_slot) for one in passes] == [(0, 1)]
+        assert_close(move(x).compute("float32"), list(move(x.compute())), FORMULA)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: gi.resize(x, (7, 7)),
+        lambda x: gi.crop(x, 0, 0, 8, 8),
+        lambda x: gi.pad(gi.crop(x, 0, 0, 8, 8), (0, 0, x.sizes[:, 1] - 8, x.sizes[:, 0] - 8)),
+        lambda x: gi.rotate(x, 45),
+        lambda x: gi.rotate(x, 90, where=[True, False, False]),
+        lambda x: gi.affine(x, 0, (1, 0), 1.0, 0),
+    ],
+)
+def test_a_second_pass_for_other_pixels(move: Any) -> None:
+    assert len(compile_plan(recording_of(move(gi.autocontrast(dark_to_the_right("uint8", 3)))).plan)[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x, rng: gi.random_resized_crop(x, 9, rng=rng),
+        lambda x, rng: gi.resize(gi.horizontal_flip(gi.crop(x, 2, -3, 20, 7)), (31, 5), "nearest"),
+        lambda x, rng: gi.random_affine(x, 180, (0.3, 0.3), (0.3, 3), (-30, 30, -30, 30), "bilinear", rng=rng),
+        lambda x, rng: gi.random_perspective(gi.center_crop(x, 13), 0.9, 1.0, rng=rng),
+    ],
+)
+def test_records_place_every_pixel_in_the_region_that_is_read(move: Any) -> None:
+    """By the plan's matrices in float64: what a pixel shows of the window lies in the region, where its record says."""
+    rng = np.random.default_rng()
+    pictures = images(rng, "uint8", 3)
+    for seed in rng.integers(1 << 30, size=30).tolist():
+        plan = recording_of(move(pictures, gi.Rng(seed, indices=range(len(pictures))))).plan
+        (only,), regions = compile_plan(plan)
+        for i, (region, record) in enumerate(zip(regions, only.records, strict=True)):
+            height, width = plan.sizes[i].tolist()
+            grid = np.stack([*np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), np.ones((height, width))])
+            grid = grid.reshape(3, -1)
+            places = plan.grid.frames[0].matrix[i] @ grid
+            own = grid - [[width / 2], [height / 2], [0.0]]
+            stored = record["matrix"].astype(np.float64).reshape(3, 3)
+            moved, error = stored @ own, np.finfo(np.float32).eps * (np.abs(stored) @ np.abs(own))
+            seen = moved[2] > 0.1  # not near the horizon
+            at, found, error = places[:2, seen] / places[2, seen], moved[:, seen], error[:, seen]
+            shown = found[:2] / found[2]
+            # Of float32 matrices: what the numerator and the denominator are off. Last, this test's own rounding.
+            bound = 2 * (error[:2] + np.abs(shown) * error[2]) / 0.1 + 1e-9
+            assert (np.abs(shown + region[:2, None] - at) <= bound).all()
+            low, high = plan.grid.window[i].reshape(2, 2)
+            inside = at[:, ((at >= low[:, None]) & (at < high[:, None])).all(0)]
+            assert ((inside >= region[:2, None]) & (inside < region[2:, None])).all()
+            read = np.concatenate([np.maximum(low, region[:2]), np.minimum(high, region[2:])])
+            assert (record["window"] + np.tile(region[:2], 2)).tolist() == read.tolist()
+
+
+@kinds
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_contrast_before_resampling(interpolation: str, dtype: str, channels: int) -> None:
+    # Below factor 1 nothing is clamped, and a blend commutes with resampling - with the mean of before.
+    pictures = dark_to_the_right(dtype, channels)
+    x = gi.resize(gi.crop(gi.adjust_contrast(pictures, 0.6), 2, 1, 9, 8), (12, 5), interpolation)
+    x = gi.rotate(x, 20, "bilinear", fill=0)
+    y = gi.crop(gi.adjust_contrast(pictures, 0.6).compute("float32"), 2, 1, 9, 8)
+    y = gi.rotate(gi.resize(y, (12, 5), interpolation), 20, "bilinear", fill=0)
+    assert_close(x.compute("float32"), list(y.compute()), FORMULA)
+
+
+@kinds
+def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
+    pictures = dark_to_the_right(dtype, channels)
+    x = gi.crop(gi.adjust_contrast(pictures, 0.8), 1, 1, 11, 9)
+    x = gi.autocontrast(gi.adjust_brightness(x, 0.9))
+    x = gi.adjust_contrast(x, 0.7, where=[True, False, True])
+    x = gi.horizontal_flip(gi.pad(x, 1, fill=0))
+    x = gi.crop(gi.adjust_contrast(x, 0.5), 0, 4, 8, 7)
+    expected = []
+    for i, picture in enumerate(pictures):
+        y = references.crop(references.adjust_contrast(to_unit(picture), 0.8), 1, 1, 11, 9)
+        y = references.autocontrast(references.adjust_brightness(y, 0.9))
+        y = references.adjust_contrast(y, 0.7) if i != 1 else y
+        y = references.pad(y, 1, 1, 1, 1)[:, ::-1]
+        expected.append(references.crop(references.adjust_contrast(y, 0.5), 0, 4, 8, 7))
+    assert_close(x.compute("float32"), expected, FORMULA)
+
+
+def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
+    pytest.importorskip("nvidia.nvimgcodec")
+    picture = np.zeros((32, 64, 3), np.uint8)
+    picture[:, :32] = 200
+    x = gi.open_batch([file_of(picture, "PNG")], device="cpu")
+    assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 0, 4, 4).array() == 100)
+    assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 60, 4, 4).array() == 100)
+
+
+# -- geometry in one ---------------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_exact_geometry_in_any_number(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng(4)
+    pictures = images(rng, dtype, channels, 26)
+    angle = 90 * rng.integers(-4, 5, 26)
+    top, left = rng.integers(-3, 5, (2, 26))
+    where = rng.random(26) < 0.5
+    x = gi.horizontal_flip(gi.rotate(pictures, angle, expand=True), where=where)
+    x = gi.pad(gi.crop(x, top, left, 12, 9), (1, 2, 3, 0), padding_mode="edge")
+    x = gi.center_crop(gi.vertical_flip(x), (10, 20))
+    expected = []
+    for i, picture in enumerate(pictures):
+        y = np.rot90(picture.astype(np.float64), angle[i] // 90)
+        y = references.crop(y[:, ::-1] if where[i] else y, top[i], left[i], 12, 9)
+        expected.append(references.center_crop(references.pad(y, 1, 2, 3, 0, mode="edge")[::-1], 10, 20).astype(dtype))
+    assert_same(list(x.compute()), expected)
+
+
+@kinds
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_a_filter_does_not_read_around_a_crop(interpolation: str, dtype: str, channels: int) -> None:
+    pictures = [p for p in images(np.random.default_rng(5), dtype, channels) if min(p.shape[:2]) > 12]
+    inside = [p[3:10, 2:12] for p in pictures]
+    changes: list[Step] = [
+        lambda x: gi.resize(x, (3, 4), interpolation),
+        lambda x: gi.resize(x, (20, 30), interpolation),
+        lambda x: gi.rotate(x, 30, interpolation, fill=None),
+        lambda x: gi.horizontal_flip(gi.resize(gi.pad(x, 2, padding_mode="edge"), (5, 5), interpolation)),
+    ]
+    for change in changes:
+        expected = list(change(inside).compute("float32"))
+        for cut in (
+            gi.crop(pictures, 3, 2, 7, 10),
+            gi.pad(pictures, (-2, -3, [12 - p.shape[1] for p in pictures], [10 - p.shape[0] for p in pictures])),
+            gi.vertical_flip(gi.crop(gi.vertical_flip(pictures), [p.shape[0] - 10 for p in pictures], 2, 7, 10)),
+        ):
+            assert_close(change(cut).compute("float32"), expected, GEOMETRY)
+
+
+def test_there_and_back_is_resampled_once() -> None:
+    x = np.random.default_rng(6).random((2, 21, 34, 3), np.float32)
+    back = gi.rotate(gi.rotate(x, [33, -71], "bilinear", fill=None), [-33, 71], "bilinear", fill=None)
+    np.testing.assert_allclose(back.array(), x, atol=GEOMETRY)
+    larger = gi.resize(gi.resize(x, (42, 68)), (21, 34), antialias=False)
+    np.testing.assert_allclose(larger.array(), x, atol=GEOMETRY)
+
+
+@kinds
+def test_a_crop_of_a_warped_image(dtype: str, channels: int) -> None:
+    pictures = images(np.random.default_rng(7), dtype, channels, 26)
+    turned = gi.rotate(pictures, 25, "bilinear", fill=0.3)
+    assert_close(
+        gi.crop(turned, -2, 3, 10, 12).compute("float32"),
+        list(gi.crop(turned.compute("float32"), -2, 3, 10, 12).compute()),
+        GEOMETRY,
+    )
+
+
+def test_the_smoothest_filter_of_a_chain_serves_it() -> None:
+    x = np.random.default_rng(8).random((1, 9, 9, 1), np.float32)
+    smooth = gi.rotate(gi.resize(x, (9, 9), "bilinear"), 10, "nearest", fill=None)
+    np.testing.assert_array_equal(smooth.array(), gi.rotate(x, 10, "bilinear", fill=None).array())
+
+
+def test_the_main_job_is_its_steps() -> None:
+    rng = np.random.default_rng(9)
+    pictures = images(rng, "uint8", 3)
+    extent = np.array([p.shape[:2] for p in pictures])
+    size = rng.integers(1, extent + 1)
+    corner = rng.integers(0, extent - size + 1)
+    flipped = rng.random(PER_KIND) < 0.5
+    angle = rng.uniform(-15, 15, PER_KIND)
+    factor = rng.uniform(0.6, 1.0, PER_KIND)
+    (top, left), (height, width) = corner.T, size.T
+    x = gi.resized_crop(pictures, top, left, height, width, (64, 64))
+    x = gi.horizontal_flip(x, where=flipped)
+    x = gi.adjust_contrast(gi.adjust_brightness(x, factor), factor)
+    x = gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+    expected = []
+    for i, picture in enumerate(pictures):
+        y = references.resize(references.crop(to_unit(picture), *corner[i], *size[i]), 64, 64)
+        y = y[:, ::-1] if flipped[i] else y
+        y = references.adjust_contrast(references.adjust_brightness(y, factor[i]), factor[i])
+        expected.append(references.normalize(y, gi.IMAGENET_MEAN, gi.IMAGENET_STD))
+    np.testing.assert_allclose(x.array(), np.stack(expected), atol=GEOMETRY / 0.2)
+    turned = gi.rotate(x, angle, "bilinear", fill=0.5)
+    assert np.isfinite(turned.array()).all()
+
+
+# -- batches as values -------------------------------------------------------------------------------------------------
+
+
+def test_functions_give_new_batches() -> None:
+    x = gi.invert(np.full((1, 2, 2, 1), 100, np.uint8))
+    bright = gi.adjust_brightness(x, 2)
+    wide = gi.pad(x, 1)
+    assert rows(x) == [[155, 155], [155, 155]]
+    assert rows(bright) == [[255, 255], [255, 255]]
+    assert wide.sizes.tolist() == [[4, 4]]
+    assert rows(gi.invert(x)) == [[100, 100], [100, 100]]
+
+
+def test_a_result_can_be_gone_on_from() -> None:
+    x = gi.invert(images(np.random.default_rng(10), "uint8", 3, len(SIZES))).compute()
+    assert_same(list(gi.horizontal_flip(x).compute()), [picture[:, ::-1] for picture in x])
+
+
+@kinds
+def test_a_chain_on_a_batch_is_the_chain_on_each_image(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng(11)
+    pictures = images(rng, dtype, channels, 26)
+    angle, factor = rng.uniform(-90, 90, 26), rng.uniform(0.5, 1.5, 26)
+    size = rng.integers(3, 30, (26, 2))
+
+    def chain(x: Any, part: slice) -> gi.Batch:
+        x = gi.resize(gi.adjust_contrast(x, factor[part]), size[part])
+        x = gi.rotate(gi.autocontrast(x), angle[part], "bilinear", fill=0.5)
+        return gi.pointwise(gi.equalize(x), ramp, factor[part])
+
+    together = list(chain(pictures, slice(None)).compute("float32"))
+    assert_same(together, [chain([pictures[i]], slice(i, i + 1)).array("float32")[0] for i in range(26)])
+    halves = [
+        *chain(pictures[:11], slice(11)).compute("float32"),
+        *chain(pictures[11:], slice(11, None)).compute("float32"),
+    ]
+    assert_same(together, halves)

@@ -1,0 +1,286 @@
+"""Results: dtypes to the bit, layouts, arrays of the caller, batches of several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from ..compare import assert_same
+from ..samples import image, images, kinds
+
+layouts = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+RESULTS = ["uint8", "float16", "bfloat16", "float32"]
+NUMPY = {
+    "uint8": np.dtype("uint8"),
+    "float16": np.dtype("float16"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype("float32"),
+}
+
+
+def recorded(dtype: str, channels: int, seed: int = 0) -> gi.Batch:
+    """Seven images of one size, with values beyond 0 and 1."""
+    rng = np.random.default_rng(seed)
+    x = gi.resize(np.stack([image(rng, 19, 14, channels, dtype) for _ in range(7)]), (23, 9), "bicubic")
+    return gi.rotate(x, rng.uniform(-40, 40, 7), "bilinear")
+
+
+def bits(array: NDArray[Any]) -> NDArray[Any]:
+    return array.view(f"u{array.itemsize}")
+
+
+# -- dtypes ------------------------------------------------------------------------------------------------------------
+
+
+@kinds
+@layouts
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_short_floats_are_float32_rounded_to_even(name: str, layout: str, dtype: str, channels: int) -> None:
+    for x in (recorded(dtype, channels), gi.normalize(recorded(dtype, channels), 0.45, 1e-3)):
+        expected = x.array("float32", layout).astype(NUMPY[name])
+        np.testing.assert_array_equal(bits(x.array(name, layout)), bits(expected))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_short_floats_of_every_kind_of_number(name: str) -> None:
+    rng = np.random.default_rng(1)
+    random = rng.integers(0, 2**32, 200_000, np.uint32).view(np.float32)
+    edges = np.array(
+        [0, -0.0, 1, 65504, 65519.996, 65520, 1e30, 3.4e38, 6e-8, 2.98e-8, 5.97e-8, 6.1e-5, 1e-45, 1e-40], np.float32
+    )
+    with np.errstate(invalid="ignore"):  # of signaling NaN, which processors differ in
+        halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    finite = halves[np.isfinite(halves)]
+    ties = np.float32(0.5) * (finite[1:] + finite[:-1])
+    numbers = np.concatenate([random, edges, -edges, halves, ties, np.array([np.nan], np.float32)])
+    numbers = numbers[~np.isinf(numbers)]
+    x = gi.horizontal_flip(numbers.reshape(1, 1, -1, 1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.testing.assert_array_equal(x.array("float32").ravel(), numbers[::-1])
+        expected = x.array("float32").ravel().astype(NUMPY[name])
+    result = x.array(name).ravel()
+    nan = np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(result.astype(np.float32)), nan)
+    np.testing.assert_array_equal(bits(result)[~nan], bits(expected)[~nan])
+
+
+@kinds
+@layouts
+def test_bytes_are_rounded_once(layout: str, dtype: str, channels: int) -> None:
+    x = recorded(dtype, channels)
+    expected = np.clip(x.array("float32", layout).astype(np.float64), 0, 1) * 255
+    result = x.array("uint8", layout)
+    assert result.dtype == np.uint8
+    assert np.abs(result - expected).max() <= 0.5 + 1e-3
+
+
+def test_every_byte_comes_back() -> None:
+    x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    np.testing.assert_array_equal(gi.vertical_flip(gi.vertical_flip(x)).array(), x)
+    np.testing.assert_array_equal(gi.horizontal_flip(x).array("float32"), x[:, :, ::-1] * np.float32(1 / 255))
+    np.testing.assert_array_equal(gi.horizontal_flip(x.astype(np.float32) / 255).array("uint8"), x[:, :, ::-1])
+
+
+def test_default_dtype_is_that_of_the_images_and_float_once_normalised() -> None:
+    x = np.zeros((1, 2, 2, 3), np.uint8)
+    assert gi.invert(x).array().dtype == np.uint8
+    assert gi.invert(x.astype(np.float32)).array().dtype == np.float32
+    assert gi.normalize(x, 0.5, 0.5).array().dtype == np.float32
+
+
+@pytest.mark.parametrize("given", ["float16", np.float16, np.dtype("float16")])
+def test_forms_of_dtype(given: Any) -> None:
+    assert gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).array(given).dtype == np.float16
+
+
+def test_bfloat16_by_its_type() -> None:
+    assert gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).array(ml_dtypes.bfloat16).dtype == NUMPY["bfloat16"]
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------------
+
+
+@kinds
+@pytest.mark.parametrize("name", RESULTS)
+def test_nchw_is_nhwc_with_channels_first(name: str, dtype: str, channels: int) -> None:
+    x = recorded(dtype, channels)
+    first, last = x.array(name, "NCHW"), x.array(name, "NHWC")
+    assert first.shape == (7, channels, 23, 9)
+    assert last.shape == (7, 23, 9, channels)
+    np.testing.assert_array_equal(bits(first.transpose(0, 2, 3, 1)), bits(last))
+
+
+@layouts
+def test_nothing_recorded_still_gives_the_layout_and_dtype(layout: str) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), np.uint8)
+    batch = gi.horizontal_flip(x, where=[False] * 3)
+    expected = x if layout == "NHWC" else x.transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(batch.array(layout=layout), expected)
+    np.testing.assert_array_equal(batch.array("float32", layout), expected * np.float32(1 / 255))
+
+
+# -- the caller's array ------------------------------------------------------------------------------------------------
+
+
+@kinds
+@layouts
+@pytest.mark.parametrize("name", RESULTS)
+def test_out(name: str, layout: str, dtype: str, channels: int) -> None:
+    expected = recorded(dtype, channels).array(name, layout)
+    memory = np.full(expected.size + 2, 77, NUMPY[name])
+    out = memory[1:-1].reshape(expected.shape)
+    x = recorded(dtype, channels)
+    assert x.array(layout=layout, out=out) is out
+    np.testing.assert_array_equal(bits(out), bits(expected))
+    assert memory[0] == memory[-1] == 77
+    assert x.array(name, layout, out=out) is out
+    # The batch's own result is another array, which later writing to out does not change.
+    kept = x.array(name, layout)
+    out[:] = 0
+    np.testing.assert_array_equal(bits(kept), bits(expected))
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "message"),
+    [
+        (np.zeros((2, 4, 5, 3), np.uint8), {}, r"out must have shape \(3, 4, 5, 3\), not \(2, 4, 5, 3\)"),
+        (np.zeros((3, 4, 5, 3), np.uint8), {"layout": "NCHW"}, r"out must have shape \(3, 3, 4, 5\), not"),
+        (np.zeros((3, 4, 5, 3), np.uint8), {"dtype": "float32"}, "out is uint8, but dtype='float32' was requested"),
+        (np.zeros((3, 4, 5, 3)), {}, "dtype must be one of .*float64"),
+        (np.zeros((3, 4, 5, 3), ">f4"), {}, "out must be in the machine's byte order, not '>f4'"),
+        (np.zeros((3, 4, 5, 6), np.uint8)[..., ::2], {}, "out must be C-contiguous"),
+        (np.zeros((3, 5, 4, 3), np.uint8).swapaxes(1, 2), {}, "out must be C-contiguous"),
+        (np.broadcast_to(np.uint8(0), (3, 4, 5, 3)), {}, "out must be C-contiguous"),
+        ([[0]], {}, "out must be an array on cpu, as the batch, not list"),
+    ],
+)
+def test_out_that_does_not_fit_is_refused(out: Any, options: dict[str, Any], message: str) -> None:
+    x = gi.invert(np.zeros((3, 4, 5, 3), np.uint8))
+    with pytest.raises(ValueError, match=message):
+        x.array(out=out, **options)
+
+
+def test_out_that_may_not_be_written_is_refused() -> None:
+    source = np.zeros((3, 4, 5, 3), np.uint8)
+    x = gi.invert(source)
+    with pytest.raises(ValueError, match="out must not overlap the images it is computed from"):
+        x.array(out=source)
+    locked = np.zeros((3, 4, 5, 3), np.uint8)
+    locked.flags.writeable = False
+    with pytest.raises(ValueError, match="out must be writable"):
+        x.array(out=locked)
+    assert not source.any()
+
+
+# -- several sizes -----------------------------------------------------------------------------------------------------
+
+
+@kinds
+@layouts
+@pytest.mark.parametrize("name", RESULTS)
+def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: str, channels: int) -> None:
+    pictures = images(np.random.default_rng(2), dtype, channels, 13)
+    x = gi.horizontal_flip(pictures).compute(name, layout)
+    assert isinstance(x, gi.Batch)
+    assert len(x) == 13
+    bases = set()
+    for i, (result, picture) in enumerate(zip(x, pictures, strict=True)):
+        flipped = gi.horizontal_flip([picture]).array(name, layout)[0]
+        assert_same([result, x[i]], [flipped, flipped])
+        base = result
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        bases.add(id(base))
+    assert len(bases) == 1
+
+
+def test_ragged_results_make_no_single_array() -> None:
+    x = gi.invert(images(np.random.default_rng(3), "uint8", 3, 4))
+    message = r"differ in size \(image 0 is \(1, 1\), image 1 \(1, 9\)\)"
+    calls: list[Callable[[], Any]] = [x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_going_on_from_a_ragged_result() -> None:
+    pictures = images(np.random.default_rng(4), "uint8", 3, 13)
+    half = gi.crop(pictures, 0, 0, [p.shape[0] for p in pictures], 3).compute()
+    np.testing.assert_array_equal(gi.invert(half).compute()[7], 255 - half[7])
+    assert gi.resize(half, (4, 4)).array().shape == (13, 4, 4, 3)
+
+
+def test_channels_first_results_are_not_gone_on_from() -> None:
+    x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).compute(layout="NCHW")
+    with pytest.raises(TypeError, match="cannot record operations on a uint8 NCHW result"):
+        gi.invert(x).array()
+
+
+# -- the batch itself --------------------------------------------------------------------------------------------------
+
+
+def test_it_runs_once_for_each_dtype_and_layout() -> None:
+    x = recorded("uint8", 3)
+    assert x.array() is not None
+    assert x.launches == 1
+    assert np.shares_memory(x.array(), x.array())
+    assert x.launches == 1
+    x.array("float32")
+    assert x.launches == 2
+
+
+def test_it_is_an_array_and_a_sequence() -> None:
+    x = recorded("uint8", 3)
+    assert np.asarray(x).shape == (7, 23, 9, 3)
+    assert np.asarray(x, np.float64).dtype == np.float64
+    assert not np.shares_memory(np.array(x, copy=True), x.array())
+    assert len(list(x)) == len(x) == 7
+    np.testing.assert_array_equal(x[-1], x[6])
+    assert x.status == ["ok"] * 7
+    with pytest.raises(IndexError):
+        x[7]
+    np.testing.assert_array_equal(x[1:3], x.array()[1:3])
+
+
+@pytest.mark.parametrize("given", ["float64", "int8", 3, float])
+def test_other_dtypes_are_refused(given: Any) -> None:
+    x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
+    for call in (x.array, x.compute):
+        with pytest.raises(ValueError, match=r"dtype must be one of 'float32', 'uint8', .*'uint16', not"):
+            call(given)
+
+
+def test_other_layouts_are_refused() -> None:
+    x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
+    for call in (x.array, x.compute):
+        with pytest.raises(ValueError, match='layout must be "NHWC" or "NCHW", not \'HWC\''):
+            call(layout="HWC")
+
+
+def test_normalised_bytes_are_refused() -> None:
+    x = gi.normalize(np.zeros((1, 2, 2, 3), np.uint8), 0.5, 0.5)
+    with pytest.raises(ValueError, match='normalized images do not fit "uint8"'):
+        x.array("uint8")
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
+def test_computed_batches_have_items_in_their_dtype(dtype: str, layout: str) -> None:
+    """After normalization too, whose results are float32 by default."""
+    images = [np.full((4 + k, 5, 3), 40 * k, np.uint8) for k in range(3)]
+    x = gi.normalize(images, 0.5, 0.5)
+    if dtype == "uint8":
+        x = gi.horizontal_flip(images)
+    computed = x.compute(dtype, layout)
+    expected = x.compute("float32" if dtype != "uint8" else dtype, layout)
+    for k, (one, other) in enumerate(zip(computed, expected, strict=True)):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one, other, atol=1e-3)
+        np.testing.assert_array_equal(computed[k], one)

@@ -1,0 +1,92 @@
+"""Pages for contributors: links have targets, and lists of files and folders are complete."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gpuimg
+
+from .test_api import LAYERS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "tests/README.md",
+    *(
+        str(page.relative_to(ROOT))
+        for folder in ("docs", "docs/reference")
+        for page in sorted(ROOT.glob(f"{folder}/*.md"))
+    ),
+]
+FIGURES = ROOT / "docs" / "figures"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+        if made := re.fullmatch(r"gallery/(\w+)\.rst", target):  # built from a script with the site
+            assert made[1] == "index" or (ROOT / "examples" / "gallery" / f"{made[1]}.py").is_file(), target
+        else:
+            file, _, heading = target.partition("#")
+            found = path.parent / file if file else path
+            assert target.startswith("https://") or found.is_file(), target
+            assert not heading or heading in _anchors(found.read_text()), target
+
+
+def _anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md"])
+def test_pictures_have_alternative_text(page: str) -> None:
+    for text in re.findall(r"!\[([^\]]*)\]\(", (ROOT / page).read_text()):
+        assert len(text.split()) >= 3, f"{page}: ![{text}]"
+
+
+def test_the_site_has_few_pages() -> None:
+    """At most twenty-one next to the reference and the gallery."""
+    assert len(list((ROOT / "docs").glob("*.md"))) <= 21
+
+
+@pytest.mark.parametrize("word", ["collate_fn", "pin_memory", "Trainer", "sampler", "num_workers", "torchrun"])
+def test_the_search_finds_the_words_of_other_loaders(word: str) -> None:
+    """They are in the text of a page, not only in its code."""
+    pages = [re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in (ROOT / "docs").glob("*.md")]
+    assert any(re.search(rf"\b{word}\b", page) for page in pages)
+
+
+def test_the_install_page_has_every_extra_and_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "install.md").read_text()
+    extras = page[page.index("## Extras") :]
+    assert set(re.findall(r"`([a-z0-9-]+)`", extras)) - {"to_torch", "to_jax"} == set(project["optional-dependencies"])
+    versions = re.findall(r"Python :: (3\.\d+)", str(project["classifiers"]))
+    assert f"| Python | {versions[0]} to {versions[-1]};" in page
+    assert project["requires-python"] == f">={versions[0]}"
+
+
+def test_figures_are_those_of_their_script() -> None:
+    for name, figure in runpy.run_path(str(FIGURES / "draw.py"))["FIGURES"].items():
+        assert (FIGURES / name).read_text() == str(figure()), "python docs/figures/draw.py draws them again"
+
+
+def test_the_folders_are_those_of_the_package_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text[text.index("## Folders") : text.index("## Glossary")]
+    named = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
+    assert [name for row in named for name in row] == list(LAYERS)
+
+
+def test_changelog_and_citation_have_this_version() -> None:
+    assert f"\n## [{gpuimg.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {gpuimg.__version__}\n" in (ROOT / "CITATION.cff").read_text()

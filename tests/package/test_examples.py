@@ -1,0 +1,167 @@
+"""The examples run as they stand, the README's code runs as printed, and the photos are what their list says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg
+
+from ..forks import python
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
+README = (ROOT / "README.md").read_text()
+ORIENTATION_TAG = 0x0112
+
+
+def needs_torch() -> None:
+    if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.importorskip("torch")
+
+
+def test_augment() -> None:
+    assert re.match(
+        r"\(12, 3, 224, 224\) float16 on (cpu|cuda:0), mean -?\d\.\d\d, 0 errors", python(EXAMPLES / "augment.py")
+    )
+
+
+def test_vlm_tokens() -> None:
+    text = python(EXAMPLES / "vlm_tokens.py")
+    assert "Qwen2-VL, Qwen2.5-VL: pixel_values (2328, 1176), image_grid_thw (3, 3)" in text
+    assert "camera.jpg: tokens 1096 to 1816, 24 x 30 patches" in text
+
+
+def test_train_step() -> None:
+    needs_torch()
+    found = re.search(r"12 photos, 8 classes.*\nloss (\S+) -> (\S+) after", python(EXAMPLES / "train_step.py"))
+    assert found
+    before, after = float(found[1]), float(found[2])
+    assert after < before < 3.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("train_numpy", r"12 photos, 8 classes, 20 epochs, 40 batches"),
+        ("train_torch", r"36 batches, stopped and resumed after 13"),
+        ("train_jax", r"(2 devices|1 devices), batches of (6|3): \(3, 32, 32, 3\) on each"),
+    ],
+)
+def test_training_loops(name: str, says: str) -> None:
+    framework = name.removeprefix("train_")
+    if framework != "numpy" and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.importorskip(framework)
+    said = python(EXAMPLES / f"{name}.py")
+    found = re.search(says + r"\nloss (\S+) -> (\S+)\n", said)
+    assert found, said
+    before, after = (float(v) for v in found.groups()[-2:])
+    assert after < 0.9 * before < 4.0
+
+
+def test_train_step_without_torch() -> None:
+    code = f"import sys, runpy; sys.modules['torch'] = None; runpy.run_path({str(EXAMPLES / 'train_step.py')!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stderr == 'this example needs torch: pip install ".[torch]"\n'
+
+
+def test_every_example_is_run() -> None:
+    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch", "vlm_tokens"]
+    engines = ["dataloader_bytes", "grain_batch", "hf_datasets", "lightning_module", "ray_data", "torchrun"]
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(names + engines)  # test_many_machines.py
+
+
+# -- README ------------------------------------------------------------------------------------------------------------
+
+
+def test_code_of_the_readme_runs(tmp_path: Path) -> None:
+    needs_torch()
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 3
+    shutil.copytree(EXAMPLES / "photos", tmp_path / "examples" / "photos")
+    for k, photo in enumerate(PHOTOS):  # the folder of the reader's own, one for each class in it
+        to = tmp_path / "train" / f"class {k % 2}" / photo.name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(photo, to)
+    script = tmp_path / "readme.py"
+    shapes = "tuple(images.shape), images.dtype, tuple(y.shape), y.dtype, tuple(t.shape), tuple(pixels.shape)"
+    script.write_text("\n".join([*blocks, f"print({shapes})"]))
+    lines = python(script, folder=tmp_path).splitlines()
+    of_batch, result = "(12, 3, 224, 224) torch.float32", "(12, 3, 224, 224) float16 (12, 3, 224, 224)"
+    assert lines[-1] == f"{of_batch} {result} (12, 224, 224, 3)"
+    # What the README prints in a comment is what is printed.
+    promised = re.findall(r"print\(.*\)  # (.*)", README)
+    assert lines[:-1] == promised
+
+
+def test_readme_is_read_in_a_few_minutes() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+def test_the_page_of_functions_names_every_one() -> None:
+    functions = {name for name in gpuimg.__all__ if callable(getattr(gpuimg, name)) and name[0].islower()}
+    page = (ROOT / "docs" / "reference" / "torchvision.md").read_text()
+    assert {name for name in functions if f"`{name}`" not in page} == set()
+
+
+def test_links_and_extras_of_the_readme_exist() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / target.partition("#")[0]).is_file(), target
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {extra for given in re.findall(r'"\.\[([\w,-]+)\]"', README) for extra in given.split(",")}
+    assert named == {"cuda12", "cuda13", "jit-cuda12", "jit-cuda13"} <= set(extras)
+    assert (ROOT / "docs" / "contact_sheet.png").stat().st_size < 600_000
+    assert (ROOT / "docs" / "preview.png").stat().st_size < 400_000
+
+
+# -- photos ------------------------------------------------------------------------------------------------------------
+
+
+def test_photos_are_few_small_and_listed() -> None:
+    assert 8 <= len(PHOTOS) <= 12
+    assert sum(path.stat().st_size for path in PHOTOS) < 400_000
+    table = (EXAMPLES / "photos" / "PROVENANCE.md").read_text()
+    rows = re.findall(r"^\| (\S+\.jpg) \|.*\| (public domain|CC0 1\.0) \|", table, re.MULTILINE)
+    assert [name for name, _ in rows] == [path.name for path in PHOTOS]
+
+
+def test_photos_are_varied() -> None:
+    headers = [gpuimg.image_info(path) for path in PHOTOS]
+    assert len({(header.height, header.width) for header in headers}) >= 8
+    assert {header.chroma_subsampling for header in headers} == {"4:2:0", "4:2:2", "4:4:4", "gray"}
+    assert [header.orientation for header in headers].count(6) == 1
+    progressive = 0
+    for path in PHOTOS:
+        with Image.open(path) as image:
+            progressive += "progressive" in image.info
+    assert progressive == 1
+
+
+def test_photos_are_made_by_their_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skimage")
+    spec = importlib.util.spec_from_file_location("make_photos", EXAMPLES / "make_photos.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "TARGET", tmp_path)
+    script.main()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in PHOTOS]
+    for path in PHOTOS:
+        with Image.open(path) as old, Image.open(tmp_path / path.name) as new:
+            assert old.getexif().get(ORIENTATION_TAG) == new.getexif().get(ORIENTATION_TAG)
+            difference = np.asarray(old, np.int16) - np.asarray(new, np.int16)
+        assert np.abs(difference).mean() < 1.0, path.name

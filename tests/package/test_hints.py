@@ -1,0 +1,334 @@
+"""Mistakes that are taken for what they are: names and words of other libraries, other layouts, old parameters."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gpuimg
+from gpuimg._checks.elsewhere import ELSEWHERE
+from gpuimg._loading.settings import LOAD_HINTS
+from tests.video.videos import made
+
+from ..samples import file_of
+
+ROOT = Path(__file__).parents[2]
+NAMES = json.loads((Path(__file__).with_name("torchvision_names.json")).read_text())
+IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
+
+
+SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES["classes"], *NAMES["functional"], *NAMES["utilities"], *ELSEWHERE}))
+def test_names_of_torchvision_say_what_stands_for_them(name: str) -> None:
+    if name in gpuimg.__all__:
+        assert name not in ELSEWHERE
+        return
+    assert not hasattr(gpuimg, name)
+    with pytest.raises(AttributeError, match=rf"^module 'gpuimg' has no attribute '{name}': \w") as caught:
+        getattr(gpuimg, name)
+    for used in re.findall(r"gpuimg\.(\w+)", str(caught.value)):
+        assert used == "torch" or hasattr(gpuimg, used)
+
+
+def test_the_names_agree_with_the_page_of_torchvision() -> None:
+    page = (ROOT / "docs" / "reference" / "torchvision.md").read_text()
+    ours = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE))
+    direct = {name: known for name, known in ELSEWHERE.items() if known.isidentifier() and name in ours}
+    assert len(direct) > 40
+    assert {name: ours[name] for name in direct} == direct
+
+
+def test_other_names_are_as_unknown_as_before() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'gpuimg' has no attribute 'rotat'$") as caught:
+        getattr(gpuimg, "rotat")  # noqa: B009
+    assert caught.value.name == "rotat"
+    assert caught.value.obj is gpuimg
+
+
+def test_star_import_shadows_nothing_of_python() -> None:
+    assert not set(gpuimg.__all__) & (set(sys.stdlib_module_names) | set(dir(builtins)))
+
+
+# -- keywords ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOAD_HINTS)
+def test_keywords_of_a_dataloader_say_what_stands_for_them(name: str) -> None:
+    load: Any = gpuimg.load
+    assert name not in inspect.signature(load).parameters
+    with pytest.raises(TypeError, match=rf"^load\(\) has no parameter '{name}': \w") as caught:
+        load(SOURCE, batch_size=2, **{name: 1})
+    for used in re.findall(r"(\w+)=", str(caught.value)):
+        assert used in inspect.signature(load).parameters
+
+
+def test_other_keywords_are_as_unknown_as_before() -> None:
+    load: Any = gpuimg.load
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sufle'"):
+        load(SOURCE, batch_size=2, sufle=True)
+
+
+def test_the_first_parameter_of_what_takes_images_is_images() -> None:
+    """But of what takes a plan and applies it, as of functions that take a function."""
+    takes = {
+        name: next(iter(inspect.signature(value).parameters))
+        for name in gpuimg.__all__
+        if inspect.isfunction(value := getattr(gpuimg, name))
+        if {"images", "x"} & inspect.signature(value).parameters.keys()
+    }
+    assert len(takes) > 70
+    assert {name: first for name, first in takes.items() if first != "images"} == {"apply_plan": "plan"}
+
+
+def test_index_is_the_seek_index_alone() -> None:
+    functions = {name for name in gpuimg.__all__ if inspect.isfunction(getattr(gpuimg, name))}
+    assert {name for name in functions if "index" in inspect.signature(getattr(gpuimg, name)).parameters} == {
+        "load", "open_batch", "prepare",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["folder", "tar", "tfrecord", "recordio"])
+def test_the_old_name_of_index_cache(name: str, tmp_path: Path) -> None:
+    """The old name works as the new one, with a warning at the caller's line."""
+    function = getattr(gpuimg, name)
+    path = tmp_path if name == "folder" else tmp_path / "no.rec"  # there is no such file, or it needs no cache
+    with pytest.raises((OSError, ValueError)) as expected:
+        function(path, index_cache=tmp_path / "cache")
+    with pytest.warns(DeprecationWarning, match="use index_cache=") as warned, pytest.raises(expected.type) as caught:
+        function(path, index=tmp_path / "cache")
+    assert str(caught.value) == str(expected.value)
+    assert [one.filename for one in warned] == [__file__]
+    with pytest.raises(TypeError, match="got both index_cache and index"):
+        function(path, index="a", index_cache="b")
+
+
+# -- True and False ----------------------------------------------------------------------------------------------------
+
+BOXES = [[(0, 0, 4, 4)]] * 2
+FLAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "augmix": lambda flag: gpuimg.augmix(IMAGES, rng=0, **flag),
+    "build_index": lambda flag: gpuimg.build_index(SOURCE, **{"dry_run": True, **flag}),
+    "coco": lambda flag: gpuimg.coco("nowhere.json", "nowhere", **flag),
+    "gaussian_noise": lambda flag: gpuimg.gaussian_noise(IMAGES, seed=0, **flag),
+    "iterable": lambda flag: gpuimg.iterable(SOURCE, **flag),
+    "letterbox": lambda flag: gpuimg.letterbox(IMAGES, 8, **flag),
+    "load": lambda flag: gpuimg.load(SOURCE, batch_size=2, **flag),
+    "prepare": lambda flag: gpuimg.prepare(SOURCE, "nowhere", short_side=8, **flag),
+    "random_crop": lambda flag: gpuimg.random_crop(IMAGES, 4, rng=0, **flag),
+    "random_gaussian_noise": lambda flag: gpuimg.random_gaussian_noise(IMAGES, rng=0, **flag),
+    "random_resize": lambda flag: gpuimg.random_resize(IMAGES, 4, 8, rng=0, **flag),
+    "random_resized_crop": lambda flag: gpuimg.random_resized_crop(IMAGES, 4, rng=0, **flag),
+    "random_rotation": lambda flag: gpuimg.random_rotation(IMAGES, 30, rng=0, **flag),
+    "random_short_side_resize": lambda flag: gpuimg.random_short_side_resize(IMAGES, 4, rng=0, **flag),
+    "read_sizes": lambda flag: gpuimg.read_sizes(SOURCE, **flag),
+    "resize": lambda flag: gpuimg.resize(IMAGES, 4, **flag),
+    "resized_crop": lambda flag: gpuimg.resized_crop(IMAGES, 0, 0, 4, 4, 4, **flag),
+    "rotate": lambda flag: gpuimg.rotate(IMAGES, 30, **flag),
+    "scale_jitter": lambda flag: gpuimg.scale_jitter(IMAGES, 8, rng=0, **flag),
+    "ten_crop": lambda flag: gpuimg.ten_crop(IMAGES, 4, **flag),
+    "transform_boxes": lambda flag: gpuimg.transform_boxes(gpuimg.invert(IMAGES), BOXES, **flag),
+    "transform_keypoints": lambda flag: gpuimg.transform_keypoints(gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2, **flag),
+    "transform_points": lambda flag: gpuimg.transform_points(gpuimg.invert(IMAGES), [[(0, 0)]] * 2, **flag),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        (name, parameter.name)
+        for name in gpuimg.__all__
+        if inspect.isfunction(function := getattr(gpuimg, name))
+        for parameter in inspect.signature(function).parameters.values()
+        if isinstance(parameter.default, bool)
+    ],
+)
+def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=rf"^{flag} must be True or False, not 'yes'$"):
+        FLAGS[name]({flag: "yes"})
+    assert not list(tmp_path.iterdir())
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 1, 28, 30), (2, 4, 224, 224), (1, 16, 20, 17)])
+def test_channels_first_get_the_transpose_to_write(shape: tuple[int, ...]) -> None:
+    array = np.zeros(shape, np.uint8)
+    with pytest.raises(ValueError, match=r"images\.transpose\(0, 2, 3, 1\), .*images\.permute\(0, 2, 3, 1\)$"):
+        gpuimg.horizontal_flip(array)
+    gpuimg.horizontal_flip(array.transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match=r"images\[0\]\.transpose\(1, 2, 0\)"):
+        gpuimg.horizontal_flip(list(array))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 16, 16), (2, 1, 5, 5), (1, 3, 8, 8)])
+def test_small_channels_first_are_not_taken_for_many_channels(shape: tuple[int, ...]) -> None:
+    """Unless a list says that each image is (H, W, C)."""
+    array = np.zeros(shape, np.uint8)
+    with pytest.raises(ValueError, match=r"look like \d+ x \d+ pixels with the channels first: pass images\.transpose"):
+        gpuimg.horizontal_flip(array)
+    assert gpuimg.horizontal_flip(list(array)).channels == shape[-1]
+    assert gpuimg.horizontal_flip(array.transpose(0, 2, 3, 1)).channels == shape[1]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3, 3), (2, 3, 4, 4), (2, 1, 1, 1), (2, 5, 5, 5), (2, 3, 9, 8), (0, 3, 9, 9)])
+def test_channels_last_stay_what_they_are(shape: tuple[int, ...]) -> None:
+    assert gpuimg.horizontal_flip(np.zeros(shape, np.uint8)).channels == shape[-1]
+
+
+@pytest.mark.parametrize("preprocess", [
+    lambda x, rng: gpuimg.to_torch(gpuimg.resize(x, (32, 32))),
+    lambda x, rng, labels: (gpuimg.to_torch(gpuimg.resize(x, (32, 32))), labels),
+    lambda x, rng: torch.zeros(4, 3, 16, 16, dtype=torch.uint8),
+    lambda x, rng: "x",
+])  # fmt: skip
+def test_a_function_for_load_returns_a_batch(preprocess: Any) -> None:
+    with (
+        pytest.raises(
+            (TypeError, ValueError),
+            match=r"^preprocess must return a Batch, .* It returned (Tensor|str): images",
+        ),
+        gpuimg.load(SOURCE, preprocess, batch_size=4, device="cpu") as loader,
+    ):
+        next(iter(loader))
+
+
+def test_decoded_images_need_no_opening() -> None:
+    image: Any = Image.new("RGB", (4, 4))
+    with pytest.raises(TypeError, match=r"^sources\[0\]: .*not Image; .* pass \[np.asarray\(image\)\]"):
+        gpuimg.open_batch([image])
+    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); decoded images need no opening"):
+        gpuimg.open_batch(list(IMAGES))
+
+
+# -- other mistakes of a first day -------------------------------------------------------------------------------------
+
+X = gpuimg.invert(IMAGES)
+untyped: Any = gpuimg  # a type checker reports most of these
+MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "one path": ("for one source pass [source]", lambda: untyped.open_batch("a.jpg")),
+    "one file": ("for one source pass [source]", lambda: untyped.open_batch(bytearray(b"\xff"))),
+    "one video": ("for one source pass [source]", lambda: untyped.open_clips(Path("a.mp4"), 2)),
+    "an open file": ("for one source pass [source]", lambda: untyped.open_batch(io.BytesIO())),
+    "an array of paths": ("pass list(sources)", lambda: untyped.open_batch(np.array(["a.jpg"]))),
+    "an iterator": ("pass list(sources)", lambda: untyped.open_batch(iter(["a.jpg"]))),
+    "pixels": ("pass them to gpuimg's functions", lambda: untyped.open_batch(IMAGES)),
+    "paths of images": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert(["a.jpg"])),
+    "a path": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert("a.jpg")),
+    "Pillow's images": ("pass np.asarray(image.convert('RGB'))", lambda: untyped.invert([Image.new("L", (4, 4))])),
+    "a source by its path": ("open it with gpuimg.folder", lambda: untyped.load("train", batch_size=2)),
+    "a source by its Path": ("open it with gpuimg.folder", lambda: untyped.load(Path("train"), batch_size=2)),
+    "splits": ("pass one of its items: 'a', 'b'", lambda: untyped.load({"a": SOURCE, "b": SOURCE}, batch_size=2)),
+    "paths without labels": ("pass gpuimg.file_list(paths)", lambda: first(["a.jpg", "b.jpg"])),
+    "files without labels": ("pairs with the label None", lambda: first([b"", b""])),
+    "a preset that was not called": (
+        "gpuimg.presets.imagenet_train() returns one",
+        lambda: untyped.load(SOURCE, gpuimg.presets.imagenet_train, batch_size=2),
+    ),
+    "a model that was not called": (
+        "gpuimg.models.clip() returns one", lambda: untyped.load(SOURCE, gpuimg.models.clip, batch_size=2),
+    ),
+    "a model's name": ("size must be a whole number", lambda: untyped.models.clip("openai/clip")),
+    "a size as text": ("size must be a whole number", lambda: untyped.presets.imagenet_train("224")),
+    "a configuration": ("config, where it is not a mapping", lambda: untyped.models.timm_eval("resnet50")),
+    "masks in files": ("np.asarray(PIL.Image.open(path))", lambda: untyped.transform_masks(X, ["a.png"] * 2)),
+    "masks of Pillow": ("pass np.asarray(image)", lambda: untyped.transform_masks(X, [Image.new("L", (9, 8))] * 2)),
+    "boxes and an array": ("must be the Batch", lambda: untyped.transform_boxes(IMAGES, BOXES)),
+    "points and an array": ("must be the Batch", lambda: untyped.transform_points(X.array(), [[(0, 0)]] * 2)),
+    "masks and an array": ("must be the Batch", lambda: untyped.transform_masks(X.array(), IMAGES[..., 0])),
+    "key points of an array": ("must be the Batch", lambda: untyped.transform_keypoints(IMAGES, [[[(0, 0, 2)]]] * 2)),
+    "a mean of bytes": ("divide by 255, not 123.7", lambda: untyped.normalize(IMAGES, 123.7, 58.4)),
+    "sizes in a list": (
+        "pass a NumPy array of shape (3, 2)", lambda: untyped.resize(np.zeros((3, 8, 9, 3), np.uint8), [[4, 4]] * 3),
+    ),
+    "a list as an index": ("a number or a slice, not list; use take()", lambda: untyped.invert(IMAGES)[[0, 1]]),
+    "a mask as an index": ("not ndarray; use take()", lambda: untyped.invert(IMAGES)[np.array([True, False])]),
+    "a word for a color": ("value must be one of 'random'", lambda: untyped.random_erasing(X, value="x", rng=0)),
+    "no such image": ("image 2 of a batch of 2", lambda: untyped.describe(X, 2)),
+    "a keyword of CenterCrop": ("it is output_size here", lambda: untyped.center_crop(IMAGES, size=4)),
+    "a keyword of MixUp": ("Mix.labels(labels, num_classes)", lambda: untyped.mixup(IMAGES, num_classes=4, rng=0)),
+    "a keyword of CutMix": ("Mix.labels(labels, num_classes)", lambda: untyped.cutmix(IMAGES, num_classes=4, rng=0)),
+    "a video": ("gpuimg.open_clips and clips= of gpuimg.load read videos", lambda: untyped.open_batch([made("h264")])),
+    "a URL": ("No such file or directory; URLs are read by sources", lambda: untyped.open_batch(["http://a/b.jpg"])),
+    "a URL in a list": ("directory; URLs are read by sources", lambda: first([("http://a/b.jpg", 0)] * 4)),
+    "a table": ("cannot be read: KeyError: 0", lambda: first(Keyed())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute"])
+def test_attributes_of_arrays_say_what_a_batch_has(name: str) -> None:
+    assert not hasattr(X, name)
+    with pytest.raises(AttributeError, match=rf"^'Batch' object has no attribute '{name}'; a batch \w"):
+        getattr(X, name)
+    with pytest.raises(AttributeError, match=r"^'Batch' object has no attribute 'sise'(\. Did you mean.*)?$"):
+        X.sise  # type: ignore[attr-defined]  # noqa: B018
+
+
+class Keyed:
+    """A source whose samples have keys, as those of a pandas DataFrame."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
+
+
+def first(source: Any) -> Any:
+    """Return the first batch of a loader."""
+    with gpuimg.load(source, batch_size=2, device="cpu") as loader:
+        return next(iter(loader))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_message_says_what_to_write(mistake: str) -> None:
+    text, call = MISTAKES[mistake]
+    with pytest.raises((TypeError, ValueError, IndexError), match=re.escape(text)):
+        call()
+
+
+def test_a_folder_without_classes_names_the_source_for_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"no class folders; gpuimg\.file_list takes images without classes"):
+        gpuimg.folder(tmp_path)
+
+
+def test_a_dictionary_with_numbers_as_keys_is_a_source() -> None:
+    assert len(first(dict(enumerate(SOURCE))).labels) == 2
+
+
+# -- slices ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [slice(2, 5), slice(None, None, -2), slice(-3, None), slice(4, 2), slice(0, 100, 3)])
+def test_slices_of_a_batch_are_batches(part: slice) -> None:
+    images = [np.full((3 + k, 4, 1), k, np.uint8) for k in range(7)]
+    taken = gpuimg.horizontal_flip(images)[part]
+    assert isinstance(taken, gpuimg.Batch)
+    assert taken.launches == 0
+    assert [(image.shape, image.max()) for image in taken] == [(image.shape, image.max()) for image in images[part]]
+
+
+def test_slices_of_clips_are_left_to_take() -> None:
+    """An index is of a frame, and what take is given are clips."""
+    clips = gpuimg.open_clips([made("h264")] * 3, 2, device="cpu")
+    with pytest.raises(TypeError, match=r"a slice of 3 clips of 2 frames could mean .* use take"):
+        clips[:2]
+    assert len(clips.take([0, 1])) == 4

@@ -1,0 +1,184 @@
+"""Ways to install from source, with loops that are not compiled: front ends, folders, users, missing tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from buildtools.backend import _NOT_COPIED
+from buildtools.levels import levels_to_build
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+PIPS = ("pip==23.2.1", "pip==24.3.1", "pip==25.0.1", "pip")
+TAG = levels_to_build().platform
+#: Modules of buildtools that stand in for the compiler and the linker.
+STUBS = {
+    "library": "def compile_part(level, path, part, parts):\n    path.write_text(f'{level.cpu} {part}')\n",
+    "link": "def link(objects, path, triple):\n    path.write_text(' '.join(one.read_text() for one in objects))\n",
+    "elf": "def check(path, triple):\n    pass\n",
+}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUIMG_BUILD")} | {
+    "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_PYTHON": sys.executable,
+}  # fmt: skip
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> str:
+    """Run a command that must succeed; return its output."""
+    done = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the front ends: each pip as a wheel, which Python runs, and uv and build."""
+    folder = tmp_path_factory.mktemp("tools")
+    for pip in PIPS:
+        run(sys.executable, "-m", "pip", "download", "--no-deps", "-d", folder / pip, pip, folder=folder)
+    run(sys.executable, "-m", "pip", "install", "--target", folder / "site", "uv", "build", folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources, in a folder with a blank and an umlaut; of the compilers only NumPy is required."""
+    folder = tmp_path_factory.mktemp("clone") / "my clöne"
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=_NOT_COPIED)
+    for name, text in STUBS.items():
+        (folder / "buildtools" / f"{name}.py").write_text(text)
+    pins = folder / "buildtools" / "requirements.txt"
+    kept = [line for line in pins.read_text().splitlines() if line.startswith(("#", "setuptools", "numpy"))]
+    pins.write_text("\n".join(kept) + "\n")
+    return folder
+
+
+def pip(tools: Path, version: str) -> Path:
+    (wheel,) = (tools / version).glob("pip-*.whl")
+    return wheel / "pip"
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+def check(wheel: Path) -> None:
+    """A wheel has the modules, the loops of this processor, and the need for Numba on an older one."""
+    assert wheel.name.endswith(f"-py3-none-{TAG}.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        libraries = json.loads(archive.read("gpuimg/kernels/_lib/manifest.json"))["libraries"]
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    assert set(libraries) == set(levels_to_build().levels)
+    assert {"gpuimg/__init__.py", "gpuimg/kernels/native.py"} <= set(names)
+    assert not [name for name in names if "stale" in name or name.startswith(("tests", "buildtools", "build"))]
+    assert ("Requires-Dist: numba" in metadata) == (not levels_to_build().is_portable)
+
+
+@pytest.mark.parametrize("version", PIPS)
+def test_pip_builds_a_wheel(version: str, tools: Path, source: Path, tmp_path: Path) -> None:
+    run(sys.executable, pip(tools, version), "wheel", "--no-deps", "-w", tmp_path, source, folder=tmp_path)
+    check(next(tmp_path.glob("*.whl")))
+
+
+@pytest.mark.parametrize("options", [["-I"], ["-P"], ["-B"]])
+def test_python_may_be_isolated(options: list[str], tools: Path, source: Path, tmp_path: Path) -> None:
+    command = [*options, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
+    run(sys.executable, *command, folder=source, PYTHONSAFEPATH="1" if "-P" in options else "")
+    check(next(tmp_path.glob("*.whl")))
+
+
+def test_an_installation_from_another_folder_leaves_the_clone_as_it_was(
+    tools: Path, source: Path, tmp_path: Path
+) -> None:
+    """Twice, with a module in between that was deleted, and leftovers of older builds."""
+    stale = source / "gpuimg" / "stale.py"
+    (source / "build" / "lib" / "gpuimg").mkdir(parents=True)
+    (source / "build" / "lib" / "gpuimg" / "stale.py").touch()
+    command = [sys.executable, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    stale.touch()
+    run(*command, f"gpuimg[progress] @ {source.as_uri()}", folder=tmp_path)
+    stale.unlink()
+    before = files(source)
+    run(*command, f"{source}[progress]", folder=Path("/"))
+    check(next(tmp_path.glob("*.whl")))
+    assert files(source) == before
+    shutil.rmtree(source / "build")
+
+
+def test_an_editable_installation_needs_numba(tools: Path, source: Path, tmp_path: Path) -> None:
+    command = [pip(tools, "pip"), "install", "--no-deps", "--no-build-isolation", "--target", tmp_path, "-e", source]
+    run(sys.executable, *command, folder=tmp_path)
+    (metadata,) = tmp_path.glob("gpuimg-*.dist-info/METADATA")
+    assert "Requires-Dist: numba" in metadata.read_text()
+    (path,) = tmp_path.glob("*.pth")
+    assert str(source) in path.read_text()
+
+
+def test_a_clone_that_cannot_be_written_to_is_built(tools: Path, source: Path, tmp_path: Path) -> None:
+    command = [pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, source]
+    rights = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    run("chmod", "-R", "a-w", source, folder=tmp_path)
+    try:
+        with pytest.raises(AssertionError, match="Permission denied"):
+            run(*rights, "touch", source / "file", folder=tmp_path)
+        run(*rights, sys.executable, "-B", *command, folder=tmp_path)
+    finally:
+        run("chmod", "-R", "u+w", source, folder=tmp_path)
+    check(next(tmp_path.glob("*.whl")))
+
+
+def test_build_makes_a_distribution_and_a_wheel_of_it(tools: Path, source: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "-o", tmp_path, source, folder=tmp_path, PYTHONPATH=str(tools / "site"))
+    check(next(tmp_path.glob("*.whl")))
+    assert len(list(tmp_path.glob("*.tar.gz"))) == 1
+
+
+def test_uv_installs(tools: Path, source: Path, tmp_path: Path) -> None:
+    uv = tools / "site" / "bin" / "uv"
+    run(uv, "venv", tmp_path / "env", folder=tmp_path)
+    command = ["pip", "install", "--no-deps", "--python", tmp_path / "env" / "bin" / "python", source]
+    run(uv, *command, folder=tmp_path)
+    assert list((tmp_path / "env").glob("lib/python*/site-packages/gpuimg/kernels/_lib/manifest.json"))
+
+
+def test_uv_syncs_a_project_that_depends_on_it(tools: Path, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        f"""[project]
+name = "training"
+version = "1"
+requires-python = ">={sys.version_info[0]}.{sys.version_info[1]}"
+dependencies = ["gpuimg"]
+[tool.uv.sources]
+gpuimg = {{ path = {json.dumps(str(source), ensure_ascii=False)} }}
+"""
+    )
+    run(tools / "site" / "bin" / "uv", "sync", folder=tmp_path)
+    names = {path.name for path in tmp_path.glob(".venv/lib/python*/site-packages/*")}
+    assert {"gpuimg", "numpy", "PIL"} <= names
+    assert "numba" in names or levels_to_build().is_portable
+
+
+def test_what_is_missing_is_said(tools: Path, source: Path, tmp_path: Path) -> None:
+    """Without isolation and without the compilers; and no wheel that could not run."""
+    code = "from buildtools import backend; backend.build_wheel('.')"
+    (source / "buildtools" / "library.py").write_text("import no_such_compiler\n")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=source, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+        )
+    finally:
+        (source / "buildtools" / "library.py").write_text(STUBS["library"])
+    assert done.returncode != 0
+    message = "compiling gpuimg's loops needs no_such_compiler: pip install -r buildtools/requirements.txt"
+    assert message in done.stderr
+    assert not list(source.glob("*.whl"))

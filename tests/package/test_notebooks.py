@@ -1,0 +1,177 @@
+"""Notebook output of a batch, a few captioned pictures for every kind of batch, and of a description."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+
+PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+
+
+def pictures(html: str) -> list[np.ndarray]:
+    """The pictures in a page, as Pillow reads them."""
+    files = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(file)))) for file in files]
+
+
+def captions(html: str) -> list[str]:
+    return re.findall(r"<figcaption[^>]*>(.*?)</figcaption>", html)
+
+
+def shown(batch: gi.Batch) -> str:
+    return batch._repr_html_()
+
+
+def test_pictures_are_the_results() -> None:
+    x = gi.rotate(gi.resize(gi.open_batch(PHOTOS[:3], device="cpu"), (128, 96)), [10, 20, 30])
+    html = shown(x)
+    np.testing.assert_array_equal(pictures(html), x.array())
+    assert captions(html) == ["rotate by 10 degrees", "rotate by 20 degrees", "rotate by 30 degrees"]
+    assert "all: resize to 128 x 96<" in html
+    assert "and" not in html.replace("rotate", "")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "uint8"])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_any_result_is_shown(dtype: str, layout: str) -> None:
+    images = np.random.default_rng().integers(0, 256, (2, 128, 128, 3), np.uint8)
+    result = gi.invert(images).compute(dtype, layout)
+    np.testing.assert_allclose(pictures(shown(result)), 255 - images.astype(int), atol=1)
+
+
+def test_what_normalize_did_is_undone_and_small_images_show_their_pixels() -> None:
+    images = np.random.default_rng().integers(0, 256, (2, 8, 4, 3), np.uint8)
+    html = shown(gi.normalize(images, gi.IMAGENET_MEAN, gi.IMAGENET_STD))
+    np.testing.assert_array_equal(pictures(html), images.repeat(16, 1).repeat(16, 2))
+
+
+def test_few_images_are_decoded() -> None:
+    """The ninth and those after it are not: they would raise."""
+    x = gi.open_batch([*PHOTOS[:8], *[PHOTOS[0].read_bytes()[:3000]] * 40], device="cpu")
+    html = shown(x)
+    assert len(pictures(html)) == 8
+    assert all(max(picture.shape) == 128 for picture in pictures(html))
+    assert "and 40 more" in html
+    assert x.launches == 0
+    assert set(x.status) == {"ok"}
+    with pytest.raises(gi.DecodeError, match="40 of 48 images"):
+        x.compute()
+
+
+@pytest.mark.parametrize("on_error", ["raise", "fill"])
+def test_bad_images_are_named_and_nothing_is_raised(on_error: str) -> None:
+    damaged = PHOTOS[0].read_bytes()[:3000]
+    x = gi.open_batch([PHOTOS[1], damaged], on_error=on_error, device="cpu")
+    html = shown(gi.resize(x, 64))
+    good, bad = pictures(html)
+    assert good.any()
+    assert not bad.any()
+    assert "not decoded: " in captions(html)[1]
+    # Those known from the header are text of the file, which is not to be read as HTML.
+    html = shown(gi.open_batch([b"<script>alert(1)</script>"], on_error="fill", device="cpu"))
+    assert "not decoded" in html
+    assert "<script" not in html
+
+
+def test_images_that_cannot_be_shown_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no <memory>")
+
+    x = gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2)
+    monkeypatch.setattr(type(recording_of(x).runtime), "run", broken)
+    assert "RuntimeError: no &lt;memory&gt;" in shown(x)
+    assert "&lt;gpuimg.Batch of 1 image" in shown(x)
+
+
+def test_batches_of_none_one_and_gray() -> None:
+    assert pictures(shown(gi.resize(np.zeros((0, 4, 4, 3), np.uint8), 2))) == []
+    (picture,) = pictures(shown(gi.invert(np.zeros((1, 300, 150, 1), np.uint8))))
+    assert picture.shape == (128, 64, 3)
+    assert (picture == 255).all()
+    assert captions(shown(gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2))) == ["resize to 2 x 2"]
+
+
+def test_frames_of_the_first_clip() -> None:
+    av = pytest.importorskip("av")
+    file = io.BytesIO()
+    with av.open(file, "w", "mp4") as container:
+        stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+        for level in range(20):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 10 * level, np.uint8))
+            container.mux(list(stream.encode(frame)))
+        container.mux(list(stream.encode(None)))
+    x = gi.open_clips([file.getvalue(), b"no video"], frames=20, on_error="fill", device="cpu")
+    html = shown(x)
+    assert captions(html)[0] == "frame 0"
+    assert captions(html)[-1] == "frame 19"
+    levels = [picture.mean() for picture in pictures(html)]
+    assert len(levels) == 8
+    assert levels == sorted(levels)
+    assert levels[-1] == pytest.approx(190, abs=8)
+    assert "and 32 more" in html
+
+
+def test_a_description_is_shown_line_by_line() -> None:
+    x = gi.rotate(np.zeros((1, 4, 4, 3), np.uint8), 90)
+    assert isinstance(gi.describe(x, 0), str)
+    words: Any = gi.describe(x, 0)
+    assert words._repr_html_() == f"<pre>{words}</pre>"
+
+
+# -- progress bars -----------------------------------------------------------------------------------------------------
+
+LOOP = """
+import gpuimg, io, sys
+from PIL import Image
+file = io.BytesIO()
+Image.new("RGB", (40, 30)).save(file, "JPEG")
+samples = [(file.getvalue(), 0)] * 8
+for batch in gpuimg.load(samples, lambda x, rng: x, batch_size=4, device="cpu", progress=True):
+    pass
+"""
+
+
+def outputs(code: str) -> list[tuple[str, Any]]:
+    """Kinds and contents of the outputs of a notebook, from a separate kernel."""
+    pytest.importorskip("ipykernel")
+    from jupyter_client.manager import start_new_kernel
+
+    seen: list[dict[str, Any]] = []
+    environment = {**os.environ, "PYTHONPATH": str(PHOTOS[0].parents[2])}
+    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3", env=environment)
+    try:
+        reply = client.execute_interactive(code, timeout=300, output_hook=seen.append)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert reply["content"]["status"] == "ok", reply["content"]
+    return [(message["msg_type"], message["content"]) for message in seen]
+
+
+@pytest.mark.slow
+def test_progress_is_a_widget() -> None:
+    pytest.importorskip("ipywidgets")
+    shown = outputs(LOOP)
+    (view,) = [content["data"] for kind, content in shown if kind == "display_data"]
+    assert "application/vnd.jupyter.widget-view+json" in view
+    assert [content["text"] for kind, content in shown if kind == "stream"] == []
+
+
+@pytest.mark.slow
+def test_progress_is_text_without_widgets_and_nothing_warns() -> None:
+    shown = outputs("import sys; sys.modules['ipywidgets'] = None" + LOOP)
+    said = "".join(content["text"] for kind, content in shown if kind == "stream")
+    assert "8.00/8.00" in said
+    assert "arning" not in said
+    assert all(kind != "display_data" for kind, _ in shown)

@@ -1,0 +1,122 @@
+"""The changes of docs/porting.md, applied to programs as users have them, which then run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ..forks import python
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests" / "programs"
+PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
+DIFFS = re.findall(r"^## (.*?)$.*?^```diff\n(.*?)^```", (ROOT / "docs" / "porting.md").read_text(), re.DOTALL | re.M)
+#: Programs by the title of their section, and the libraries that they need.
+SECTIONS = {
+    "PyTorch's main.py": ("main", ("torch",)),
+    "timm's train.py": ("timm_train", ("torch", "timm")),
+    "Hugging Face's Trainer": ("hf_trainer", ("torch", "transformers", "datasets", "accelerate")),
+    "Lightning": ("lightning_module", ("torch", "lightning")),
+    "Keras": ("keras_fit", ("keras", "torch")),
+}
+
+
+def ported(title: str) -> str:
+    """The program of a section with its changes."""
+    text = (PROGRAMS / f"{SECTIONS[title][0]}.py").read_text()
+    for hunk in dict(DIFFS)[title].split("@@\n"):
+        lines = [(line[:1] or " ", line[1:]) for line in hunk.splitlines()]
+        old, new = ("".join(f"{line}\n" for sign, line in lines if sign in (" ", which)) for which in "-+")
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def needs(libraries: tuple[str, ...]) -> None:
+    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
+    # timm imports torchvision, which has no build for the CPU where these tests must not be skipped.
+    if missing and (os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" or "timm" in libraries):
+        pytest.skip(f"needs {' and '.join(missing)}")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos in train and val, with a folder for each class: 12 and 11, so that two ranks have padding."""
+    place = tmp_path_factory.mktemp("data")
+    for part, chosen in (("train", PHOTOS), ("val", PHOTOS[:11])):
+        for k, photo in enumerate(chosen):
+            folder = place / part / "abc"[k % 3]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photo, folder)
+    return place
+
+
+def run(title: str, tmp_path: Path, *arguments: str | Path, launch: tuple[str, ...] = ()) -> str:
+    needs(SECTIONS[title][1])
+    program = tmp_path / "program.py"
+    program.write_text(ported(title))
+    return python(
+        *launch, program, *arguments, RANK=None, WORLD_SIZE=None, HF_HUB_OFFLINE="1", KERAS_BACKEND="torch"
+    )  # fmt: skip
+
+
+def test_each_program_has_its_section_and_changes_little() -> None:
+    assert [title for title, _ in DIFFS] == list(SECTIONS)
+    for title, diff in DIFFS:
+        assert len(re.findall(r"^\+.", diff, re.M)) <= 15, title
+        compile(ported(title), title, "exec")
+
+
+def test_no_flag_of_timms_is_ignored() -> None:
+    text = ported("timm's train.py")
+    flags = re.findall(r'add_argument\("--([a-z-]+)"', text)
+    assert len(flags) > 20
+    assert [
+        flag for flag in flags if not re.search(rf'args\.{(name := flag.replace("-", "_"))}\b|"{name}"', text)
+    ] == []
+
+
+@pytest.mark.slow
+def test_pytorchs_main(photos: Path, tmp_path: Path) -> None:
+    found = run("PyTorch's main.py", tmp_path, photos)
+    assert found.splitlines() == [f"epoch {k}: 12 samples in 3 batches, validated 11 of 11" for k in range(2)]
+
+
+@pytest.mark.slow
+def test_pytorchs_main_in_two_processes(photos: Path, tmp_path: Path) -> None:
+    """All of the validation set is counted, once."""
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    found = run("PyTorch's main.py", tmp_path, photos, launch=launch)
+    assert found.splitlines() == [f"epoch {k}: 6 samples in 2 batches, validated 11 of 11" for k in range(2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeats", ["0", "3"])
+def test_timms_train(photos: Path, tmp_path: Path, repeats: str) -> None:
+    options = (
+        "--data-dir", photos, "--val-split", "val", "--no-prefetcher",
+        "--aug-repeats", repeats, "--aa", "rand-m9-mstd0.5-inc1", "--reprob",
+        "0.25",
+    )  # fmt: skip
+    found = run("timm's train.py", tmp_path, *options)
+    assert found.splitlines() == [f"epoch {k}: 12 samples in 3 batches, validated 11" for k in range(2)]
+
+
+@pytest.mark.slow
+def test_hugging_faces_trainer(photos: Path, tmp_path: Path) -> None:
+    assert "6 steps of 12 samples" in run("Hugging Face's Trainer", tmp_path, photos)
+
+
+@pytest.mark.slow
+def test_lightning(photos: Path, tmp_path: Path) -> None:
+    assert "6 steps" in run("Lightning", tmp_path, photos)
+
+
+@pytest.mark.slow
+def test_keras(photos: Path, tmp_path: Path) -> None:
+    assert "2 epochs" in run("Keras", tmp_path, photos)

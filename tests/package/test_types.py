@@ -1,0 +1,153 @@
+"""Type checkers on users' programs, and the coverage of the public API by types."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import typing
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuimg
+import gpuimg.typing
+from gpuimg._loading.options import LoadOptions
+
+ROOT = Path(__file__).parents[2]
+TYPED = ROOT / "tests" / "typed"
+#: Public parameters of no type, and why.
+UNTYPED = {
+    "load.stream": "the stream objects of CuPy, PyTorch and Numba have nothing in common",
+    "SeekIndex.problem_with.source": "of no source of ours: it says what is wrong with it",
+    "Stream.__init__.samples": "made by gpuimg.iterable, which has the types",
+}
+
+
+def mypy(folder: Path) -> dict[str, set[int]]:
+    """Lines that mypy reports, by file."""
+    pytest.importorskip("mypy")
+    command = ["mypy", "--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={ROOT}/.mypy_cache/typed"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--no-error-summary", "right.py", "wrong.py"],
+        cwd=folder, env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    return found(re.findall(r"^(\w+\.py):(\d+): error", done.stdout, re.MULTILINE))
+
+
+def pyright(folder: Path) -> dict[str, set[int]]:
+    """Lines that Pyright reports, by file; basedpyright is Pyright with the Node.js that it needs."""
+    pytest.importorskip("basedpyright")
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable],
+        cwd=folder, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    reports = [one for one in json.loads(done.stdout)["generalDiagnostics"] if one["severity"] == "error"]
+    return found([(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in reports])
+
+
+def found(reports: list[tuple[str, Any]]) -> dict[str, set[int]]:
+    lines: dict[str, set[int]] = {"right.py": set(), "wrong.py": set()}
+    for file, line in reports:
+        lines[file].add(int(line))
+    return lines
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_mistakes_are_reported_and_nothing_else(checker: Callable[[Path], Any], tmp_path: Path) -> None:
+    for name in ("right.py", "wrong.py"):
+        shutil.copy(TYPED / name, tmp_path)
+    text = (TYPED / "wrong.py").read_text().splitlines()
+    wrong = {number for number, line in enumerate(text, 1) if "# wrong" in line}
+    assert len(wrong) >= 12
+    assert checker(tmp_path) == {"right.py": set(), "wrong.py": wrong}
+
+
+def test_checkers_find_a_checkout_that_is_installed_for_editing(tmp_path: Path) -> None:
+    """By a path, which they follow, rather than by a hook of the import system, which they cannot."""
+    pytest.importorskip("setuptools", minversion="77")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "gpuimg", "kernels"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name, **({"symlinks": True} if copy is shutil.copytree else {}))
+    code = "import setuptools.build_meta as build; print(build.build_editable('wheel'))"
+    (tmp_path / "wheel").mkdir()
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    (wheel,) = (tmp_path / "wheel").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (link,) = [name for name in archive.namelist() if name.endswith(".pth")]
+        assert archive.read(link).decode().split() == [str(tmp_path)]
+
+
+def public() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Public functions and methods."""
+    for module in (gpuimg, gpuimg.presets, gpuimg.sources):
+        for name, value in vars(module).items():
+            if name.startswith("_") or getattr(value, "__module__", "").split(".")[0] != "gpuimg":
+                continue
+            if inspect.isfunction(value) and (module is not gpuimg.presets or value.__module__ == module.__name__):
+                yield name, value
+            elif inspect.isclass(value):
+                for method, function in vars(value).items():
+                    if inspect.isfunction(function) and (method == "__init__" or not method.startswith("_")):
+                        yield f"{name}.{method}", function
+
+
+def test_parameters_have_types() -> None:
+    untyped = {
+        f"{name}.{parameter.name}"
+        for name, function in public()
+        for parameter in inspect.signature(function).parameters.values()
+        if re.fullmatch(r"(.*\| )?Any( \|.*)?", str(parameter.annotation))
+    }
+    assert untyped == set(UNTYPED)
+    assert len(untyped) <= 20
+
+
+def test_results_have_types() -> None:
+    untyped = {name for name, function in public() if inspect.signature(function).return_annotation == "Any"}
+    assert untyped == {"to_tensorflow"}  # which has no types
+
+
+def test_options_of_load_are_its_parameters() -> None:
+    """The copy of them, for functions that pass them on."""
+    parameters = list(inspect.signature(gpuimg.load).parameters.values())[2:]
+    options = {name: value.__forward_arg__ for name, value in LoadOptions.__annotations__.items()}
+    annotations = {each.name: each.annotation for each in parameters}
+    assert options == annotations | {"batch_size": f"Required[{annotations['batch_size']}]"}
+
+
+def test_words_are_those_that_are_accepted() -> None:
+    from gpuimg._batch import result_spec
+    from gpuimg._checks import types
+    from gpuimg._decoding.options import ALPHAS, COLORS, DECODERS, DEPTHS, ICC
+    from gpuimg._ops import boxes
+
+    def words(alias: Any) -> set[str]:
+        parts = [alias, *typing.get_args(alias)]
+        return {word for part in parts if typing.get_origin(part) is typing.Literal for word in typing.get_args(part)}
+
+    assert words(types.DType) == set(result_spec.DTYPES)
+    assert words(types.ClipLayout) == {"NHWC", "NCHW", *result_spec.CLIP_LAYOUTS}
+    assert words(types.ColorMode) == set(COLORS)
+    assert words(types.Alpha) == set(ALPHAS)
+    assert words(types.Depth) == set(DEPTHS)
+    assert words(types.Icc) == set(ICC)
+    assert words(types.Decoder) == set(DECODERS)
+    assert words(types.BoxFormat) == {*boxes.UPRIGHT, *boxes.ROTATED}
+    assert words(types.UprightBoxFormat) == set(boxes.UPRIGHT)
+
+
+@pytest.mark.parametrize("name", gpuimg.typing.__all__)
+def test_public_types_are_explained(name: str) -> None:
+    assert f"``{name}``" in (gpuimg.typing.__doc__ or "")

@@ -1,0 +1,790 @@
+"""Preparing a data set: pixels, names, labels, files that stay as they are, interruptions, and the command."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+import gpuimg as gi
+from gpuimg._cli import main as cli
+from gpuimg._decoding.options import DecodeOptions
+from gpuimg._index.seek_index import SeekIndex
+from gpuimg._prepare.images import _parts
+from gpuimg._prepare.manifest import NAME, Manifest
+from gpuimg._prepare.names import label_members
+from gpuimg._prepare.options import checked_options
+
+from ..decoding.test_index import SOURCES, make_source
+from ..forks import Forks, forks
+from ..robustness.originals import jpeg, originals, picture
+from ..samples import file_of
+
+JPEGTRAN = shutil.which("jpegtran")
+needs_jpegtran = pytest.mark.skipif(JPEGTRAN is None, reason="jpegtran is not on the PATH")
+
+
+def write(root: Path, files: dict[str, bytes]) -> Path:
+    """Files in a folder, by their paths."""
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
+
+
+def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
+    """Small files in two classes, of several kinds."""
+    data = [jpeg(picture(*size, k), subsampling=k % 3) for k in range(6)] + [file_of(picture(*size, 7), "PNG")]
+    return {f"{'ab'[k * 2 // n]}/{k:05}.{'png' if k % 7 == 6 else 'jpg'}": data[k % 7] for k in range(n)}
+
+
+def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
+    return gi.prepare(source, folder, **{"measure": False, **options})
+
+
+def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[bytes, str]:
+    """Result of one file, and its status: copied or encoded."""
+    shutil.rmtree(root / "in", ignore_errors=True)
+    shutil.rmtree(root / "out", ignore_errors=True)
+    prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
+    line = lines(root / "out")[0]
+    return (root / "out" / line["output"]).read_bytes(), line["status"]
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / NAME).read_text().splitlines()[1:]]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+# -- sizes and pixels --------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.none() | st.integers(1, 3000), st.none() | st.integers(1, 10**7))
+@example(245, 288, 108, 5717)
+def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int | None) -> None:
+    options = checked_options(short_side, max_pixels, None, None, "none", "jpeg", False, DecodeOptions(), 0)
+    ((h, w),) = options.sizes(np.array([[height, width]])).tolist()
+    assert 1 <= h <= height
+    assert 1 <= w <= width
+    if short_side is not None:
+        assert min(h, w) <= max(short_side, 1)
+    if max_pixels is not None:
+        assert h * w <= max_pixels or 1 in (h, w)
+    if (short_side or height + width) >= min(height, width) and (max_pixels or 10**9) >= height * width:
+        assert (h, w) == (height, width)
+    elif max_pixels is None and short_side is not None:  # torchvision's rule
+        long = short_side * max(height, width) // min(height, width)
+        assert sorted((h, w)) == [short_side, long]
+    assert w == 1 or (h + 1) / height >= w / width  # the shape stays: sides are rounded down
+    assert h == 1 or (w + 1) / width >= h / height
+
+
+@pytest.mark.parametrize("name", ["4:2:0", "4:4:4", "gray", "cmyk", "progressive", "large"])
+def test_pixels_are_pillows(name: str, tmp_path: Path) -> None:
+    """Decoded, resized and encoded by another library, which rounds between the two directions."""
+    data = originals()[name]
+    found, status = of(data, tmp_path, short_side=40, quality=100, subsampling="444")
+    assert status == "encoded"
+    image = Image.open(io.BytesIO(data))
+    image = image.convert("L" if image.mode == "L" else "RGB")
+    short = min(image.size)
+    wanted = image.resize([40 * side // short for side in image.size], Image.Resampling.BICUBIC)
+    wanted = Image.open(io.BytesIO(file_of(wanted, "JPEG", quality=100, subsampling="4:4:4")))
+    result = Image.open(io.BytesIO(found))
+    assert (result.mode, result.size) == (wanted.mode, wanted.size)
+    difference = np.abs(np.asarray(result).astype(int) - np.asarray(wanted))
+    assert difference.mean() < 0.8
+    assert difference.max() <= 6
+
+
+def test_encoded_as_into_memory(tmp_path: Path) -> None:
+    """The bytes are those of Pillow's encoder for the pixels of the library's own functions."""
+    data = originals()["large"]
+    found, _ = of(data, tmp_path, short_side=64, quality=77)
+    small = gi.resize(gi.open_batch([data], device="cpu"), 64, "bicubic").array()[0]
+    assert found == file_of(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
+    """Results are upright without a tag, whoever reads them."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = file_of(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
+    found, status = of(data, tmp_path, quality=95, subsampling="444")
+    result = Image.open(io.BytesIO(found))
+    assert status == "encoded"
+    assert not result.getexif()
+    wanted = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data)))).astype(int)
+    assert result.size[::-1] == wanted.shape[:2]
+    assert np.abs(np.asarray(result) - wanted).mean() < 3
+    np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], np.asarray(result))
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "1", "P", "RGBA", "I;16"])
+def test_gray_stays_gray(mode: str, tmp_path: Path) -> None:
+    image = picture(30, 40, 0).convert("L")
+    image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
+    found, _ = of(file_of(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
+    assert Image.open(io.BytesIO(found)).mode == ("RGB" if mode in ("P", "RGBA") else "L")
+
+
+@pytest.mark.parametrize(("alpha", "value"), [("drop", 200), ("black", 0), ("white", 255)])
+def test_transparency(alpha: str, value: int, tmp_path: Path) -> None:
+    data = file_of(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
+    found, _ = of(data, tmp_path, name="c/1.png", alpha=alpha)
+    assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
+
+
+def test_subsampling_and_restart_markers(tmp_path: Path) -> None:
+    for name, wanted, expected in (
+        ("4:4:4", "keep", "4:4:4"), ("4:2:2", "keep", "4:2:2"), ("4:4:4", "420", "4:2:0"), ("4:2:0", "444", "4:4:4"),
+        ("gray", "keep", "gray"), ("cmyk", "keep", "4:2:0"),
+    ):  # fmt: skip
+        found, _ = of(originals()[name], tmp_path, short_side=48, subsampling=wanted, restart="rows")
+        assert gi.image_info(found).chroma_subsampling == expected
+        side = 16 if expected in ("4:2:0", "4:2:2") else 8
+        columns = -(-gi.image_info(found).width // side)
+        at = found.index(b"\xff\xdd\x00\x04")  # DRI: restart interval
+        assert int.from_bytes(found[at + 4 : at + 6], "big") == columns
+        decoded = np.asarray(Image.open(io.BytesIO(found)).convert("RGB"))
+        np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], decoded)
+
+
+# -- what stays as it is -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_as_wanted_is_copied(tmp_path: Path) -> None:
+    fine = jpeg(picture(40, 60, 0), quality=90, subsampling="4:2:0")
+    for data, options, status in (
+        (fine, {}, "copied"),
+        (fine, {"short_side": 40, "max_pixels": 2400}, "copied"),
+        (fine, {"short_side": 39}, "encoded"),
+        (fine, {"quality": 91}, "copied"),
+        (fine, {"quality": 89}, "encoded"),
+        (fine, {"subsampling": "444"}, "encoded"),
+        (fine, {"subsampling": "keep"}, "copied"),
+        (fine, {"restart": "rows"}, "encoded"),
+        (jpeg(picture(40, 60, 0), subsampling="4:4:4"), {}, "encoded"),
+        (jpeg(picture(40, 60, 0), subsampling="4:4:4"), {"subsampling": "keep"}, "copied"),
+        (jpeg(picture(40, 60, 0).convert("L")), {}, "copied"),
+        (jpeg(picture(40, 60, 0), progressive=True), {}, "encoded"),
+        (jpeg(picture(40, 60, 0), orientation=6), {}, "encoded"),
+        (jpeg(picture(40, 60, 0), orientation=1), {}, "copied"),
+        (jpeg(picture(40, 60, 0), restart_marker_rows=1), {"restart": "rows"}, "copied"),
+    ):
+        found, what = of(data, tmp_path, **options)
+        assert (what, options) == (status, options)
+        assert (found == data) == (status == "copied")
+
+
+def test_formats_that_stay(tmp_path: Path) -> None:
+    image = picture(40, 60, 0)
+    for form, ending, name in (
+        ("PNG", "png", "1.png"), ("WEBP", "webp", "1.webp"), ("BMP", "bmp", "1.jpg"), ("JPEG", "jpeg", "1.jpeg"),
+        ("PNG", "jpg", "1.png"),
+    ):  # fmt: skip
+        data = file_of(image, form)
+        found, status = of(data, tmp_path, name=f"c/1.{ending}", to="same", short_side=20)
+        assert status == "encoded"
+        assert lines(tmp_path / "out")[0]["output"] == f"c/{name}"
+        assert Image.open(io.BytesIO(found)).format == ("JPEG" if form == "BMP" else form)
+    data = file_of(image, "PNG")
+    assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
+
+
+@needs_jpegtran
+def test_lossless(tmp_path: Path) -> None:
+    for name, one in originals().items():
+        found, status = of(one, tmp_path, lossless=True, restart="rows")
+        np.testing.assert_array_equal(pixels(found), pixels(one), name)
+        orientation = [Image.open(io.BytesIO(data)).getexif().get(0x0112) for data in (found, one)]
+        assert orientation[0] == orientation[1]
+        assert status == "transformed" or b"\xff\xdd\x00\x04" in one
+        assert b"\xff\xdd\x00\x04" in found
+        assert "progressive" not in Image.open(io.BytesIO(found)).info
+    data = file_of(picture(40, 60, 0), "PNG")
+    assert of(data, tmp_path, name="c/1.png", lossless=True) == (data, "copied")
+    assert of(originals()["4:2:0"], tmp_path, lossless=True) == (originals()["4:2:0"], "copied")
+    with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes short_side and quality"):
+        of(data, tmp_path, lossless=True, short_side=3, quality=3)
+
+
+def test_lossless_without_jpegtran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"not on the PATH; .*apt install libjpeg-turbo-progs"):
+        of(originals()["4:2:0"], tmp_path, lossless=True)
+
+
+# -- names and labels --------------------------------------------------------------------------------------------------
+
+
+def test_names_and_classes_stay(tmp_path: Path) -> None:
+    small = jpeg(picture(20, 20, 0))
+    png = file_of(picture(20, 20, 0), "PNG")
+    root = write(tmp_path / "in", {
+        "a/1.JPEG": small, "a/1.png": png, "a/deep/er/x.y.jpg": small, "b/\u00fc \u4e2d.jpg": small, "b/__z__.jpg": png,
+    })  # fmt: skip
+    report = prepared(gi.folder(root), tmp_path / "out")
+    assert (report.samples, report.failed) == (5, ())
+    found = sorted(set(tree(tmp_path / "out")) - {NAME})
+    assert found == ["a/1.JPEG", "a/1_1.jpg", "a/deep/er/x.y.jpg", "b/__z__.jpg", "b/\u00fc \u4e2d.jpg"]
+    assert gi.folder(tmp_path / "out").classes == ["a", "b"]
+    prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
+    shards = gi.tar(tmp_path / "shards" / "shard-000000.tar")
+    keys = [shards.key(i) for i in range(5)]
+    assert keys == ["a/1", "a/1_1", "a/deep/er/x_y", "b/z_", "b/\u00fc \u4e2d"]
+    assert [label for _, label in shards] == [0, 0, 0, 1, 1]
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    root = write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))})
+    os.rename(root / "a" / "1.jpg", os.fsencode(root) + b"/a/\xff.jpg")
+    prepared(gi.folder(root), tmp_path / "out")
+    assert os.listdir(os.fsencode(tmp_path / "out" / "a")) == [b"\xff.jpg"]
+    prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
+    assert gi.tar(tmp_path / "shards" / "shard-000000.tar").key(0) == os.fsdecode(b"a/\xff")
+
+
+def tar_file(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w") as file:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_members_of_samples_stay(tmp_path: Path) -> None:
+    big = [jpeg(picture(40, 60, k)) for k in range(4)]
+    paths = []
+    for k in range(2):
+        members = {"x/1.jpg": big[2 * k], "x/1.cls": b"%d" % k, "x/1.seg.png": b"mask", "2.json": b"[3]"}
+        paths.append(tar_file(tmp_path / f"{k}.tar", members | {"2.png": big[2 * k + 1]}))
+    report = prepared(gi.tar(paths, label=None), tmp_path / "out", short_side=20)
+    assert (report.encoded, report.shards) == (4, 1)
+    with tarfile.open(tmp_path / "out" / "shard-000000.tar") as file:
+        found = {member.name: file.extractfile(member).read() for member in file}  # type: ignore[union-attr]
+    assert list(found) == [
+        "x/1.jpg", "x/1.cls", "x/1.seg.png", "2.jpg", "2.json", "x/1_2.jpg", "x/1_2.cls", "x/1_2.seg.png", "2_3.jpg",
+        "2_3.json",
+    ]  # fmt: skip
+    others = ("x/1.cls", "x/1_2.cls", "x/1_2.seg.png", "2.json")
+    assert [found[name] for name in others] == [b"0", b"1", b"mask", b"[3]"]
+    assert pixels(found["2_3.jpg"]).shape == (20, 30, 3)
+    assert lines(tmp_path / "out")[3]["source"] == "1.tar: 2"
+
+
+HOSTILE = (
+    "../up.jpg", "a/../../up.jpg", "/tmp/gpuimg-absolute.jpg", "..\\up/1.jpg", "a\\..\\../1.jpg", "\\up.jpg",
+    "C:/up.jpg", "c:up.jpg", "a/line\nbreak.jpg", "bell\a.jpg", "delete\x7f.jpg", "next\x85line.jpg",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tar_size", [0, None])
+def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Path) -> None:
+    """Of files and of shards, which others unpack; the other samples are unharmed."""
+    good = jpeg(picture(20, 20, 0))
+    members = {"./1.jpg": good, **dict.fromkeys(HOSTILE, good), "a..b/2.jpg": good, "3.jpg": good}
+    path = tar_file(tmp_path / "in.tar", members)
+    out = tmp_path / "deep" / "er" / "out"
+    before = {*tmp_path.parent.rglob("*"), *Path("/tmp").iterdir()}
+    report = prepared(gi.tar(path, label=None), out, tar_size=tar_size)
+    assert report.samples == len(members)
+    names = {f"in.tar: {name.removesuffix('.jpg')}" for name in HOSTILE}
+    assert {one.source for one in report.failed} == names
+    assert all(re.match(r"a result cannot be named '.*', which", one.reason) for one in report.failed)
+    assert report.copied == 3
+    assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
+    assert not Path("/tmp/gpuimg-absolute.jpg").exists()
+    if tar_size is None:
+        with tarfile.open(out / "shard-000000.tar") as file:
+            assert file.getnames() == ["./1.jpg", "a..b/2.jpg", "3.jpg"]
+    else:
+        assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
+
+
+def test_other_members_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+    good = jpeg(picture(20, 20, 0))
+    path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
+    report = prepared(gi.tar(path, label=None), tmp_path / "out")
+    assert [one.index for one in report.failed] == [0]
+    with tarfile.open(tmp_path / "out" / "shard-000000.tar") as file:
+        assert file.getnames() == ["2.jpg"]
+
+
+@pytest.mark.parametrize("tar_size", [None, 10**6])
+def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> None:
+    """As annotations may name them."""
+    good = jpeg(picture(20, 20, 0))
+    write(tmp_path, {"up.jpg": good, "in/1.jpg": good, "in/a\n.jpg": good})
+    names = ["1.jpg", "../up.jpg", str(tmp_path / "up.jpg"), "a\n.jpg"]
+    images = [{"id": k, "file_name": name, "height": 20, "width": 20} for k, name in enumerate(names)]
+    (tmp_path / "boxes.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json")
+    before = tree(tmp_path)
+    report = prepared(source, tmp_path / "out", tar_size=tar_size)
+    assert [one.index for one in report.failed] == [1, 2, 3]
+    assert report.copied == 1
+    assert {name: data for name, data in tree(tmp_path).items() if not name.startswith("out/")} == before
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    """Too long, or in use for a folder: the other samples are unharmed."""
+    good = jpeg(picture(20, 20, 0))
+    path = tar_file(tmp_path / "in.tar", {"x" * 300 + ".jpg": good, "1.jpg": good, "1.jpg/2.jpg": good, "3.jpg": good})
+    report = prepared(gi.tar(path, label=None), tmp_path / "out", tar_size=0, threads=1)
+    assert {one.index: one.reason for one in report.failed} == {
+        0: "cannot be written: File name too long", 2: "cannot be written: File exists",
+    }  # fmt: skip
+    assert set(tree(tmp_path / "out")) == {NAME, "1.jpg", "3.jpg"}
+
+
+def test_links_in_the_output_folder_are_not_followed(tmp_path: Path) -> None:
+    source = gi.folder(write(tmp_path / "in", many(12)))
+    out, elsewhere = tmp_path / "out", write(tmp_path / "elsewhere", {"kept": b"kept", "a/kept": b"kept"})
+    for tar_size in (None, 10**5):
+        shutil.rmtree(out, ignore_errors=True)
+        prepared(source, out, tar_size=tar_size)
+        whole = tree(out)
+        for name in [*whole, *(f"{name}.part" for name in whole)]:
+            (out / name).unlink(missing_ok=True)
+            (out / name).symlink_to(elsewhere / "kept")
+            if name == NAME:
+                with pytest.raises(OSError, match=NAME):
+                    prepared(source, out, tar_size=tar_size)
+                (out / name).unlink()
+                (out / name).write_bytes(whole[NAME])
+            prepared(source, out, tar_size=tar_size)
+            assert {name: data for name, data in tree(out).items() if not name.endswith(".part")} == whole
+            (out / f"{NAME}.part").unlink(missing_ok=True)
+        assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
+    shutil.rmtree(out)
+    prepared(source, out)
+    shutil.rmtree(out / "a")
+    (out / "a").symlink_to(elsewhere / "a")
+    with pytest.raises(ValueError, match=r"out/a leads out of .*out by a link"):
+        prepared(source, out)
+    (out / "a").unlink()
+    (out / "a").symlink_to(out / "b")  # not out of it
+    assert prepared(source, out).encoded + prepared(source, out).copied == 12
+    assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
+
+
+@pytest.mark.parametrize(("tar_size", "name"), [(None, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
+def test_what_cannot_be_written_is_named(tar_size: int | None, name: str, tmp_path: Path) -> None:
+    """Here for a limit of the process, as for a full disk."""
+    write(tmp_path / "in", many(12))
+    code = f"""
+import gpuimg, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+try:
+    gpuimg.prepare(gpuimg.folder({str(tmp_path / "in")!r}), {str(tmp_path / "out")!r}, tar_size={tar_size})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert re.fullmatch(rf"\[Errno 27\] File too large: '{tmp_path}/out/{name}'\n", done.stdout), done
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
+    data = [jpeg(picture(75, 110, k)) for k in range(9)]
+    source, _, given = make_source(kind, tmp_path, data)
+    report = prepared(source, tmp_path / "out", short_side=30, tar_size=20_000 if kind == "coco" else None, index=True)
+    assert (report.samples, report.encoded, report.failed) == (9, 9, ())
+    assert report.index is not None
+    assert report.index.indexed == 9
+    results = _results_of(tmp_path / "out", kind)
+    assert SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
+    small = [file_of(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
+                   subsampling="4:2:0") for one in data]  # fmt: skip
+    assert sorted(bytes(one) for one, _ in results) == sorted(small)
+    if given:
+        labels = ["--label", "none"] if kind in ("tfrecord", "parquet") else []
+        shards = ["--tar", "20k"] if kind == "coco" else []
+        arguments = [*given, tmp_path / "again", "--short-side", 30, "--index", "--no-measure", *labels, *shards]
+        assert command(*arguments) == 0, capfd.readouterr().err
+        assert tree(tmp_path / "again") == tree(tmp_path / "out")
+
+
+def _results_of(folder: Path, kind: str) -> Any:
+    if kind == "folder":
+        return gi.folder(folder)
+    if kind in ("file_list", "text file"):
+        return gi.file_list(folder / "list.txt")
+    return gi.tar(sorted(folder.glob("shard-*.tar")), label=None)
+
+
+def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
+    data = jpeg(picture(40, 60, 0))
+    paths = [path for name in ("p/1.jpg", "q/2 3.jpg") for path in [write(tmp_path / "in", {name: data}) / name]]
+    prepared(gi.file_list(paths, [7, -3]), tmp_path / "files", short_side=20)
+    found = gi.file_list(tmp_path / "files" / "list.txt")
+    assert [(pixels(one).shape, label) for one, label in found] == [((20, 30, 3), 7), ((20, 30, 3), -3)]
+    assert (tmp_path / "files" / "list.txt").read_text() == "p/1.jpg\t7\nq/2 3.jpg\t-3\n"
+    labels = [3, "words", b"bytes", 0.5, {"boxes": np.ones((1, 4), np.float32)}, None, True]
+    prepared([(data, label) for label in labels], tmp_path / "records", short_side=20)
+    with tarfile.open(tmp_path / "records" / "shard-000000.tar") as file:
+        others = {member.name: file.extractfile(member).read() for member in file if ".jpg" not in member.name}  # type: ignore[union-attr]
+    assert others == {
+        "00000000.cls": b"3", "00000001.txt": b"words", "00000002.bin": b"bytes", "00000003.json": b"0.5",
+        "00000004.json": b'{"boxes": [[1.0, 1.0, 1.0, 1.0]]}', "00000006.json": b"true",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="its label cannot be written: object has no form in JSON"):
+        label_members(object())
+
+
+@pytest.fixture
+def coco(tmp_path: Path) -> gi.sources.Table:
+    write(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
+    (tmp_path / "boxes.json").write_text(json.dumps({
+        "images": [{"id": 5, "file_name": "deep/1.png", "height": 40, "width": 80},
+                   {"id": 9, "file_name": "2.jpg", "height": 15, "width": 10}],
+        "categories": [{"id": 18, "name": "dog"}],
+        "annotations": [{"id": 1, "image_id": 5, "category_id": 18, "bbox": [8, 4, 40, 30], "area": 600, "iscrowd": 1},
+                        {"id": 2, "image_id": 9, "category_id": 18, "bbox": [1, 2, 3, 4]}],
+    }))  # fmt: skip
+    return gi.coco(tmp_path / "in", tmp_path / "boxes.json")
+
+
+def test_boxes_shrink_with_their_images(coco: Any, tmp_path: Path) -> None:
+    prepared(coco, tmp_path / "out", short_side=20, to="same")
+    found = gi.coco(tmp_path / "out", tmp_path / "out" / "annotations.json")
+    (first, one), (second, two) = found
+    assert found.categories == {18: "dog"}
+    assert (pixels(first).shape, pixels(second).shape) == ((20, 40, 3), (15, 10, 3))
+    assert (one["image_id"], one["boxes"].tolist(), one["area"].tolist()) == (5, [[4, 2, 24, 17]], [150])
+    assert one["iscrowd"].tolist() == [True]
+    assert two["boxes"].tolist() == [[1, 2, 4, 6]]
+    prepared(coco, tmp_path / "shards", short_side=20, tar_size=10**6)
+    label = gi.tar(tmp_path / "shards" / "shard-000000.tar", label="json")[0][1]
+    assert label["boxes"] == [[4, 2, 24, 17]]
+
+
+def test_masks_and_key_points_are_left_out(coco: Any, tmp_path: Path) -> None:
+    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json", segments=True, keypoints=True)
+    for name, each in (("one", coco), ("two", source)):
+        prepared(each, tmp_path / name, short_side=20, to="same", tar_size=10**6)
+    one, two = (gi.tar(tmp_path / name / "shard-000000.tar", label="json")[0][1] for name in ("one", "two"))
+    assert one == two
+
+
+# -- what is bad -------------------------------------------------------------------------------------------------------
+
+
+def bad_set(root: Path) -> Path:
+    good = jpeg(picture(60, 80, 0))
+    return write(root / "in", {
+        "a/0.jpg": good, "a/1.jpg": b"hello", "a/2.jpg": good[:-300], "a/3.jpg": b"", "b/4.jpg": good, "b/5.jpg": good,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("tar_size", [None, 10**6])
+def test_bad_images_are_listed(tar_size: int | None, tmp_path: Path) -> None:
+    source = gi.folder(bad_set(tmp_path))
+    (tmp_path / "in" / "b" / "5.jpg").unlink()
+    for _ in range(2):  # and so they are when all is done
+        report = prepared(source, tmp_path / "out", short_side=30, tar_size=tar_size)
+        assert (report.samples, report.encoded) == (6, 2)
+        found = {one.index: (one.source, one.reason) for one in report.failed}
+        assert set(found) == {1, 2, 3, 5}
+        assert found[1] == ("a/1.jpg", "not an image file (starts with b'hello')")
+        assert found[3] == ("a/3.jpg", "empty: 0 bytes")
+        assert found[5] == ("b/5.jpg", "cannot be read: No such file or directory")
+        assert [line["status"] for line in lines(tmp_path / "out")].count("failed") == 4
+    assert not [name for name in tree(tmp_path / "out") if name.endswith(".part")]
+
+
+def test_a_class_without_images_is_missed(tmp_path: Path) -> None:
+    root = write(tmp_path / "in", {"a/1.jpg": b"bad", "b/1.jpg": jpeg(picture(20, 20, 0))})
+    prepared(gi.folder(root), tmp_path / "out")
+    with pytest.raises(ValueError, match=r"no images .* for the classes a"):
+        gi.folder(tmp_path / "out")
+
+
+def test_what_a_format_has_no_room_for(tmp_path: Path) -> None:
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
+    assert re.search("1 x 70000 cannot be written as JPEG", report.failed[0].reason)
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
+    assert report.encoded == 1
+
+
+def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
+    png = file_of(picture(20, 20, 0), "PNG")
+    path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
+    report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
+    assert (
+        report.failed[0].reason
+        == "the result would be .jpg, but the sample already has another member with that ending"
+    )
+
+
+def test_arguments(tmp_path: Path) -> None:
+    source = gi.folder(write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
+    for options, message in (
+        ({"short_side": 0}, "short_side must be"), ({"max_pixels": -1}, "max_pixels must be"),
+        ({"quality": 101}, "quality must be .* 1 to 100"), ({"subsampling": "411"}, "subsampling must be one of '420'"),
+        ({"restart": "some"}, "restart must be one of"), ({"to": "gif"}, "to must be one of"),
+        ({"alpha": "red"}, "alpha must be one of"), ({"tar_size": 3}, "tar_size must be"),
+        ({"threads": 0}, "threads must be"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            prepared(source, tmp_path / "out", **options)
+        assert not (tmp_path / "out").exists()
+    with pytest.raises(TypeError):
+        prepared(5, tmp_path / "out")
+    with pytest.raises(ValueError, match="is inside the source"):
+        prepared(source, tmp_path / "in" / "small")
+    with pytest.raises(ValueError, match="is not empty, and was not prepared by gpuimg"):
+        prepared(source, tmp_path)
+    with pytest.raises(FileExistsError):
+        prepared(source, write(tmp_path, {"file": b""}) / "file")
+
+
+def test_images_in_memory_at_a_time() -> None:
+    """Small files may be large images: at most 8 million pixels, or one image."""
+    sizes = np.array([[2000, 2000], [2000, 2000], [2000, 2000], [9000, 9000], [1, 1], [1, 1]])
+    assert list(_parts(sizes)) == [range(2), range(2, 3), range(3, 4), range(4, 6)]
+    assert list(_parts(sizes[:0])) == []
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[None, 60_000], ids=["files", "shards"])
+def tar_size(request: pytest.FixtureRequest) -> int | None:
+    size: int | None = request.param
+    return size
+
+
+def test_threads_do_not_matter(tar_size: int | None, tmp_path: Path, watched: None) -> None:
+    source = gi.folder(write(tmp_path / "in", many(150)))
+    for threads in (1, 2, 5):
+        report = prepared(source, tmp_path / str(threads), short_side=20, tar_size=tar_size, threads=threads)
+        assert (report.encoded, report.resumed) == (150, 0)
+    assert tree(tmp_path / "1") == tree(tmp_path / "2") == tree(tmp_path / "5")
+    if tar_size:
+        shards = sorted((tmp_path / "1").glob("shard-*.tar"))
+        assert len(shards) == report.shards > 2
+        assert all(path.stat().st_size <= tar_size for path in shards)
+        assert subprocess.run(["tar", "-tf", str(shards[1])], capture_output=True, check=True).stderr == b""
+        assert [label for _, label in gi.tar(shards)] == [label for _, label in source]
+
+
+def test_damage_to_what_is_done(tar_size: int | None, tmp_path: Path) -> None:
+    """Whatever an interruption leaves, files cut off anywhere included, the same call makes whole."""
+    source = gi.folder(write(tmp_path / "in", many(120)))
+    options = {"short_side": 20, "tar_size": tar_size}
+    prepared(source, tmp_path / "whole", **options)
+    whole = tree(tmp_path / "whole")
+    draw = random.Random()
+    for k in range(20):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "out")
+        some = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
+        victim = tmp_path / "out" / NAME if k % 2 else draw.choice(some)
+        how = draw.choice(["cut", "gone", "part"])
+        if how == "gone" and victim.name != NAME:
+            victim.unlink()
+        elif how == "part" and victim.name != NAME:
+            victim.rename(f"{victim}.part")
+        else:
+            os.truncate(victim, draw.randrange(victim.stat().st_size))
+        report = prepared(source, tmp_path / "out", **options)
+        assert report.resumed < 120 or victim == max(some)  # the last shard may lack no more than its end
+        assert (report.samples, report.encoded) == (120, 120)
+        found = tree(tmp_path / "out")
+        assert {name for name in found if not name.endswith(".part")} == set(whole)
+        assert {name: data for name, data in found.items() if not name.endswith(".part")} == whole, (victim, how)
+
+
+KILL = int(signal.SIGKILL)
+KILLED = """
+import os, random, signal, sys, threading, time
+import gpuimg
+folder, out, size, seconds, signal_number = sys.argv[1:]
+def end(done, total):
+    if not started:
+        started.append(True)
+        threading.Thread(target=later, daemon=True).start()
+started = []
+def later():
+    time.sleep(float(seconds))
+    os.kill(os.getpid(), int(signal_number))
+gpuimg.prepare(gpuimg.folder(folder), out, short_side=20, tar_size=int(size) or None, threads=2, measure=False,
+               progress=end)
+"""
+IMPORTS = """
+import gpuimg, io, signal, sys, tempfile
+from PIL import Image
+file = io.BytesIO()
+Image.new("RGB", (40, 60)).save(file, "JPEG")
+with tempfile.TemporaryDirectory() as folder:
+    gpuimg.prepare([(file.getvalue(), 0)] * 3, folder, short_side=20, threads=1, measure=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forks]:
+    with forks(IMPORTS) as started:
+        yield started
+
+
+@pytest.mark.slow
+def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
+    """SIGKILL at random moments; what is there in between is whole, and in the end all is the same."""
+    source = gi.folder(write(tmp_path / "in", many(2000)))
+    options = {"short_side": 20, "tar_size": tar_size}
+    seconds = prepared(source, tmp_path / "whole", threads=2, **options).seconds
+    whole = tree(tmp_path / "whole")
+    draw = random.Random()
+    kills = 0
+    while kills < 10:
+        if kills == 0 or ((tmp_path / "out" / NAME).exists() and len(lines_whole(tmp_path / "out")) == 2000):
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)  # it was faster: once more from the beginning
+        after = draw.uniform(0, seconds / 5)
+        done = processes.run(
+            KILLED,
+            str(tmp_path / "in"),
+            str(tmp_path / "out"),
+            str(tar_size or 0),
+            str(after),
+            str(KILL),
+        )
+        assert done.stderr == ""
+        kills += done.returncode == -KILL
+        for name, data in tree(tmp_path / "out").items():
+            if name != NAME and not name.endswith(".part"):
+                assert data == whole[name]
+    report = prepared(source, tmp_path / "out", **options)
+    assert tree(tmp_path / "out") == whole
+    assert report.samples == 2000
+
+
+def lines_whole(folder: Path) -> list[str]:
+    return [line for line in (folder / NAME).read_text().splitlines(keepends=True)[1:] if line.endswith("\n")]
+
+
+def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
+    """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
+    source = gi.folder(write(tmp_path / "in", many(300)))
+    options = {"short_side": 20, "tar_size": tar_size}
+    before = threading.active_count()
+    for error in (KeyboardInterrupt, RuntimeError):
+
+        def stop(done: int, total: int, error: type[BaseException] = error) -> None:
+            if done >= 50:
+                raise error
+
+        with pytest.raises(error):
+            prepared(source, tmp_path / "out", progress=stop, threads=3, **options)
+        assert threading.active_count() == before
+    report = prepared(source, tmp_path / "out", **options)
+    assert 0 < report.resumed < 300
+    prepared(source, tmp_path / "whole", **options)
+    assert tree(tmp_path / "out") == tree(tmp_path / "whole")
+    again = prepared(source, tmp_path / "out", **options)
+    assert (again.resumed, again.encoded) == (300, 300)
+
+
+def test_what_cannot_go_on(tmp_path: Path) -> None:
+    source = gi.folder(write(tmp_path / "in", many(10)))
+    prepared(source, tmp_path / "out", short_side=20)
+    with pytest.raises(ValueError, match=r"out was prepared with quality=90, not 80, short_side=20, not 30; name"):
+        prepared(source, tmp_path / "out", short_side=30, quality=80)
+    (tmp_path / "in" / "a" / "00000.jpg").unlink()
+    with pytest.raises(ValueError, match=r"prepared with .*samples=10, not 9"):
+        prepared(gi.folder(tmp_path / "in"), tmp_path / "out", short_side=20)
+    settings = json.loads((tmp_path / "out" / NAME).read_text().splitlines()[0])
+    manifest = Manifest(str(tmp_path / "out"), settings)
+    with pytest.raises(BlockingIOError, match="another process is writing it"):
+        prepared(source, tmp_path / "out", short_side=20)
+    manifest.close()
+    assert prepared(source, tmp_path / "out", short_side=20).resumed == 10
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: Any) -> int:
+    return cli.main(["prepare", *map(str, arguments)])
+
+
+def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = bad_set(tmp_path)
+    assert command(root, tmp_path / "out", "--short-side", 30, "--index") == 1
+    said = " ".join(capfd.readouterr().out.split())
+    for part in (
+        "samples 6 images 3 encoded 3 failed bytes", "seconds", "images/s before", f"index {tmp_path}/out.gpuimg-index",
+        "failed sample 1 (a/1.jpg): not an image file (starts with b'hello')",
+    ):  # fmt: skip
+        assert part in said
+    assert command(root, tmp_path / "shards", "--tar", "1M", "--restart", "rows", "--quality", 70, "--json") == 1
+    report = json.loads(capfd.readouterr().out)
+    assert (report["samples"], report["encoded"], report["shards"], report["index"]) == (6, 3, 1, None)
+    assert [one["index"] for one in report["failed"]] == [1, 2, 3]
+    assert report["train"]["images"] == 3
+    assert report["train"]["after"] > 0
+
+
+def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = bad_set(tmp_path)
+    for arguments, message in (
+        ([tmp_path / "nowhere", tmp_path / "out"], "no such file or folder"),
+        ([root, tmp_path / "out", "--tar", "much"], "--tar must be a size such as 500M"),
+        ([root, tmp_path / "out", "--quality", 0], "quality must be"),
+        ([root, root], "is inside the source"),
+        ([root, tmp_path], "is not empty"),
+        ([root, tmp_path / "out", "--lossless", "--short-side", 3], "lossless leaves the pixels as they are"),
+    ):
+        assert command(*arguments) == 2
+        said = capfd.readouterr().err
+        assert "Traceback" not in said
+        assert re.search(message, said), said
+
+
+@pytest.mark.slow
+def test_interrupted_command(tmp_path: Path) -> None:
+    """Ctrl-C leaves what is done, says so, and has the usual status."""
+    root = write(tmp_path / "in", many(3000))
+    code = f"""
+import os, signal, sys, threading, time
+from gpuimg._cli import main
+def now():
+    while not os.path.exists({str(tmp_path / "out" / NAME)!r}):
+        time.sleep(0.001)
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=now, daemon=True).start()
+sys.exit(main.main(["prepare", {str(root)!r}, {str(tmp_path / "out")!r}, "--short-side", "20", "--no-measure"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
+    assert len(lines_whole(tmp_path / "out")) < 3000
+    assert command(root, tmp_path / "out", "--short-side", 20, "--no-measure", "--json") == 0

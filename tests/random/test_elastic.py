@@ -1,0 +1,186 @@
+"""Elastic deformation against its formula in NumPy, how it varies, and what masks, boxes and points make of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+
+from .. import references
+from ..compare import GEOMETRY, assert_bytes, assert_close, assert_same
+from ..references import to_bytes, to_unit
+from ..samples import image, kinds
+
+SIZES = [(31, 40), (1, 9), (8, 1), (1, 1), (17, 33), (64, 24)]
+
+
+def centers(height: int, width: int) -> NDArray[np.float64]:
+    """Positions (H, W, 2) of pixels."""
+    return np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), -1)
+
+
+def seeds_of(n: int) -> list[int]:
+    return [int(seed) for seed in np.random.default_rng().integers(0, 2**48, n)]
+
+
+@kinds
+@pytest.mark.parametrize("fill", [None, 0.0, 0.4])
+def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float | None) -> None:
+    generator = np.random.default_rng()
+    images = [image(generator, *size, channels, dtype) for size in SIZES * 2]
+    n = len(images)
+    alpha, sigma, seeds = generator.uniform(0, 90, (n, 2)), generator.uniform(1, 12, n), seeds_of(n)
+    unit = 255.0 if dtype == "uint8" else 1.0
+    x = gi.elastic(images, alpha, sigma, fill=None if fill is None else fill * unit, seed=seeds)
+    expected = []
+    for picture, a, s, seed in zip(images, alpha, sigma, seeds, strict=True):
+        at = references.displaced(centers(*picture.shape[:2]), seed, tuple(a), s)
+        expected.append(references.at_positions(to_unit(picture), at, fill))
+    assert_close(x.compute("float32"), expected, GEOMETRY)
+    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
+
+
+def test_nearest_pixels_are_those_of_the_formula() -> None:
+    labels = np.random.default_rng().random((40, 50, 1), np.float32)
+    (seed,) = seeds_of(1)
+    found = gi.elastic([labels], 70, 4, "nearest", None, seed=seed)[0]
+    at = references.displaced(centers(40, 50), seed, (70, 70), 4)
+    clear = np.abs(at - np.rint(at)).min(-1) > 1e-3  # far enough from the border of two pixels
+    column, row = np.floor(np.clip(at, 0, (49, 39))).astype(int).transpose(2, 0, 1)
+    np.testing.assert_array_equal(found[clear], labels[row, column][clear])
+    assert clear.mean() > 0.98
+
+
+def test_displacements_vary_as_torchvisions() -> None:
+    """Their deviation, and how alike those of near pixels are, next to noise of all pixels that is blurred."""
+    sigma, alpha, n = 4.0, 40.0, 400
+    ramp = np.tile(centers(60, 60).astype(np.float32) / 100, (n, 1, 1, 1))
+    ramp = np.concatenate([ramp, ramp[..., :1]], -1)
+    moved = gi.elastic(ramp, alpha, sigma, seed=np.arange(n) * 7919).array("float32")[..., :2]
+    ours = ((moved - ramp[..., :2]) * 100)[:, 12:-12, 12:-12]
+    noise = np.random.default_rng().uniform(-1, 1, (n, 60, 60)).astype(np.float32)
+    blurred = np.stack([cv2.GaussianBlur(each, (33, 33), sigma) for each in noise])[:, 12:-12, 12:-12] * alpha / 2
+    assert abs(ours.mean()) < 0.05
+    assert ours.std() == pytest.approx(blurred.std(), rel=0.05)
+    for step in (2, 4, 8):
+        theirs = np.mean(blurred[:, :, step:] * blurred[:, :, :-step]) / blurred.var()
+        for axis in (0, 1):
+            alike = np.mean(ours[:, :, step:, axis] * ours[:, :, :-step, axis]) / ours[..., axis].var()
+            assert alike == pytest.approx(theirs, abs=0.06)
+    assert abs(np.mean(ours[..., 0] * ours[..., 1]) / ours.var()) < 0.05
+    by_place = (ours**2).mean((0, 3))  # no place is special
+    assert by_place.std() < 0.15 * by_place.mean()
+
+
+def test_a_displacement_starts_and_ends_a_segment() -> None:
+    images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
+    x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
+    assert (len(recording_of(x).segments), len(recording_of(gi.resize(x, 9)).segments)) == (2, 3)
+    one_by_one = gi.elastic([picture[:, ::-1] for picture in images], 50, 5, seed=[1, 2, 3])
+    assert_close(x, [1 - one_by_one[0], 1 - images[1][:, ::-1], 1 - one_by_one[2]], GEOMETRY)
+    assert x.launches == 3
+    assert "elastic: alpha 50, 50 (x, y), sigma 5, seed 3" in gi.describe(x, 2)
+    assert "elastic" not in gi.describe(x, 1)
+    assert_same(list(gi.elastic(images, 0, seed=1)), images)
+
+
+# -- what goes with the images -----------------------------------------------------------------------------------------
+
+
+def deformed(images: Any) -> gi.Batch:
+    """Displacements between other geometry."""
+    x = gi.resize(gi.crop(images, 2, 3, 44, 50), (60, 52), "bilinear")
+    x = gi.elastic(x, 70, 5, fill=None, seed=[11, 12])
+    x = gi.horizontal_flip(gi.rotate(x, 20, "bilinear", expand=True))
+    return gi.elastic(x, (40, 0), 8, fill=None, seed=[13, 14], where=[True, False])
+
+
+def test_points_stay_on_what_they_mark() -> None:
+    """On the pixels, and on those of images whose values are their own positions."""
+    ramp = np.tile(centers(50, 60).astype(np.float32) / 100, (2, 1, 1, 1))
+    x = deformed(np.concatenate([ramp, ramp[..., :1]], -1))
+    points = np.random.default_rng().uniform((12, 12), (44, 38), (2, 40, 2))
+    moved = gi.transform_points(x, points)
+    for picture, there, wanted in zip(x, moved, points, strict=True):
+        at = cv2.remap(picture, there[None].astype(np.float32) - 0.5, None, cv2.INTER_LINEAR)[0, :, :2] * 100
+        np.testing.assert_allclose(at, wanted, atol=0.1)
+    alone = gi.elastic(np.zeros((1, 50, 60, 3), np.uint8), 80, 4, seed=9)
+    moved = gi.transform_points(alone, points[:1])
+    np.testing.assert_allclose(references.displaced(moved, 9, (80, 80), 4), points[:1], atol=1e-4)
+
+
+def test_masks_follow_to_the_pixel() -> None:
+    labels = np.random.default_rng().integers(0, 200, (2, 50, 60))
+    x = deformed(np.zeros((2, 50, 60, 3), np.uint8))
+    masks = gi.transform_masks(x, labels, fill=250)
+    assert masks.shape[0] == 2
+    plain = gi.elastic(np.zeros((2, 50, 60, 3), np.uint8), 70, 4, fill=99, seed=[5, 6])
+    pictures = gi.elastic(labels[..., None].astype(np.float32), 70, 4, "nearest", -1.0, seed=[5, 6]).array()[..., 0]
+    np.testing.assert_array_equal(gi.transform_masks(plain, labels, fill=250), np.where(pictures < 0, 250, pictures))
+
+
+@pytest.mark.parametrize("format", ["xyxy", "xyxyxyxy"])
+def test_boxes_are_around_all_their_points(format: str) -> None:
+    x = gi.elastic(np.zeros((1, 80, 90, 3), np.uint8), 90, 6, seed=21)
+    box = np.array([20.0, 15.0, 60.0, 50.0])
+    share = np.linspace(0, 1, 60)
+    inside = np.stack(np.meshgrid(20 + 40 * share, 15 + 35 * share), -1).reshape(1, -1, 2)
+    points = gi.transform_points(x, inside)[0]
+    if format == "xyxy":
+        (found,), (kept,) = gi.transform_boxes(x, box[None, None])
+        np.testing.assert_allclose(found[0], [*points.min(0), *points.max(0)], atol=0.05)
+    else:
+        corners = box[[0, 1, 2, 1, 2, 3, 0, 3]]
+        (found,), (kept,) = gi.transform_boxes(x, corners[None, None], format=format)
+        np.testing.assert_allclose(found[0].reshape(4, 2), points[[0, 59, -1, -60]], atol=1e-4)
+    assert kept.all()
+
+
+def test_boxes_are_cut_by_crops_on_both_sides() -> None:
+    x = gi.crop(gi.elastic(gi.crop(np.zeros((1, 80, 90, 3), np.uint8), 0, 0, 60, 60), 1e-6, seed=1), 10, 10, 40, 40)
+    boxes, kept = gi.transform_boxes(x, [[(5, 5, 90, 80), (0, 0, 9, 9), (61, 61, 80, 80), (20, 30, 25, 33)]])
+    np.testing.assert_allclose(boxes[0][[0, 3]], [(0, 0, 40, 40), (10, 20, 15, 23)], atol=1e-3)
+    assert kept[0].tolist() == [True, False, False, True]
+
+
+def test_points_of_an_image_that_is_folded_are_refused() -> None:
+    x = gi.elastic(np.zeros((2, 40, 40, 3), np.uint8), 900, 1.5, seed=[3, 4], where=[False, True])
+    assert gi.transform_points(x, [np.array([(7.0, 8.0)]), np.zeros((0, 2))])[0].tolist() == [[7.0, 8.0]]
+    grid = centers(40, 40).reshape(1, -1, 2)
+    with pytest.raises(ValueError, match="points of image 1 have no unique position: its elastic displacement"):
+        gi.transform_points(x, np.repeat(grid, 2, 0))
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"alpha": -1}, "^alpha"),
+        ({"sigma": 0.9}, "^sigma must be a number of at least 1"),
+        ({"sigma": math.nan}, "^sigma"),
+        ({"seed": -1}, "^seed"),
+        ({"seed": 2**48}, "^seed"),
+        ({"interpolation": "bicubic"}, '^interpolation must be "bilinear" or "nearest"'),
+    ],
+)
+def test_bad_arguments_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.elastic(np.zeros((2, 9, 9, 3), np.uint8), **({"seed": 1} | given))
+
+
+def test_the_random_function_draws_seeds() -> None:
+    images = [image(np.random.default_rng(), 20, 30, 3, "uint8") for _ in range(40)]
+    rng = gi.Rng(5, indices=np.arange(40))
+    where, drawn = rng.bernoulli(0.5), (rng.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
+    x = gi.random_elastic(images, 60, 4, p=0.5, rng=gi.Rng(5, indices=np.arange(40)))
+    assert 0 < where.sum() < 40
+    assert_same(list(x), list(gi.elastic(images, 60, 4, seed=drawn, where=where)))

@@ -1,0 +1,102 @@
+"""Laws of every random function: generators, seeds in their place, and no images."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+
+from ..compare import assert_same
+from ..operations.calls import CALLS
+
+#: Arguments of each after the images; of policies and geometry, color and filters.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "random_resized_crop": (8,),
+    "random_crop": (8,),
+    "random_rotation": (30,),
+    "random_affine": (30, (0.1, 0.1), (0.8, 1.2), 10),
+    "random_resize": (5, 12),
+    "random_short_side_resize": ([5, 12], 20),
+    "scale_jitter": (9,),
+    "color_jitter": (0.4, 0.4, 0.4, 0.1),
+    "random_solarize": (128,),
+    "random_posterize": (4,),
+    "random_sharpness": (2,),
+    "random_grid_mask": ((2, 5),),
+    "random_gaussian_blur": (5,),
+    "random_jpeg": (50,),
+    "auto_augment": ("imagenet",),
+}
+OTHERS = {  # which take or give more than images
+    "cutmix", "mixup", "mosaic", "copy_paste", "random_clips", "random_iou_crop", "apply_plan",
+}  # fmt: skip
+FUNCTIONS = [
+    name
+    for name in gi.__all__
+    if inspect.isfunction(getattr(gi, name))
+    and "rng" in inspect.signature(getattr(gi, name)).parameters
+    and name not in OTHERS
+]
+functions = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+def run(name: str, images: Any, **options: Any) -> gi.Batch:
+    made: gi.Batch = getattr(gi, name)(images, *ARGUMENTS.get(name, ()), **options)
+    return made
+
+
+def pictures(n: int) -> list[np.ndarray]:
+    return [np.random.default_rng(i).integers(0, 256, (20 + i, 30 - i, 3), np.uint8) for i in range(n)]
+
+
+def test_they_are_many() -> None:
+    assert len(FUNCTIONS) > 30
+
+
+@functions
+def test_the_rng_is_required(name: str) -> None:
+    images = pictures(3)
+    with pytest.raises(TypeError, match="rng"):
+        run(name, images)
+    for wrong in (None, False, np.random.default_rng(0)):
+        with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
+            run(name, images, rng=wrong)
+    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 3 images: image 2 has no index"):
+        run(name, images, rng=gi.Rng(0, indices=range(2)))
+
+
+@functions
+def test_no_images(name: str) -> None:
+    x = run(name, np.zeros((0, 9, 9, 3), np.uint8), rng=0)
+    assert len(x) == 0
+    assert list(x.compute()) == []
+
+
+@functions
+def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
+    images = pictures(5)
+    split = gi.Rng(5, indices=range(5)).split(name)
+    assert_same(list(run(name, images, rng=5).compute()), list(run(name, images, rng=split).compute()))
+
+
+@pytest.mark.parametrize("name", [name for name in gi.__all__ if inspect.isfunction(getattr(gi, name))])
+def test_the_result_is_as_documented(name: str) -> None:
+    """Where the sizes, channels and dtype are said to be those of the input."""
+    function = getattr(gi, name)
+    if "sizes, channels and dtype of the input." not in function.__doc__ or name not in {*CALLS, *FUNCTIONS}:
+        return  # pointwise has a call where Numba is installed
+    images = pictures(3)
+    for white, batch in ((255, images), (1, [np.float32(image) / 255 for image in images])):
+        if name in CALLS:
+            made = CALLS[name].run(batch, CALLS[name].each(np.random.default_rng(0), 3, white))
+        elif name == "random_solarize" and white == 1:
+            made = gi.random_solarize(batch, 0.5, rng=1)
+        else:
+            made = run(name, batch, rng=1)
+        given = gi.pad(batch, 0)
+        assert (made.sizes.tolist(), made.channels) == (given.sizes.tolist(), given.channels)
+        assert [one.dtype for one in made.arrays()] == [one.dtype for one in given.arrays()]

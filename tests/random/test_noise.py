@@ -1,0 +1,299 @@
+"""Noise, masks of random places, and channels in another order: against formulas in float64, and what is drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._plan.compile import build_for, ops_used
+from gpuimg.kernels import ops
+
+from .. import references
+from ..compare import FORMULA, assert_close, assert_same
+from ..references import to_unit
+from ..samples import SIZES, image, images, kinds
+from .distributions import (
+    COUNT,
+    SMALLEST,
+    assert_evenly_spread,
+    assert_share,
+    assert_uniform,
+    chi_square,
+    kolmogorov_smirnov,
+    rng,
+    uniform,
+)
+
+
+def of_channels(values: NDArray[Any], channels: int) -> NDArray[Any]:
+    """The same noise in the one channel of gray images."""
+    return values if channels == 3 else values[..., :1]
+
+
+def normal(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The normal distribution function."""
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x.ravel()])
+
+
+# -- gaussian_noise ----------------------------------------------------------------------------------------------------
+
+
+@kinds
+@pytest.mark.parametrize("clip", [True, False])
+def test_noise_is_its_formula(dtype: str, channels: int, clip: bool) -> None:
+    generator = np.random.default_rng()
+    pictures = images(generator, dtype, channels, 26)
+    mean, sigma = generator.uniform(-0.2, 0.2, 26), generator.uniform(0, 0.3, 26)
+    seeds = generator.integers(0, 2**48, 26)
+    expected = []
+    for picture, *given in zip(pictures, mean, sigma, seeds.tolist(), strict=True):
+        _, normals = references.noise(picture.shape[0], picture.shape[1], given[2])
+        noisy = to_unit(picture) + given[0] + given[1] * of_channels(normals, channels)
+        expected.append(np.clip(noisy, 0, 1) if clip else noisy)
+    found = gi.gaussian_noise(pictures, mean, sigma, clip, seed=seeds)
+    assert_close(found.compute("float32"), expected, 2e-6)
+
+
+def test_noise_is_normal_and_independent_from_pixel_to_pixel() -> None:
+    grays = np.full((4, 64, 61, 3), 0.5, np.float32)
+    seeds = [0, 1, 2**24, 2**48 - 1]
+    found = (gi.gaussian_noise(grays, 0.25, 0.5, False, seed=seeds).array() - 0.75) / 0.5
+    for values in found.transpose(0, 3, 1, 2).reshape(-1, 64 * 61):
+        assert kolmogorov_smirnov(values, normal) > SMALLEST / 12
+    limit = 5 / math.sqrt(64 * 60)
+    planes = found.transpose(0, 3, 1, 2).reshape(12, -1)
+    assert np.abs(np.corrcoef(planes) - np.eye(12)).max() < limit
+    for one, other in ((found[:, 1:], found[:, :-1]), (found[:, :, 1:], found[:, :, :-1])):
+        assert abs(np.mean(one * other)) < 5 / math.sqrt(one.size)
+
+
+def test_noise_does_not_depend_on_the_batch_or_the_size() -> None:
+    grays = [np.full((h, w, 3), 0.5, np.float32) for h, w in SIZES]
+    found = list(gi.gaussian_noise(grays, seed=9).compute())
+    largest = gi.gaussian_noise(np.full((1, 64, 64, 3), 0.5, np.float32), seed=9).array()[0]
+    for values in found:
+        np.testing.assert_array_equal(values, largest[: values.shape[0], : values.shape[1]])
+    one = gi.random_gaussian_noise(grays, rng=gi.Rng(3, indices=np.arange(len(grays))))
+    alone = gi.random_gaussian_noise(grays[4:5], rng=gi.Rng(3, indices=[4]))
+    np.testing.assert_array_equal(one[4], alone[0])
+
+
+def test_geometry_moves_the_noise_with_the_image() -> None:
+    gray = np.full((1, 40, 40, 3), 0.5, np.float32)
+    noisy = gi.gaussian_noise(gray, 0.0, 0.1, seed=4)
+    before = noisy.array()
+    np.testing.assert_array_equal(gi.horizontal_flip(noisy).array(), before[:, :, ::-1])
+    np.testing.assert_array_equal(gi.crop(noisy, 3, 5, 20, 10).array(), before[:, 3:23, 5:15])
+    small = gi.resize(noisy, (10, 10)).array()
+    np.testing.assert_allclose(small[0], references.resize(before[0].astype(float), 10, 10), atol=1e-5)
+    # Drawn after the resize it is not averaged.
+    assert gi.gaussian_noise(gi.resize(gray, (10, 10)), 0.0, 0.1, seed=4).array().std() > 2 * small.std()
+
+
+def test_statistics_are_of_the_noisy_image() -> None:
+    gray = np.full((1, 20, 30, 3), 100, np.uint8)
+    stretched = gi.autocontrast(gi.gaussian_noise(gray, 0, 0.1, seed=1)).array("float32")
+    assert stretched.min() == 0.0
+    assert stretched.max() == 1.0
+
+
+def test_random_noise_draws_sigma_and_where() -> None:
+    x = gi.random_gaussian_noise(np.zeros((COUNT, 1, 1, 3), np.uint8), 0.5, (0.1, 0.4), p=0.3, rng=rng(1))
+    (entry,) = recording_of(x).plan.entries
+    chosen = entry.codes == ops.NOISE.code
+    assert_share(chosen, 0.3)
+    assert_uniform(entry.params[chosen, ops.NOISE.at("scale")], 0.1, 0.4)
+    assert set(entry.params[chosen, ops.NOISE.at("mean")].tolist()) == {0.5}
+    words = entry.params[chosen][:, [ops.NOISE.at("seed_0"), ops.NOISE.at("seed_1")]].astype(np.int64)
+    assert len(np.unique(words, axis=0)) == chosen.sum()
+    for column in words.T:
+        assert kolmogorov_smirnov(column, uniform(0, 2**24)) > SMALLEST
+
+
+@pytest.mark.parametrize("seed", [-1, 2**48, 1.5, [1, 2], math.nan])
+def test_bad_seeds_are_refused(seed: Any) -> None:
+    with pytest.raises(ValueError, match=r"^seed must be"):
+        gi.gaussian_noise(np.zeros((3, 2, 2, 3), np.uint8), seed=seed)
+
+
+# -- erase, random_erasing ---------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_erased_with_noise(dtype: str, channels: int) -> None:
+    picture = image(np.random.default_rng(1), 12, 15, channels, dtype)
+    uniforms, normals = (of_channels(v, channels) for v in references.noise(12, 15, 77))
+    inside = np.zeros((12, 15, 1), bool)
+    inside[2:9, 4:15] = True
+    erased = gi.erase([picture], 2, 4, 7, 20, "random", seed=77)
+    assert_close(erased.compute("float32"), [np.where(inside, uniforms, to_unit(picture))], 2e-6)
+    # After normalize it is torchvision's standard normal noise, whatever the mean and deviation there.
+    erased = gi.erase(gi.normalize([picture], 0.5, 0.25), 2, 4, 7, 20, "random", seed=77)
+    assert_close(erased.compute(), [np.where(inside, normals, (to_unit(picture) - 0.5) / 0.25)], 1e-5)
+
+
+def test_random_erasing_with_noise_erases_where_it_does_with_a_color() -> None:
+    pictures = np.full((200, 9, 11, 3), 255, np.uint8)
+    black = gi.random_erasing(pictures, 0.7, rng=rng(2, 200)).array()
+    noisy = gi.random_erasing(pictures, 0.7, value="random", rng=rng(2, 200)).array()
+    np.testing.assert_array_equal(noisy[black == 255], 255)
+    assert_uniform(noisy[black == 0] / 255.0 + np.random.default_rng(0).uniform(-0.5, 0.5, (black == 0).sum()) / 255,
+                   -0.002, 1.002)  # fmt: skip
+    # Without noise it makes as many draws as ever.
+    generator = rng(2, 200)
+    gi.random_erasing(pictures, rng=generator)
+    assert generator._draw == 2
+
+
+def test_erase_asks_for_a_seed() -> None:
+    for options in ({}, {"seed": None}):
+        with pytest.raises(ValueError, match='v must be a color, or "random" with a seed, not'):
+            gi.erase(np.zeros((1, 2, 2, 3), np.uint8), 0, 0, 1, 1, "random", **options)
+
+
+# -- coarse_dropout ----------------------------------------------------------------------------------------------------
+
+
+def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """(N, K): which are painted; and (N, K, 4) their corners."""
+    painted = np.stack([entry.codes == ops.PAINT.code for entry in recording_of(x).plan.entries], 1)
+    corners = np.stack([entry.params[:, ops.RECTANGLE] for entry in recording_of(x).plan.entries], 1)
+    return painted, corners.astype(np.float64)
+
+
+def test_dropout_draws_number_sides_and_places() -> None:
+    x = gi.coarse_dropout(np.zeros((COUNT, 20, 30, 1), np.uint8), (2, 5), (0.2, 0.5), (0.1, 0.3), p=0.8, rng=rng(3))
+    painted, corners = rectangles(x)
+    assert painted.shape[1] == 5
+    count = painted.sum(1)
+    assert_share(count > 0, 0.8)
+    assert_evenly_spread(count[count > 0], 2, 5)
+    assert np.all(np.diff(painted.astype(int), axis=1) <= 0)
+    x0, y0, x1, y1 = corners[painted].T
+    assert np.all((x0 >= 0) & (y0 >= 0) & (x1 <= 30) & (y1 <= 20))
+    assert set((y1 - y0).tolist()) == set(range(4, 11))
+    assert set((x1 - x0).tolist()) == set(range(3, 10))
+    inner = (y1 - y0) == 7
+    assert_evenly_spread(y0[inner], 0, 13)
+
+
+@kinds
+def test_dropout_paints_its_rectangles(dtype: str, channels: int) -> None:
+    white = 255 if dtype == "uint8" else 1.0
+    pictures = images(np.random.default_rng(4), dtype, channels, 26)
+    x = gi.coarse_dropout(pictures, (1, 4), value=0.5 * white, p=0.9, rng=rng(5, 26))
+    painted, corners = rectangles(x)
+    expected = []
+    for picture, use, boxes in zip(pictures, painted, corners.astype(int), strict=True):
+        erased = to_unit(picture)
+        for x0, y0, x1, y1 in boxes[use]:
+            erased[y0:y1, x0:x1] = 0.5
+        expected.append(erased)
+    assert_close(x.compute("float32"), expected, FORMULA)
+
+
+def test_dropout_with_noise() -> None:
+    x = gi.coarse_dropout(np.full((50, 20, 20, 3), 0.5, np.float32), 3, value="random", p=1, rng=rng(6, 50))
+    assert [sorted(set(entry.codes.tolist())) for entry in recording_of(x).plan.entries] == [[ops.NOISE.code]] * 3
+    changed = x.array() != 0.5
+    assert np.all(changed.any((1, 2, 3)))
+
+
+# -- grid_mask ---------------------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_grid_mask_is_its_formula(dtype: str, channels: int) -> None:
+    generator = np.random.default_rng()
+    pictures = images(generator, dtype, channels, 26)
+    cell, share = generator.uniform(2, 15, 26), generator.uniform(0, 1, 26)
+    angle, offset = generator.uniform(-180, 180, 26), generator.random((26, 2))
+    white = 255 if dtype == "uint8" else 1
+    color = generator.random((26, channels)) * white
+    found = gi.grid_mask(pictures, cell, share, angle, offset, color).compute("float32")
+    wrong = pixels = 0
+    for k, (picture, result) in enumerate(zip(pictures, found, strict=True)):
+        hidden = references.grid_mask(picture.shape[0], picture.shape[1], cell[k], share[k], angle[k], tuple(offset[k]))
+        expected = np.where(hidden[..., None], color[k] / white, to_unit(picture))
+        wrong += int(np.any(np.abs(result - expected) > FORMULA, 2).sum())
+        pixels += hidden.size
+    assert wrong <= 0.001 * pixels  # on the edges of squares, which float32 does not place better
+
+
+def test_grid_mask_by_hand() -> None:
+    x = gi.grid_mask(np.full((1, 5, 7, 3), 255, np.uint8), 3, 1 / 3, offset=(1 / 3, 0))
+    hidden = x.array()[0, :, :, 0] == 0
+    assert [tuple(place) for place in np.argwhere(hidden).tolist()] == list(itertools.product((0, 3), (1, 4)))
+    assert not gi.grid_mask(np.full((1, 5, 7, 3), 255, np.uint8), 3, 1).array().any()
+
+
+def test_random_grid_mask_draws_cells_angles_and_places() -> None:
+    x = gi.random_grid_mask(np.zeros((COUNT, 1, 1, 3), np.uint8), (4, 9), 0.3, (-20, 60), p=0.6, rng=rng(7))
+    (entry,) = recording_of(x).plan.entries
+    chosen = entry.codes == ops.GRID.code
+    assert_share(chosen, 0.6)
+    given = {name: entry.params[chosen, ops.GRID.at(name)].astype(float) for name in ops.GRID.parameters}
+    assert_uniform(1.0 / np.hypot(given["along"], given["across"]), 4, 9)
+    assert_uniform(np.rad2deg(np.arctan2(-given["across"], given["along"])), -20, 60)
+    assert_uniform(-given["x"], 0, 1)
+    assert_uniform(-given["y"], 0, 1)
+    assert np.all(given["share"] == np.float32(0.3))
+
+
+# -- permute_channels --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_channels_in_another_order(dtype: str) -> None:
+    generator = np.random.default_rng(8)
+    pictures = images(generator, dtype, 3, 26)
+    orders = np.array([generator.permutation(3) for _ in range(26)])
+    found = gi.permute_channels(pictures, orders).compute(dtype)
+    assert_same(list(found), [picture[..., order] for picture, order in zip(pictures, orders, strict=True)])
+    found = gi.permute_channels(pictures, [2, 0, 1]).compute(dtype)
+    assert_same(list(found), [picture[..., [2, 0, 1]] for picture in pictures])
+
+
+@pytest.mark.parametrize("order", [(0, 1), (0, 1, 1), (0, 1, 3), (1, 2, 3), (-1, 0, 1), (0, 0.5, 1), [[0, 1, 2]] * 2])
+def test_bad_orders_are_refused(order: Any) -> None:
+    with pytest.raises(ValueError, match=r"^permutation must have (each channel from 0 to 2 once|shape \(3,\) or)"):
+        gi.permute_channels(np.zeros((4, 2, 2, 3), np.uint8), order)
+
+
+def test_every_order_is_drawn_as_often() -> None:
+    x = np.tile(np.array([0, 1, 2], np.uint8), (COUNT, 1, 1, 1))
+    y = gi.random_channel_permutation(x, 0.75, rng=rng(9)).array().reshape(-1, 3).astype(int)
+    _, counts = np.unique(y @ [1, 3, 9], return_counts=True)
+    assert len(counts) == 6
+    shares = np.full(6, 0.75 / 6)
+    shares[np.argmax(counts)] += 0.25  # those left alone
+    assert chi_square(counts, shares) > SMALLEST
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+
+
+def build_of(x: gi.Batch) -> str:
+    plan = recording_of(x).plan
+    return build_for(plan, ops_used(plan))
+
+
+def test_only_rare_ops_need_the_full_kernels_of_a_gpu() -> None:
+    x = gi.normalize(gi.color_jitter(np.zeros((1, 4, 4, 3), np.uint8), 1, 1, 1, 0.5, rng=0), 0.5, 0.5)
+    assert build_of(x) == ops.PLAIN
+    for rare in (
+        gi.gaussian_noise(x, seed=0),
+        gi.grid_mask(x, 2, 0.5),
+        gi.permute_channels(x, (0, 2, 1)),
+        gi.adjust_sharpness(x, 2),
+        gi.pad(x, 1, padding_mode="reflect"),
+    ):
+        assert build_of(rare) == ops.FULL
+    assert build_of(gi.motion_blur(x, 3)) == ops.MOVING

@@ -1,0 +1,383 @@
+"""Plans as files, applied to other images, and told in words."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+
+from ..compare import assert_same
+from ..operations.calls import CALLS
+from ..samples import image, images
+
+REPLAYED = [name for name in CALLS if name != "pointwise"]
+
+
+def everything(x: Any) -> gi.Batch:
+    """A chain with statistics over several grids, neighbours, stages and different ops for each image."""
+    x = gi.adjust_contrast(gi.resize(x, (40, 30)), 1.4)
+    x = gi.equalize(gi.rotate(x, np.linspace(-40, 40, len(x)), "bilinear", fill=(9, 80, 200)))
+    x = gi.gaussian_blur(gi.erase(x, 3, 4, 5, 6, 7), (3, 5), 1.5, where=np.arange(len(x)) % 2 == 0)
+    x = gi.adjust_contrast(gi.crop(x, 2, 3, 20, 20), 0.5)
+    x = gi.autocontrast(gi.adjust_sharpness(x, 2.0), where=np.arange(len(x)) % 3 == 0)
+    x = gi.rand_augment(x, rng=3)
+    return gi.normalize(gi.rgb_to_grayscale(x), 0.5, 0.25)
+
+
+def others(pictures: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    rng = np.random.default_rng(99)
+    return [image(rng, height, width, 3, str(pictures[0].dtype)) for height, width, _ in (p.shape for p in pictures)]
+
+
+def restored(x: gi.Batch, path: Path) -> gi.SavedPlan:
+    gi.save_plan(x, path / "plan.npy")
+    return gi.load_plan(path / "plan.npy")
+
+
+# -- saved, loaded, applied --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_loaded_plan_does_what_was_recorded(name: str, dtype: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    pictures = images(rng, dtype, 3, 13)
+    call = CALLS[name]
+    each = call.each(rng, 13, 255.0 if dtype == "uint8" else 1.0)
+    where = rng.random(13) < 0.7 if name != "normalize" else None
+    plan = restored(call.run(pictures, each, where=where), tmp_path)
+    new = others(pictures)
+    assert_same(list(gi.apply_plan(plan, new).compute()), list(call.run(new, each, where=where).compute()))
+
+
+def test_stages_and_statistics_are_replayed(tmp_path: Path) -> None:
+    pictures = images(np.random.default_rng(2), "uint8", 3, 13)
+    x = everything(pictures)
+    assert len(recording_of(x).segments) > 2
+    plan = restored(x, tmp_path)
+    new = others(pictures)
+    expected = everything(new)
+    result = gi.apply_plan(plan, new)
+    assert_same(list(result.compute()), list(expected.compute()))
+    assert result.launches == expected.launches
+    assert (result.channels, result.dtype) == (1, "float32")
+    assert [gi.describe(plan, i) for i in range(13)] == [gi.describe(x, i) for i in range(13)]
+    assert repr(plan) == f"<gpuimg.SavedPlan for 13 images, {plan.channels} channels, {plan.dtype}>"
+
+
+@pytest.mark.parametrize("name", ["adjust_sharpness", "gaussian_blur", "normalize"])
+def test_recording_goes_on_after_a_loaded_plan(name: str, tmp_path: Path) -> None:
+    pictures = images(np.random.default_rng(8), "uint8", 3, 13)[3:]
+    parameters = {"adjust_sharpness": (2.0,), "gaussian_blur": (3, 1.0), "normalize": (0.5, 0.1)}[name]
+    x = getattr(gi, name)(pictures, *parameters)
+    result = gi.adjust_sharpness(gi.resize(gi.apply_plan(restored(x, tmp_path), pictures), (9, 9)), 0.5)
+    assert_same(list(result), list(gi.adjust_sharpness(gi.resize(x, (9, 9)), 0.5)))
+
+
+def test_a_batch_is_a_plan_too() -> None:
+    pictures = images(np.random.default_rng(3), "uint8", 3, 5)
+    new = others(pictures)
+    assert_same(list(gi.apply_plan(everything(pictures), new)), list(everything(new)))
+
+
+def test_your_own_functions_are_applied_but_not_saved(tmp_path: Path) -> None:
+    @numba.njit  # type: ignore[untyped-decorator, unused-ignore]
+    def red(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
+        return value, g, b
+
+    x = gi.horizontal_flip(gi.pointwise(np.zeros((1, 2, 3, 3), np.uint8), red, 1.0))
+    assert gi.apply_plan(x, np.full((1, 2, 3, 3), 7, np.uint8))[0][0, 0].tolist() == [255, 7, 7]
+    with pytest.raises(
+        ValueError, match=r"your own functions \(pointwise\) cannot be saved; apply_plan takes the batch"
+    ):
+        gi.save_plan(x, tmp_path / "plan.npy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recorded_batch_goes_on_from_its_results() -> None:
+    picture = np.arange(6, dtype=np.uint8).reshape(1, 2, 3, 1)
+    plan = gi.crop(picture, 0, 1, 2, 2)
+    result = gi.apply_plan(plan, gi.horizontal_flip(picture))
+    assert result.array()[0, :, :, 0].tolist() == [[1, 0], [4, 3]]
+    assert gi.transform_boxes(result, [[(0, 0, 1, 2), (1, 0, 2, 2)]])[0][0].tolist() == [[1, 0, 2, 2], [0, 0, 1, 2]]
+
+
+def test_the_file_is_an_array_of_exactly_that_name(tmp_path: Path) -> None:
+    gi.save_plan(gi.invert(np.zeros((2, 3, 4, 1), np.uint8)), str(tmp_path / "plan"))
+    assert [path.name for path in tmp_path.iterdir()] == ["plan"]
+    assert np.load(tmp_path / "plan", allow_pickle=False).dtype == np.uint8
+    plan = gi.load_plan(str(tmp_path / "plan"))
+    assert (len(plan), plan.sizes.tolist(), plan.channels, plan.dtype) == (2, [[3, 4], [3, 4]], 1, "uint8")
+
+
+def test_shared_parts_are_stored_once(tmp_path: Path) -> None:
+    x = gi.resize(np.zeros((50, 8, 8, 3), np.uint8), 4)
+    gi.save_plan(gi.equalize(x), tmp_path / "one.npy")
+    for _ in range(10):
+        x = gi.equalize(x)
+    gi.save_plan(x, tmp_path / "ten.npy")
+    one, ten = ((tmp_path / name).stat().st_size for name in ("one.npy", "ten.npy"))
+    assert ten < one + 9 * (50 * 16 + 200)  # codes and parameters
+
+
+def test_no_images(tmp_path: Path) -> None:
+    nothing = np.zeros((0, 5, 6, 3), np.uint8)
+    plan = restored(gi.rotate(gi.resize(nothing, 4), 30), tmp_path)
+    assert gi.apply_plan(plan, nothing).array().shape == (0, 0, 0, 3)
+
+
+# -- other images than those it is for ---------------------------------------------------------------------------------
+
+
+def test_other_images_are_refused() -> None:
+    plan = gi.invert([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)])
+    good = [np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)]
+    for bad, match in (
+        (good[:1], "the plan is for 2 images, not 1"),
+        ([good[0], good[0]], r"the plan is for an image 1 of size \(5, 7\), not \(4, 6\)"),
+        ([x[..., :1] for x in good], "for uint8 images with 3 channels, not uint8 with 1"),
+        ([x.astype(np.float32) for x in good], "for uint8 images with 3 channels, not float32 with 3"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            gi.apply_plan(plan, bad)
+
+
+# -- other files than plans --------------------------------------------------------------------------------------------
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ValueError, match="is not a plan saved by this version of gpuimg") as caught:
+        gi.load_plan(path)
+    return str(caught.value)
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        raise AssertionError("unpickled")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.npy"
+    with pytest.raises(FileNotFoundError):
+        gi.load_plan(path)
+    for array in (np.zeros(3), np.zeros(0, np.uint8), np.zeros((4, 4), np.uint8), np.full(40, 255, np.uint8)):
+        np.save(path, array)
+        refused(path)
+    for content in (b"", b"text", b"\x93NUMPY", pickle.dumps([1, 2])):
+        path.write_bytes(content)
+        refused(path)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.npy"
+    gi.save_plan(everything(np.zeros((3, 20, 20, 3), np.uint8)), path)
+    whole = np.load(path)
+    rng = np.random.default_rng(4)
+    for size in rng.integers(0, len(whole) - 8, 50):
+        np.save(path, whole[:size])
+        refused(path)
+
+
+def edited(path: Path, change: Any, x: Any = None) -> None:
+    """Save a plan, and change its header or its data."""
+    gi.save_plan(everything(np.zeros((3, 20, 20, 3), np.uint8)) if x is None else x, path)
+    data = np.load(path)
+    start = 8 + int(data[:8].view("<i8")[0])
+    content, rest = json.loads(data[8:start].tobytes()), data[start:].copy()
+    change(content, rest)
+    header = json.dumps(content).encode()
+    header += b" " * (-len(header) % 8)
+    np.save(path, np.frombuffer(len(header).to_bytes(8, "little") + header + rest.tobytes(), np.uint8))
+
+
+def view(content: Any, rest: Any, index: int) -> Any:
+    dtype, shape, start = content["arrays"][index]
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return rest[start : start + size].view(dtype).reshape(shape)
+
+
+def test_plans_that_would_read_beyond_their_memory_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.npy"
+
+    def entry(content: Any, rest: Any, code: int) -> Any:
+        """The first one with this op for any image."""
+        entries = (e for stage in content["stages"] for e in stage["entries"])
+        return next(e for e in entries if code in view(content, rest, e["codes"]))
+
+    def window(content: Any, rest: Any) -> None:
+        view(content, rest, content["grids"][0]["window"])[0] = (0, 0, 4000, 4000)
+
+    def sizes(content: Any, rest: Any) -> None:
+        view(content, rest, content["sizes"])[0] = 1 << 40
+
+    def matrix(content: Any, rest: Any) -> None:
+        view(content, rest, content["frames"][0][0])[0, 0, 0] = np.nan
+
+    def filters(content: Any, rest: Any) -> None:
+        view(content, rest, content["grids"][0]["filter"])[0] = 77
+
+    def unknown(content: Any, rest: Any) -> None:
+        view(content, rest, content["stages"][0]["entries"][0]["codes"])[0] = 14  # a user function
+
+    def wide(content: Any, rest: Any) -> None:
+        view(content, rest, content["stages"][0]["entries"][0]["codes"])[0] = 13  # more parameters than there are
+
+    def statistics(content: Any, rest: Any) -> None:
+        content["stages"][0]["entries"][0]["taken_over"] = None
+
+    def frame(content: Any, rest: Any) -> None:
+        entry(content, rest, 13)["frame"] = 50
+
+    def unframed(content: Any, rest: Any) -> None:
+        entry(content, rest, 13)["frame"] = 0
+
+    def early(content: Any, rest: Any) -> None:
+        # Statistics taken before the frame of an entry in front of them was there.
+        entry(content, rest, 11)["taken_over"] = entry(content, rest, 3)["taken_over"]
+
+    def kernel(content: Any, rest: Any) -> None:
+        grid = next(g for g in content["grids"] if g["kernel"] is not None)
+        view(content, rest, grid["kernel"])[:] = 1001
+
+    def shorter(content: Any, rest: Any) -> None:
+        content["arrays"][content["stages"][0]["entries"][0]["params"]][1][0] = 2
+
+    def channels(content: Any, rest: Any) -> None:
+        content["stages"][0]["channels"] = 4
+
+    def version(content: Any, rest: Any) -> None:
+        content["format"] = "gpuimg plan 0"
+
+    words = {
+        window: "windows inside", sizes: "image sizes", matrix: "finite", filters: "known filters",
+        unknown: "known ops", wide: "known ops", statistics: "the pixels its statistics are of",
+        frame: "the frames it refers to", unframed: "the frames it refers to", early: "the frames it refers to",
+        kernel: "blurs smaller", shorter: "same number of images", channels: "1 or 3 channels", version: "the format",
+    }  # fmt: skip
+    for change, message in words.items():
+        edited(path, change)
+        assert message in refused(path), change.__name__
+    edited(path, lambda content, rest: None)
+    gi.load_plan(path)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_flipped_byte_is_harmless(tmp_path: Path) -> None:
+    # Most are refused, some give another valid plan; none may crash, and what loads must run.
+    pictures = np.random.default_rng(5).integers(0, 256, (3, 20, 20, 3), np.uint8)
+    path = tmp_path / "plan.npy"
+    gi.save_plan(gi.adjust_contrast(gi.rotate(gi.crop(pictures, 1, 2, 9, 8), 30), 0.5), path)
+    whole = np.frombuffer(path.read_bytes(), np.uint8)
+    rng = np.random.default_rng(6)
+    refusals = 0
+    for _ in range(300):
+        data = whole.copy()
+        data[rng.integers(len(data))] ^= np.uint8(1 << rng.integers(8))
+        path.write_bytes(data.tobytes())
+        try:
+            plan = gi.load_plan(path)
+        except ValueError:
+            refusals += 1
+            continue
+        if np.array_equal(plan.sizes, [[20, 20]] * 3) and plan.segments[-1].sizes.max() < 300:
+            assert len(list(gi.apply_plan(plan, pictures).compute("float32"))) == 3
+    assert 50 < refusals < 300
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+
+def test_description_of_everything() -> None:
+    x: Any = [np.zeros((30, 40, 3), np.uint8), np.zeros((60, 50, 3), np.uint8)]
+    only = np.array([False, True])
+    x = gi.crop(x, [1, 10], 4, 20, 30)
+    x = gi.horizontal_flip(x, where=only)
+    x = gi.vertical_flip(x)
+    x = gi.resize(x, (40, 60), "bicubic")
+    x = gi.adjust_brightness(x, [0.5, 1.25])
+    x = gi.rotate(x, [0, 12.5], "bilinear", fill=(1, 2, 255))
+    x = gi.affine(x, -30, (2, 0), 2.0, 0, fill=None)
+    x = gi.affine(x, 0, (2, -3), 1.0, 0, fill=None)
+    x = gi.affine(x, 0, (0, 0), 1.0, 20, fill=None)
+    x = gi.perspective(x, [(0, 0), (60, 0), (60, 40), (0, 40)], [(1, 2), (60, 0), (60, 40), (0, 40)], fill=None)
+    x = gi.adjust_contrast(x, 2)
+    x = gi.adjust_saturation(x, 0)
+    x = gi.adjust_hue(x, -0.25)
+    x = gi.solarize(x, 128, where=only)
+    x = gi.posterize(x, [3, 4])
+    x = gi.autocontrast(gi.equalize(gi.invert(x)))
+    x = gi.pad(x, (1, 2, 3, 4), 9)
+    x = gi.erase(x, 1, 2, 3, 4, 5)
+    x = gi.gaussian_blur(x, (3, 5), (0.5, 2.0))
+    x = gi.adjust_sharpness(x, 1.5)
+    x = gi.crop(x, -1, 2, 8, 8)
+    x = gi.rgb_to_grayscale(x)
+    x = gi.normalize(x, 0.4, 0.2)
+    x = gi.erase(x, 0, 0, 1, 1, -1.5)
+    x = gi.erase(gi.gaussian_blur(x, 3, 1.0), 2, 2, 1, 1, 2.5)
+    assert gi.describe(x, 1) == gi.describe(x, -1)
+    assert gi.describe(x, 1).splitlines() == [
+        "image 1: 60 x 50 (height x width), 3 channels, uint8",
+        "crop: rows 10 to 30, columns 4 to 34 of 60 x 50",
+        "flip left and right",
+        "flip top and bottom",
+        "resize to 40 x 60",
+        "brightness: factor 1.25",
+        "fill around the image: 1, 2, 255",
+        "rotate by 12.5 degrees",
+        "rotate by 30 degrees, scale by 2, 2 (x, y), move the middle by 2, 0 pixels (x, y)",
+        "shift by 2, -3 pixels (x, y)",
+        "shear by -20 degrees",
+        "perspective: the corners go to (1, 2), (60, 0), (60, 40), (0, 40) (x, y)",
+        "contrast: factor 2",
+        "saturation: factor 0",
+        "hue: -0.25 turns",
+        "solarize: from 128",
+        "posterize: 4 bits",
+        "invert",
+        "equalize",
+        "autocontrast",
+        "fill around the image: 9",
+        "pad: rows -2 to 44, columns -1 to 63 of 40 x 60",
+        "erase: rows 1 to 4, columns 2 to 6, color 5",
+        "sampled once: bicubic",
+        "segment 2, on the result so far:",
+        "gaussian blur: 3 x 5 pixels, sigma 0.5, 2 (x, y)",
+        "sharpness: factor 1.5",
+        "segment 3, on the result so far:",
+        "fill around the image: 0",
+        "crop and pad: rows -1 to 7, columns 2 to 10 of 46 x 64",
+        "grayscale",
+        "normalize: mean 0.4, std 0.2",
+        "erase: rows 0 to 1, columns 0 to 1, color -1.5",
+        "sampled once: nearest",
+        "segment 4, on the result so far:",
+        "gaussian blur: 3 x 3 pixels, sigma 1, 1 (x, y)",
+        "erase: rows 2 to 3, columns 2 to 3, color 2.5",
+        "result: 8 x 8, 1 channel",
+    ]
+    first = gi.describe(x, 0).splitlines()
+    assert "flip left and right" not in first
+    assert "rotate by 12.5 degrees" not in first
+    assert first[1:4] == ["crop: rows 1 to 21, columns 4 to 34 of 30 x 40", "flip top and bottom", "resize to 40 x 60"]
+
+
+def test_description_of_nothing_and_of_your_own_function() -> None:
+    x = gi.crop(np.zeros((1, 3, 4, 1), np.float32), 0, 0, 3, 4)
+    assert gi.describe(x, 0) == "image 0: 3 x 4 (height x width), 1 channel, float32\nresult: 3 x 4, 1 channel"
+    dim = CALLS["pointwise"].fixed["function"]
+    assert "pointwise: dim, value 0.5" in gi.describe(gi.pointwise(np.zeros((1, 3, 4, 3), np.uint8), dim, 0.5), 0)
+    assert "expand" not in gi.describe(gi.rotate(x, 90, expand=True), 0)
+    assert "rotate by 90 degrees, onto 4 x 3" in gi.describe(gi.rotate(x, 90, expand=True), 0)
+    for i in (1, -2):
+        with pytest.raises(IndexError):
+            gi.describe(x, i)

@@ -1,0 +1,537 @@
+"""timm's policies: against tables made by timm, and against timm where it is installed.
+
+``python -m tests.random.test_timm_policies`` writes the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+
+import gpuimg as gi
+from gpuimg import presets
+from gpuimg._random import mixing, timm_policies
+from gpuimg._random.policies import apply_ops
+from gpuimg._random.policy_tables import COLOR, IDENTITY, ROTATE, SHEAR_X, SOLARIZE, TRANSLATE_X, TRANSLATE_Y
+from gpuimg._random.timm_config import Config, parsed
+from gpuimg._random.timm_policies import OPS, magnitudes
+
+from ..models import installed_timm
+from .distributions import (
+    SMALLEST,
+    assert_share,
+    assert_uniform,
+    chi_square,
+    kolmogorov_smirnov,
+    rng,
+    same_distribution,
+)
+
+TABLES = Path(__file__).with_name("timm_tables.json")
+PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+MANY = 6000
+
+#: Policies as people write them, and each section at least once.
+POLICIES = (
+    "rand-m9-mstd0.5-inc1", "rand-m7-n3-mstd0.5", "rand", "rand-m15-mmax20-p0.8", "rand-m15", "rand-m3-mstd101-n1",
+    "rand-m9-mstd0.5-mstd2-inc0", "rand-m5-t3a-p1", "rand-m8-n3-t3aw-mstd1", "rand-mstd1-tweights", "rand-n0",
+    "rand-mmax0-m12-p2",
+    "augmix-m5-w4-d2", "augmix", "augmix-m3-w2-d0-a0.5-mstd1-b1",
+    "original", "originalr-mstd0.5", "v0", "v0r-mstd1", "3a", "3a-mstd0.5",
+)  # fmt: skip
+#: What neither timm nor gpuimg takes.
+REFUSED = (
+    "randx", "rand9-m3", "rand-q3", "rand-m1.5", "rand-mstd0.5x", "rand-w0", "augmixed", "augmix-n3", "augmix-m5.5",
+    "v1", "v0-m5", "3a-m9", "original-mmax5", "", "m9", "rand-m9-mstd.5",
+)  # fmt: skip
+#: What timm ignores, and gpuimg refuses.
+IGNORED = ("rand-m", "rand-inc", "rand-m9-mstdinf", "rand-tbest", "augmix-w", "v0-mstd")
+STRENGTHS = (*np.arange(0, 10.5, 0.5).tolist(), 12.0, 15.0, 20.0)
+
+
+def tables() -> Any:
+    return json.loads(TABLES.read_text())
+
+
+def without_strength(name: str) -> bool:
+    return name in ("AutoContrast", "Equalize", "Invert")
+
+
+# -- timm --------------------------------------------------------------------------------------------------------------
+
+
+def timm() -> Any:
+    """timm's module of policies."""
+    return installed_timm.module("timm.data.auto_augment")
+
+
+def transform_of(module: Any, text: str) -> Any:
+    """The policy as ``create_transform`` creates it, with ImageNet's mean."""
+    hparams: dict[str, Any] = {"translate_const": 100, "img_mean": (124, 116, 104)}
+    if text.startswith("rand"):
+        return module.rand_augment_transform(text, hparams)
+    if text.startswith("augmix"):
+        return module.augment_and_mix_transform(text, hparams | {"translate_pct": 0.3})
+    return module.auto_augment_transform(text, hparams)
+
+
+def ops_of(transform: Any) -> list[Any]:
+    return transform.ops if hasattr(transform, "ops") else [op for row in transform.policy for op in row]
+
+
+def described(transform: Any) -> dict[str, Any]:
+    """A policy of timm as plain data; magnitudes only of ops that have one."""
+
+    def one(op: Any) -> list[Any]:
+        magnitude = 0 if without_strength(op.name) else op.magnitude
+        return [op.name, op.prob, magnitude, min(op.magnitude_std, 1e9), op.magnitude_max or 10]
+
+    found: dict[str, Any] = {"ops": [one(op) for op in ops_of(transform)]}
+    for name in ("num_layers", "width", "depth", "alpha"):
+        if hasattr(transform, name):
+            found[name] = getattr(transform, name)
+    if getattr(transform, "choice_weights", None) is not None:
+        found["weights"] = transform.choice_weights.tolist()
+    return found
+
+
+def levels_of(module: Any) -> dict[str, list[list[float]]]:
+    """Arguments by op, for each strength with both signs."""
+    hparams = {"translate_pct": 0.45}
+
+    def one(level: Callable[..., Any], strength: float, sign: float) -> float:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(random, "random", lambda: 0.9 if sign < 0 else 0.1)
+            return float(level(strength, hparams)[0])
+
+    return {
+        name: [[one(level, strength, sign) for sign in (1.0, -1.0)] for strength in STRENGTHS]
+        for name, level in module.LEVEL_TO_ARG.items()
+        if level is not None and name in OPS
+    }
+
+
+def made_by_timm() -> dict[str, Any]:
+    module, package = timm(), installed_timm.module("timm")
+
+    return {
+        "made_with": f"timm {package.__version__}",
+        "levels": levels_of(module),
+        "policies": {text: described(transform_of(module, text)) for text in POLICIES},
+    }
+
+
+# -- text and levels ---------------------------------------------------------------------------------------------------
+
+
+def ours(config: Config) -> dict[str, Any]:
+    """A parsed policy in timm's terms."""
+    std = min(config.std, 1e9)
+
+    def one(name: str, p: float, magnitude: float) -> list[Any]:
+        return [name, p, 0 if without_strength(name) else magnitude, std, config.largest]
+
+    if config.rows is not None:
+        each = zip(config.rows[0].ravel().tolist(), config.rows[1].reshape(-1, 2).tolist(), strict=True)
+        return {"ops": [one(config.ops[k], p, magnitude) for k, (p, magnitude) in each]}
+    found: dict[str, Any] = {"ops": [one(name, config.p, config.magnitude) for name in config.ops]}
+    if config.kind == "rand":
+        found["num_layers"] = config.layers
+    else:
+        found |= {"width": config.width, "depth": config.depth, "alpha": config.alpha}
+    return found if config.weights is None else found | {"weights": config.weights.tolist()}
+
+
+@pytest.mark.parametrize("text", POLICIES)
+def test_a_policy_has_timms_ops_and_numbers(text: str) -> None:
+    expected = tables()["policies"][text]
+    for op in expected["ops"]:
+        op[1] = min(op[1], 1.0)
+    if expected.get("depth") == 0:
+        expected["depth"] = -1  # drawn
+    found = ours(parsed(text))
+    weights = [np.array(each.pop("weights", [])) for each in (found, expected)]
+    if parsed(text).kind == "augmix":  # the order of ops that are equally likely does not matter
+        found["ops"], expected["ops"] = sorted(found["ops"]), sorted(expected["ops"])
+    assert found == expected
+    np.testing.assert_allclose(*weights)
+
+
+def argument(name: str, level: Any, sign: Any) -> Any:
+    """timm's argument: translations are a share of the side, and "Desaturate" has 1 minus the factor."""
+    found = OPS[name].argument(np.asarray(level, np.float64), np.asarray(sign, np.float64))
+    return found * 0.45 if name.startswith("Translate") else 1.0 - found if name == "Desaturate" else found
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if not without_strength(name)])
+def test_arguments_are_timms(name: str) -> None:
+    level, sign = np.meshgrid(np.array(STRENGTHS) / 10.0, (1.0, -1.0), indexing="ij")
+    np.testing.assert_allclose(argument(name, level, sign), np.array(tables()["levels"][name]), rtol=1e-13, atol=1e-13)
+
+
+def test_the_tables_are_the_installed_timms() -> None:
+    found = json.loads(json.dumps(made_by_timm()))
+    stored = tables()
+    assert found["levels"].keys() == stored["levels"].keys()
+    assert found["levels"] == stored["levels"]
+    assert found["policies"] == stored["policies"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("randaug-m9", "policy must begin with rand, augmix, original, originalr, v0, v0r, 3a, not 'randaug-m9'"),
+        ("rand-x5", "sections must be m, n, p, mstd, mmax, inc and a number or t and a set of ops in 'rand-x5', not"),
+        ("augmix-n5", "sections must be m, w, d, a, b, mstd and a number in 'augmix-n5', not 'n5'"),
+        ("v0-m5", "sections must be mstd and a number in 'v0-m5', not 'm5'"),
+        ("rand-m9.5", "m must have a whole number in 'rand-m9.5', not '9.5'"),
+        ("rand-m9-mstd0.5x", "mstd must have a number in 'rand-m9-mstd0.5x', not '0.5x'"),
+        ("rand-m9-inc", "inc needs a number in 'rand-m9-inc'; timm ignores it without"),
+        ("rand-tbest", "t must be one of t3a, t3aw, tweights in 'rand-tbest', not 'tbest'"),
+        ("rand-tweights-n16", "n must be at most 15 in 'rand-tweights-n16'"),
+        ("augmix-w0", "w must be at least 1 in 'augmix-w0', not 0"),
+        ("augmix-a0", "a must be at least 1e-06 in 'augmix-a0', not 0"),
+    ],
+)
+def test_what_is_wrong_with_a_policy(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gi.timm_augment(np.zeros((1, 8, 8, 3), np.uint8), text, rng=0)
+    with pytest.raises(ValueError, match=message):
+        presets.timm_train(auto_augment=text)
+
+
+def test_a_policy_is_text() -> None:
+    with pytest.raises(TypeError, match="policy must be a string, not 9"):
+        gi.timm_augment(np.zeros((1, 8, 8, 3), np.uint8), 9, rng=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_timm_refuses_what_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        parsed(text)
+    with pytest.raises((AssertionError, ValueError)):
+        transform_of(timm(), text)
+
+
+@pytest.mark.parametrize("text", IGNORED)
+def test_timm_ignores_sections_that_are_refused_here(text: str) -> None:
+    with pytest.raises(ValueError, match=r"needs a number|must be"):
+        parsed(text)
+    first, *_ = text.split("-")
+    module = timm()
+    described_ = described(transform_of(module, text))
+    assert described_ == described(transform_of(module, "rand-m9" if "m9" in text else first))
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+Drawn = dict[int, list[float]]
+BLUR = OPS["GaussianBlur"].code
+
+
+class Recorder:
+    """Takes the place of the functions that a policy calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+        self.config = parsed(text)
+        self.steps: list[tuple[Any, Any]] = []
+        self.interpolations: list[Any] = []
+        self.blurs: list[tuple[Any, Any]] = []
+        monkeypatch.setattr(timm_policies, "apply_ops", self.apply_ops)
+        monkeypatch.setattr(timm_policies, "gaussian_blur", self.blur)
+        monkeypatch.setattr(mixing, "blend", lambda one, other, weight: one)
+
+    def apply_ops(self, batch: Any, codes: Any, values: Any, interpolation: Any, fill: Any) -> Any:
+        self.steps.append((codes, values))
+        self.interpolations.append(interpolation)
+        return batch
+
+    def blur(self, batch: Any, kernel: int, sigma: Any, where: Any) -> Any:
+        self.blurs.append((sigma, where))
+        return batch
+
+    def drawn(self) -> Drawn:
+        """Magnitudes by code of the op."""
+        found: Drawn = defaultdict(list)
+        for codes, values in self.steps:
+            for code in np.unique(codes[codes != IDENTITY]).tolist():
+                found[code] += values[codes == code].tolist()
+        for sigma, where in self.blurs:
+            found[BLUR] += sigma[where].tolist()
+        return found
+
+
+def our_draws(monkeypatch: pytest.MonkeyPatch, text: str, size: tuple[int, int] = (20, 10)) -> Recorder:
+    recorder = Recorder(monkeypatch, text)
+    gi.timm_augment(np.zeros((MANY, *size, 3), np.uint8), text, rng=rng(zlib.crc32(text.encode()), MANY))
+    return recorder
+
+
+@pytest.mark.parametrize(("text", "layers", "p"), [("rand-m9-inc1", 2, 0.5), ("rand-n3-p0.8", 3, 0.8)])
+def test_ops_are_equally_likely(monkeypatch: pytest.MonkeyPatch, text: str, layers: int, p: float) -> None:
+    recorder = our_draws(monkeypatch, text)
+    assert len(recorder.steps) == layers
+    for codes, _ in recorder.steps:
+        assert_share(codes != IDENTITY, p)
+        counts = np.unique(codes[codes != IDENTITY], return_counts=True)[1]
+        assert len(counts) == 15
+        assert chi_square(counts) > SMALLEST
+    (one, _), (other, _) = recorder.steps[:2]
+    both = (one != IDENTITY) & (other != IDENTITY)
+    assert chi_square(np.unique(one[both] * 20 + other[both], return_counts=True)[1]) > SMALLEST
+
+
+def test_ops_with_weights_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = our_draws(monkeypatch, "rand-n2-tweights-p1")
+    config = recorder.config
+    assert config.weights is not None
+    codes = np.stack([codes for codes, _ in recorder.steps])
+    assert np.all(codes[0] != codes[1])
+    position = {OPS[name].code: k for k, name in enumerate(config.ops)}
+    first, second = np.vectorize(position.get)(codes)
+    assert chi_square(np.bincount(first, minlength=15), config.weights) > SMALLEST
+    # The second: weight of each, of what the first has left.
+    expected = np.array(
+        [sum(w * v / (1 - w) for j, w in enumerate(config.weights) if j != k) for k, v in enumerate(config.weights)]
+    )
+    assert chi_square(np.bincount(second, minlength=15), expected) > SMALLEST
+
+
+@pytest.mark.parametrize("interpolation", ["random", "bicubic"])
+def test_interpolation_of_each_op(monkeypatch: pytest.MonkeyPatch, interpolation: Any) -> None:
+    recorder = Recorder(monkeypatch, "rand-n2")
+    gi.timm_augment(np.zeros((MANY, 8, 8, 3), np.uint8), "rand-n2", interpolation, rng=rng(3, MANY))
+    if interpolation == "bicubic":
+        assert recorder.interpolations == ["bicubic"] * 2
+        return
+    first, second = (drawn == "bicubic" for drawn in recorder.interpolations)
+    assert {*recorder.interpolations[0]} == {"bilinear", "bicubic"}
+    assert_share(first, 0.5)
+    assert_share(first == second, 0.5)
+
+
+def test_magnitudes_are_normal_around_theirs_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = np.abs(our_draws(monkeypatch, "rand-m9-mstd0.5-n8-p1").drawn()[ROTATE]) / 3.0
+    assert turned.max() == 10.0
+    assert_share(turned == 10.0, 0.5 * math.erfc(2.0 / math.sqrt(2.0)))
+    below = turned[turned < 9.0]
+    assert_share(turned < 9.0, 0.5)
+    normal = lambda x: np.array([math.erfc((9.0 - v) / 0.5 / math.sqrt(2.0)) for v in x])  # noqa: E731
+    assert kolmogorov_smirnov(below, normal) > SMALLEST
+
+
+def test_magnitudes_are_uniform_with_a_large_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = our_draws(monkeypatch, "rand-m6-mstd200-n8-p1").drawn()
+    assert_uniform(np.abs(drawn[ROTATE]), 0.0, 18.0)
+    assert_share(np.array(drawn[SHEAR_X]) > 0, 0.5)
+    # Of 20 x 10 pixels: 0.45 times 0.6 of the width, and of the height.
+    assert_uniform(np.array(drawn[TRANSLATE_X]), -2.7, 2.7)
+    assert_uniform(np.array(drawn[TRANSLATE_Y]), -5.4, 5.4)
+
+
+def test_three_augment_is_one_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = our_draws(monkeypatch, "3a")
+    drawn = recorder.drawn()
+    assert chi_square([len(values) for values in drawn.values()]) > SMALLEST
+    assert sum(map(len, drawn.values())) == MANY
+    assert {*drawn[SOLARIZE]} == {128 / 255}
+    assert {*drawn[COLOR]} == {-1.0}
+    assert_uniform(drawn[BLUR], 0.1, 2.0)
+
+
+def test_augmix_has_chains_of_its_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = our_draws(monkeypatch, "augmix-m5-w4-d2")
+    assert len(recorder.steps) == 8
+    assert all(np.all(codes != IDENTITY) for codes, _ in recorder.steps)
+    assert_uniform(np.abs(recorder.drawn()[ROTATE]), 0.0, 15.0)
+    assert_uniform(recorder.drawn()[TRANSLATE_X], -1.5, 1.5)  # 0.3 times a half of ten pixels
+    drawn = our_draws(monkeypatch, "augmix")
+    assert len(drawn.steps) == 9
+    for (codes, _), share in zip(drawn.steps, (1, 2 / 3, 1 / 3) * 3, strict=True):
+        active = codes != IDENTITY
+        assert active.all() if share == 1 else chi_square(np.bincount(active), [1 - share, share]) > SMALLEST
+
+
+def their_draws(text: str) -> Drawn:
+    """Arguments of timm's functions by name of the op, in our unit."""
+    transform = transform_of(timm(), text)
+    found: dict[str, list[float]] = defaultdict(list)
+
+    def recorder(name: str) -> Callable[..., Any]:
+        def record(image: Any, *arguments: float, **_: Any) -> Any:
+            if name == "GaussianBlurRand":
+                arguments = (random.uniform(0.1, 2.0 * arguments[0]),)
+            found[name].append(float(arguments[0]) if arguments else 0.0)
+            return image
+
+        return record
+
+    for op in ops_of(transform):
+        op.aug_fn = recorder(op.name)
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002  (timm draws from it)
+    image = Image.new("RGB", (10, 20))
+    for _ in range(MANY):
+        transform(image)
+    by_code: Drawn = defaultdict(list)
+    for name, values in found.items():
+        code, value = OPS[name].code, np.array(values)
+        value = 1.0 - value if name == "Desaturate" else value
+        if code != BLUR:
+            value = magnitudes(np.full(len(value), code), value, np.full((len(value), 2), [20.0, 10.0]))
+        by_code[code] += value.tolist()
+    return by_code
+
+
+@pytest.mark.parametrize("text", [text for text in POLICIES if text != "rand-n0"])
+def test_draws_are_timms(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    theirs, found = their_draws(text), our_draws(monkeypatch, text).drawn()
+    assert found.keys() == theirs.keys()
+    counts = np.array([[len(drawn[code]) for code in theirs] for drawn in (found, theirs)], np.float64)
+    expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
+    few = expected.min(0) < 5
+    # A chi-square of the table, of a distribution with columns minus one degrees of freedom and twice as many cells.
+    statistic = float(np.sum(((counts - expected) ** 2 / expected)[:, ~few]))
+    degrees = max(int((~few).sum()) - 1, 1)
+    assert statistic < degrees + 4.0 * math.sqrt(2.0 * degrees) + 4.0
+    total, other = counts.sum(1)
+    assert abs(total - other) < 5.0 * math.sqrt(total + other)
+    for code, values in theirs.items():
+        if len(values) > 50:
+            # Rounded: equal values, computed in another order. One of the 200 samples may well be below SMALLEST.
+            assert same_distribution(np.round(found[code], 9), np.round(values, 9)) > SMALLEST / 100, code
+
+
+# -- pixels of the ops -------------------------------------------------------------------------------------------------
+
+BICUBIC, BILINEAR = Image.Resampling.BICUBIC, Image.Resampling.BILINEAR
+FILL = (124, 116, 104)
+
+
+def shifted(image: Image.Image, filter: Any, *matrix: float) -> Image.Image:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, resample=filter, fillcolor=FILL)
+
+
+def brightened(image: Image.Image, add: float) -> Image.Image:
+    return image.point([min(255, i + int(add)) if i < 128 else i for i in range(256)] * 3)
+
+
+def posterized(image: Image.Image, bits: int) -> Image.Image:
+    """Pillow 13 refuses 0 bits, with which timm 1.0.31 calls it; earlier ones return black."""
+    return ImageOps.posterize(image, bits) if bits else image.point(lambda value: 0)
+
+
+#: timm's functions, written with Pillow.
+PILLOW: dict[str, Callable[[Image.Image, float, Any], Image.Image]] = {
+    "AutoContrast": lambda image, value, _: ImageOps.autocontrast(image),
+    "Equalize": lambda image, value, _: ImageOps.equalize(image),
+    "Invert": lambda image, value, _: ImageOps.invert(image),
+    "Rotate": lambda image, value, how: image.rotate(value, how, fillcolor=FILL),
+    "PosterizeIncreasing": lambda image, value, _: posterized(image, int(value)),
+    "SolarizeIncreasing": lambda image, value, _: ImageOps.solarize(image, int(value)),
+    "SolarizeAdd": lambda image, value, _: brightened(image, value),
+    "Color": lambda image, value, _: ImageEnhance.Color(image).enhance(value),
+    "Contrast": lambda image, value, _: ImageEnhance.Contrast(image).enhance(value),
+    "Brightness": lambda image, value, _: ImageEnhance.Brightness(image).enhance(value),
+    "Sharpness": lambda image, value, _: ImageEnhance.Sharpness(image).enhance(value),
+    "ShearX": lambda image, value, how: shifted(image, how, 1, value, 0, 0, 1, 0),
+    "ShearY": lambda image, value, how: shifted(image, how, 1, 0, 0, value, 1, 0),
+    "TranslateXRel": lambda image, value, how: shifted(image, how, 1, 0, value * image.size[0], 0, 1, 0),
+    "TranslateYRel": lambda image, value, how: shifted(image, how, 1, 0, 0, 0, 1, value * image.size[1]),
+    "Desaturate": lambda image, value, _: ImageEnhance.Color(image).enhance(1.0 - value),
+    "GaussianBlur": lambda image, value, _: image.filter(ImageFilter.GaussianBlur(value)),
+}
+MOVING = ("Rotate", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
+
+
+def photos() -> list[NDArray[np.uint8]]:
+    sizes = [(97, 64), (128, 128), (75, 140)]
+    return [np.asarray(Image.open(path).convert("RGB").resize(size)) for path, size in zip(PHOTOS, sizes, strict=False)]
+
+
+def strengths(name: str) -> list[tuple[float, float]]:
+    """Levels and signs."""
+    return [(level, sign) for level in (0.2, 0.55, 0.9, 1.0) for sign in (1.0, -1.0)]
+
+
+def applied(name: str, interpolation: str) -> Iterator[tuple[NDArray[Any], Image.Image, float]]:
+    """Results, the images they are from, and timm's arguments."""
+    images = photos()
+    if name == "AutoContrast":  # which photos do not need
+        images = [image // 2 + 40 for image in images]
+    for level, sign in strengths(name):
+        one = [OPS[name].argument(np.full(len(images), level), np.full(len(images), sign))]
+        x = gi.pad(images, 0)
+        values = magnitudes(np.full(len(images), OPS[name].code), one[0], x.sizes * 0.45)
+        if OPS[name].code == BLUR:
+            x = gi.gaussian_blur(x, 13, values)
+        else:
+            x = apply_ops(x, np.full(len(images), OPS[name].code), values, interpolation, FILL)
+        for result, image in zip(x.compute("uint8"), images, strict=True):
+            yield result, Image.fromarray(image), float(argument(name, level, sign))
+
+
+#: Largest and mean difference in levels of 255.
+TOLERANCE = {
+    "AutoContrast": (1, 0.7), "Equalize": (0, 0), "Invert": (0, 0), "PosterizeIncreasing": (0, 0),
+    "SolarizeIncreasing": (0, 0), "SolarizeAdd": (0, 0), "Color": (1, 0.6), "Contrast": (1, 0.7),
+    "Brightness": (1, 0.6), "Sharpness": (1, 0.5), "Desaturate": (1, 0.6), "GaussianBlur": (6, 0.9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLERANCE)
+def test_colors_are_pillows(name: str) -> None:
+    most, mean = TOLERANCE[name]
+    for result, image, value in applied(name, "bilinear"):
+        away = np.abs(result.astype(int) - np.asarray(PILLOW[name](image, value, None)))
+        if name == "GaussianBlur":  # Pillow repeats the border, which is mirrored here
+            away = away[7:-7, 7:-7]
+        assert away.max() <= most
+        assert away.mean() <= mean
+
+
+@pytest.mark.parametrize(
+    ("interpolation", "how", "most", "mean"), [("bilinear", BILINEAR, 1, 0.5), ("bicubic", BICUBIC, 15, 1.4)]
+)
+@pytest.mark.parametrize("name", MOVING)
+def test_moved_pixels_are_pillows(name: str, interpolation: str, how: Any, most: int, mean: float) -> None:
+    """Away from borders, where Pillow repeats the outermost pixels; its cubic has a = -1, torch's and ours -0.75."""
+    for result, image, value in applied(name, interpolation):
+        expected = np.asarray(PILLOW[name](image, value, how))
+        white = Image.new("L", image.size, 255)
+        inside = np.asarray(PILLOW[name](white.convert("RGB"), value, how).convert("L")) == 255
+        inner = np.asarray(Image.fromarray(np.pad(inside, 3)).filter(ImageFilter.MinFilter(7)))[3:-3, 3:-3]
+        outer = np.asarray(Image.fromarray(inside).filter(ImageFilter.MaxFilter(7)))
+        away = np.abs(result.astype(int) - expected)
+        assert inner.mean() > 0.15
+        assert away[inner].max() <= most
+        assert away[inner].mean() <= mean
+        assert away[~outer].max(initial=0) == 0
+
+
+@pytest.mark.parametrize("name", PILLOW)
+def test_pillows_functions_are_timms(name: str) -> None:
+    module = timm()
+    for level, sign in strengths(name):
+        value = float(argument(name, level, sign))
+        if (name, value) == ("PosterizeIncreasing", 0.0):
+            continue
+        for image in map(Image.fromarray, photos()):
+            given = () if without_strength(name) else (int(value) if OPS[name].code in (10, 11, 15) else value,)
+            theirs = module.NAME_TO_OP[name](image, *given, resample=BICUBIC, fillcolor=FILL)
+            np.testing.assert_array_equal(np.asarray(theirs), np.asarray(PILLOW[name](image, value, BICUBIC)))
+
+
+if __name__ == "__main__":
+    TABLES.write_text(json.dumps(made_by_timm()) + "\n")

@@ -1,0 +1,603 @@
+"""Many views of one image: decoded once, the pixels of images that are opened once for each."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import ALIGNMENT
+from gpuimg._decoding import pillow
+from gpuimg._random.draws import prepare
+from gpuimg._random.rng import as_rng
+from gpuimg._runtimes.draft import first_segments, scales_of
+from gpuimg._video import decode
+from gpuimg.kernels import layout, ops
+from tests.data_sets import Source, cpu
+from tests.decoding.jpegs import encoded
+from tests.random.test_rng import generator
+from tests.standin import installed
+from tests.standin.work import files as small_files
+from tests.video.test_video import damaged
+from tests.video.videos import Build, made, make
+
+from ..samples import file_of
+
+PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+PHOTO = Image.open(PHOTOS[0]).convert("RGB")
+
+
+def turned(orientation: int) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return encoded(PHOTO.resize((150, 100)), exif=exif.tobytes())
+
+
+FILES = [
+    PHOTOS[1].read_bytes(), encoded(PHOTO.resize((90, 130)), progressive=True), turned(6), turned(4),
+    file_of(PHOTO.resize((70, 90)), "PNG"),
+    encoded(PHOTO.resize((161, 97)), "4:4:4"), encoded(PHOTO.convert("L").resize((80, 60))),
+]  # fmt: skip
+CUT = FILES[0][: len(FILES[0]) // 2]
+CHAINS: dict[str, Any] = {
+    "one pass": lambda x, rng: gi.random_horizontal_flip(gi.random_resized_crop(x, 24, (0.02, 0.3), rng=rng), rng=rng),
+    "statistics": lambda x, rng: gi.random_equalize(gi.random_resized_crop(x, 24, rng=rng), rng=rng),
+    "two segments": lambda x, rng: gi.random_rotation(
+        gi.random_gaussian_blur(gi.random_crop(x, (40, 50), rng=rng), 5, p=0.5, rng=rng), 60, rng=rng
+    ),
+    "nothing": lambda x, rng: x,
+}
+
+
+def drawn(count: int) -> Any:
+    """Positions in the batch, some of them several times."""
+    return np.random.default_rng().integers(0, len(FILES), count)
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+def test_pixels_are_those_of_images_opened_for_each(chain: Any, color: str) -> None:
+    rows = drawn(25)
+    rng = gi.Rng(int(rows[0]), indices=np.arange(25))
+    views = chain(gi.open_batch(FILES, device="cpu", color=color).take(rows), rng.split("a"))
+    each = chain(gi.open_batch([FILES[i] for i in rows], device="cpu", color=color), rng.split("a"))
+    assert views.sizes.tolist() == each.sizes.tolist()
+    for k, (one, other) in enumerate(zip(views, each, strict=True)):
+        np.testing.assert_array_equal(one, other, err_msg=f"view {k} of file {rows[k]}")
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_of_what_is_recorded_and_of_pixels(computed: bool) -> None:
+    """Taking and recording change places; views of views are views of the images."""
+    rows, again = drawn(12), np.array([11, 3, 3, 0])
+    x = gi.gaussian_blur(gi.resize(gi.open_batch(FILES, device="cpu"), (30, 40)), 5, np.linspace(0.3, 2.0, len(FILES)))
+    x = x.compute() if computed else x
+    taken = gi.horizontal_flip(x.take(rows).take(again), where=np.array([True, False, True, False])).array()
+    expected = x.array()[rows[again]]
+    expected[[0, 2]] = expected[[0, 2], :, ::-1]
+    np.testing.assert_array_equal(taken, expected)
+
+
+def test_a_mask_and_none() -> None:
+    x = gi.resize(gi.open_batch(FILES, device="cpu"), (8, 8))
+    keep = np.arange(len(FILES)) % 2 == 0
+    np.testing.assert_array_equal(x.take(keep).array(), x.array()[keep])
+    assert len(x.take([])) == len(x.take([]).arrays()) == 0
+
+
+def test_arrays_are_taken_in_place() -> None:
+    pixels = np.random.default_rng().integers(0, 256, (5, 6, 7, 3), np.uint8)
+    x = gi.resize(pixels, (6, 7)).compute()
+    part = x.take([1, 2, 3]).array()
+    np.testing.assert_array_equal(part, pixels[1:4])
+    assert np.shares_memory(part, x.array())
+    mixed = x.take([3, 1, 1]).array()
+    np.testing.assert_array_equal(mixed, pixels[[3, 1, 1]])
+
+
+def test_each_file_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    plain = pillow.decode
+
+    def recording(data: bytes, *rest: Any) -> Any:
+        decoded.append(len(data))
+        return plain(data, *rest)
+
+    monkeypatch.setattr(pillow, "decode", recording)
+    files = [FILES[0], file_of(PHOTO.resize((90, 130)), "WEBP"), file_of(PHOTO.resize((70, 90)), "TIFF")]
+    rows = np.array([2, 0, 1, 2, 2, 1])
+    gi.random_resized_crop(gi.open_batch(files, device="cpu").take(rows), 16, rng=0).array()
+    assert sorted(decoded) == sorted([len(files[1]), len(files[2])])
+
+
+def test_failures_are_of_all_views() -> None:
+    rows = [1, 0, 1, 2, 0]
+    files = [FILES[0], CUT, b"no image"]
+    x = gi.open_batch(files, device="cpu", on_error="fill")
+    views = gi.resize(x.take(rows), (9, 9))
+    pixels = views.array()
+    assert sorted(views.errors) == [0, 2, 3]
+    assert [failure.index for _, failure in sorted(views.errors.items())] == [0, 2, 3]
+    assert sorted(x.errors) == [1, 2]  # once each, by their places in the batch that was opened
+    assert not pixels[[0, 2, 3]].any()
+    np.testing.assert_array_equal(pixels[[1, 4]], gi.resize(gi.open_batch(files[:1]), (9, 9)).array()[[0, 0]])
+
+
+def test_a_failure_is_raised_once() -> None:
+    x = gi.resize(gi.open_batch([FILES[0], CUT], device="cpu").take([0, 1, 1, 1]), 16)
+    with pytest.raises(gi.DecodeError, match="1 of 2 images could not be decoded") as caught:
+        x.array()
+    assert [failure.index for failure in caught.value.failures] == [1]
+
+
+def _scales(x: gi.Batch) -> Any:
+    """The scales that files are decoded at."""
+    recording = recording_of(x)
+    return scales_of(recording.source, recording.segments, first_segments(recording.segments))
+
+
+def test_draft_is_that_of_the_most_demanding_view() -> None:
+    x = gi.open_batch([encoded(PHOTO.resize((320, 240)))], device="cpu", draft=1.0)
+    side = [20, 80]
+    views = gi.resize(x.take([0, 0]), (side, side))
+    assert _scales(views).tolist() == [4, 4]
+    for k, size in enumerate(side):
+        single = gi.resize(x, (size, size))
+        found = _scales(single)
+        assert found.tolist() == [1, 4][k : k + 1]
+    np.testing.assert_array_equal(views[1], gi.resize(x, (80, 80))[0])
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies(again: Any) -> None:
+    x = gi.resize(gi.open_batch(FILES, device="cpu").take([5, 0, 5]), (12, 10))
+    np.testing.assert_array_equal(again(x).array(), x.array())
+    source: Any = recording_of(again(x)).source
+    assert len(source.selection[0]) == len(FILES)
+
+
+@pytest.mark.parametrize(
+    ("indices", "error", "words"),
+    [
+        ([0, 7], IndexError, "indices has 7, but the batch has images 0 to 6"),
+        ([-1], IndexError, "indices has -1"),
+        ([0.5], ValueError, "one-dimensional integers"),
+        ([[0]], ValueError, r"not int64 of shape \(1, 1\)"),
+        ([True, False], ValueError, r"\(7,\) booleans"),
+    ],
+)
+def test_wrong_indices(indices: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        gi.open_batch(FILES, device="cpu").take(indices)
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+
+def test_draws_of_views() -> None:
+    """Philox with the view in the upper half of the first word of the counter."""
+    rng = gi.Rng(3, epoch=5, indices=[9, 4]).views(3)
+    rng.uniform()
+    drawn = rng.words(1).reshape(3, 2)
+    for view in range(3):
+        for k, index in enumerate((9, 4)):
+            assert drawn[view, k] == generator(3, 5, 1, index, block=view << 32).random_raw()
+
+
+def test_first_view_is_the_sample_and_views_of_views_differ() -> None:
+    rng = gi.Rng(1, indices=np.arange(50)).split("stream")
+    views = rng.views(4).views(3)
+    assert len(views) == len(np.unique(views.words(1))) == 600
+    np.testing.assert_array_equal(rng.views(4).uniform()[:50], rng.uniform())
+    np.testing.assert_array_equal(rng.views(4).split("b").uniform()[:50], rng.split("b").uniform())
+    one = gi.Rng(1, indices=[7]).split("stream").views(4).words(2)
+    np.testing.assert_array_equal(rng.views(4).words(2)[7::50], one)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, 1 << 33])
+def test_wrong_counts(count: Any) -> None:
+    with pytest.raises(ValueError, match="count must be"):
+        gi.Rng(0, indices=[0]).views(count)
+
+
+def test_too_many_views_of_views() -> None:
+    with pytest.raises(ValueError, match="views of 65,536 views"):
+        gi.Rng(0, indices=[0]).views(1 << 16).views(1 << 17)
+
+
+# -- presets and the loader --------------------------------------------------------------------------------------------
+
+
+def dino(x: Any, rng: Any) -> gi.Batch:
+    return gi.presets.dino_train(32, 16, 3)(x, rng)
+
+
+def test_dino_views_are_drawn_with_their_own_parameters() -> None:
+    """Each view of many is what its parameters say: sizes, shares of the area, and how often it is changed."""
+    n, count = 400, 5
+    x = dino(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
+    assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[16, 16]] * (3 * n)
+    crop = recording_of(x).segments[0].history[0]
+    share = np.abs(np.linalg.det(recording_of(x).segments[0].grid.frames[0].matrix[:, :2, :2])) * x.sizes.prod(1) / 3600
+    for view, part in enumerate(share.reshape(count, n)):
+        low, high = (0.05, 0.4) if view >= 2 else (0.4, 1.0)
+        assert low * 0.9 < part.min() < low * 1.5
+        assert high * 0.85 < part.max() < high * 1.1
+    assert len(crop.sizes) == n * count
+    grid = recording_of(x).segments[1].grid
+    blurred = (grid.kernel is not None) * (grid.filter == layout.GAUSSIAN)
+    assert [round(float(share), 1) for share in blurred.reshape(count, n).mean(1)[:2]] == [1.0, 0.1]
+    assert np.all(np.abs(blurred.reshape(count, n).mean(1)[2:] - 0.5) < 0.15)
+
+
+@pytest.mark.parametrize("distorted", [False, True])
+def test_the_gram_teacher_of_dinov3_sees_the_global_crops(distorted: bool) -> None:
+    """Without distortions unless requested; shares of the area and chances are those of the configuration."""
+    n, local = 300, 2
+    train = gi.presets.dinov3_train(32, 16, local, gram_size=48, gram_distortions=distorted, flip=0.5)
+    x = train(np.full((n, 60, 60, 3), 90, np.uint8), gi.Rng(0, indices=np.arange(n)))
+    assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[48, 48]] * (2 * n) + [[16, 16]] * (local * n)
+    first, blurs, *_ = recording_of(x).segments
+    matrix = (
+        first.grid.frames[0].matrix[:, :2]
+        * np.append(first.sizes[:, :1].repeat(2, 1), np.ones((len(x), 1)), 1)[:, None]
+    )
+    np.testing.assert_allclose(matrix[: 2 * n], matrix[2 * n : 4 * n])
+    assert not np.array_equal(matrix[:n], matrix[n : 2 * n])
+    share = np.abs(np.linalg.det(matrix[:, :, :2])) / 3600
+    for view, part in enumerate(share.reshape(4 + local, n)):
+        low, high = (0.05, 0.32) if view >= 4 else (0.32, 1.0)
+        assert low * 0.85 < part.min() < low * 1.4
+        assert high * 0.85 < part.max() < high * 1.1
+    assert (matrix[:, 0, 0] < 0).mean() == pytest.approx(0.5, abs=0.05)
+    gray = np.any([entry.codes == ops.GRAYSCALE.code for entry in first.entries], axis=0).reshape(-1, n)
+    blurred = (blurs.grid.filter == layout.GAUSSIAN).reshape(-1, n)
+    solarized = np.any([entry.codes == ops.SOLARIZE.code for entry in blurs.entries], axis=0).reshape(-1, n)
+    for found, expected in ((gray, (0.2,) * 2), (blurred, (1.0, 0.1)), (solarized, (0.0, 0.2))):
+        np.testing.assert_allclose(found[:2].mean(1), expected, atol=0.08)
+        np.testing.assert_array_equal(found[2:4], found[:2] & distorted)
+    assert first.sizes[: 4 * n].tolist() == (
+        [[48, 48]] * 4 * n if distorted else [[32, 32]] * 2 * n + [[48, 48]] * 2 * n
+    )
+
+
+def test_dinov3_views_are_those_of_more_images() -> None:
+    """Without the Gram teacher: the draws of views, the published chances of a blur, and no flips."""
+    n = 300
+    train = gi.presets.dinov3_train(32, 16, 3, blur=(0.0, 0.9, 0.5))
+    x = train(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
+    first, blurs = recording_of(x).segments
+    blurred = (blurs.grid.filter == layout.GAUSSIAN).reshape(5, n).mean(1)
+    np.testing.assert_allclose(blurred, (0.0, 0.9, 0.5, 0.5, 0.5), atol=0.09)
+    assert np.all(first.grid.frames[0].matrix[:, 0, 0] > 0)
+    again = gi.presets.dinov3_train(32, 16, 3, gram_size=40)
+    rng = gi.Rng(1, indices=np.arange(4))
+    with_gram = again(gi.open_batch(PHOTOS[:4], device="cpu"), rng).arrays()
+    without = gi.presets.dinov3_train(32, 16, 3)(gi.open_batch(PHOTOS[:4], device="cpu"), rng).arrays()
+    assert [len(part) for part in with_gram] == [8, 8, 12]
+    for one, other in zip(with_gram[::2], without, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_simclr_views_are_those_of_the_preset() -> None:
+    rng = gi.Rng(3, indices=np.arange(4))
+    both = gi.presets.simclr_train(20)(gi.open_batch(PHOTOS[:4], device="cpu"), rng).array()
+    single = gi.presets.simclr(20)(gi.open_batch(PHOTOS[:4] * 2, device="cpu"), rng.views(2)).array()
+    np.testing.assert_array_equal(both, single)
+    assert not np.array_equal(both[:4], both[4:])
+
+
+def test_the_loader_gives_views() -> None:
+    source = Source(12, corrupt={3})
+    loader = cpu(source, dino, batch_size=4, on_error="fill", seed=2)
+    indices: list[int] = []
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
+        batches = list(loader)
+    for batch in batches:
+        assert len(batch.labels) == 4
+        np.testing.assert_array_equal(batch.valid, batch.indices != 3)
+        rng = gi.Rng(2, indices=batch.indices)
+        files = [source[i][0] for i in batch.indices]
+        expected = dino(gi.open_batch(files, device="cpu", on_error="fill"), rng).arrays()
+        for one, other, shape in zip(batch.images.arrays(), expected, [(8, 32), (12, 16)], strict=True):
+            assert one.shape == (*shape, shape[1], 3)
+            np.testing.assert_array_equal(one, other)
+        indices += batch.indices[batch.valid].tolist()
+    assert sorted(indices) == [0, 1, 2, *range(4, 12)]
+    assert [failure.index for failure in loader.failures] == [3]
+
+
+def test_the_loader_gives_views_of_one_size_as_one_array() -> None:
+    batch = next(iter(cpu(Source(8), gi.presets.simclr_train(16, 3), batch_size=4)))
+    assert batch.images.shape == (12, 16, 16, 3)
+    assert len(batch.labels) == 4
+
+
+def test_the_loader_skips_bad_samples_of_views() -> None:
+    loader = cpu(Source(9, corrupt={1, 5}), gi.presets.simclr_train(8), batch_size=2, on_error="skip")
+    with pytest.warns(RuntimeWarning, match="2 samples could not be decoded"):
+        found = [i for batch in loader for i in batch.indices[batch.valid].tolist()]
+    assert sorted(set(found)) == [0, 2, 3, 4, 6, 7, 8]
+
+
+def test_the_loader_refuses_another_number() -> None:
+    loader = cpu(Source(8), lambda x, rng: gi.resize(x, 8).take([0, 1, 2]), batch_size=4)
+    with pytest.raises(ValueError, match="given 4 images and returned 3"):
+        next(iter(loader))
+
+
+# -- crops and frames --------------------------------------------------------------------------------------------------
+
+
+def corners(image: Any, height: int, width: int) -> list[Any]:
+    """Top left, top right, bottom left, bottom right, middle: rounded half to even, as torchvision's center_crop."""
+    rows, columns = image.shape[0] - height, image.shape[1] - width
+    starts = [(0, 0), (0, columns), (rows, 0), (rows, columns), (round(rows / 2), round(columns / 2))]
+    return [image[top : top + height, left : left + width] for top, left in starts]
+
+
+def test_five_and_ten_crops_of_files() -> None:
+    files = [FILES[0], FILES[2], FILES[4]]
+    whole = list(gi.decode_batch(files, device="cpu"))
+    expected = [part for image in whole for part in corners(image, 31, 24)]
+    for part, other in zip(gi.five_crop(gi.open_batch(files, device="cpu"), (31, 24)), expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    for vertical in (False, True):
+        both = [image if k == 0 else np.flip(image, 0 if vertical else 1) for image in whole for k in (0, 1)]
+        expected = [part for image in both for part in corners(image, 20, 20)]
+        for part, other in zip(gi.ten_crop(gi.open_batch(files, device="cpu"), 20, vertical), expected, strict=True):
+            np.testing.assert_array_equal(part, other)
+
+
+def test_crops_of_several_sizes() -> None:
+    images = [np.arange(30, dtype=np.uint8).reshape(5, 6, 1), np.arange(28, dtype=np.uint8).reshape(7, 4, 1)]
+    size = np.array([(2, 5), (6, 1)])
+    expected = [part for image, (h, w) in zip(images, size, strict=True) for part in corners(image, h, w)]
+    for part, other in zip(gi.five_crop(images, size), expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    ten = list(gi.ten_crop(images, size))
+    for part, other in zip([*ten[:5], *ten[10:15]], expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    assert len(gi.ten_crop(np.zeros((0, 4, 4, 3), np.uint8), 2)) == 0
+    with pytest.raises(ValueError, match=r"image 1: its size \(7, 4\) is smaller than \(5, 5\)"):
+        gi.ten_crop([np.zeros((5, 5, 3), np.uint8), np.zeros((7, 4, 3), np.uint8)], 5)
+
+
+@pytest.mark.parametrize(("frames", "count"), [(1, 1), (1, 3), (5, 1), (5, 2), (5, 3), (5, 5), (4, 7), (16, 8)])
+def test_frames_are_spread_evenly(frames: int, count: int) -> None:
+    clips = np.arange(3 * frames, dtype=np.uint8).reshape(-1, 1, 1, 1)
+    found = gi.uniform_temporal_subsample(clips, count, frames=frames).array().reshape(3, count)
+    expected = np.floor(np.linspace(0, frames - 1, count) + 1e-9).astype(int)
+    np.testing.assert_array_equal(found, expected + frames * np.arange(3)[:, None])
+
+
+def test_frames_that_make_no_clips() -> None:
+    with pytest.raises(ValueError, match="the number of images must be a multiple of frames=3, not 7"):
+        gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), 2, frames=3)
+    for count, frames in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1, not 0"):
+            gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, frames=frames)
+    with pytest.raises(ValueError, match="frames, the number of images of each clip, is required"):
+        gi.uniform_temporal_subsample(np.zeros((6, 1, 1, 1), np.uint8), 2)
+
+
+# -- clips -------------------------------------------------------------------------------------------------------------
+
+CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
+GOOD = [0, 1, 3]
+
+
+def clips_of(rows: Any, **options: Any) -> gi.Batch:
+    """A clip of three frames of some of the videos; each begins where its video's number says."""
+    start = 10 * np.asarray(rows, np.int64) + 5
+    options = {"on_error": "fill", "device": "cpu", **options}
+    return gi.open_clips([CLIPS[i] for i in rows], 3, 2, start=start, **options)
+
+
+CLIP_CHAINS: dict[str, Any] = {
+    "one pass": CHAINS["one pass"],
+    "two segments": lambda x, rng: gi.random_rotation(
+        gi.random_gaussian_blur(gi.random_resized_crop(x, (40, 50), rng=rng), 5, p=0.5, rng=rng), 60, rng=rng
+    ),
+    "some frames": lambda x, rng: gi.horizontal_flip(x, where=np.arange(len(x)) % 2 == 0),
+    "nothing": CHAINS["nothing"],
+}
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("chain", CLIP_CHAINS.values(), ids=CLIP_CHAINS)
+def test_views_of_clips_are_clips_opened_for_each(chain: Any, color: str) -> None:
+    rows = np.random.default_rng().integers(0, len(CLIPS), 11)
+    rng = gi.Rng(int(rows[0]), indices=np.arange(11))
+    views = chain(clips_of(range(len(CLIPS)), color=color).take(rows), rng.split("a"))
+    each = chain(clips_of(rows, color=color), rng.split("a"))
+    assert (views.frames, views.sizes.tolist()) == (3, each.sizes.tolist())
+    for k, (one, other) in enumerate(zip(views, each, strict=True)):
+        np.testing.assert_array_equal(one, other, err_msg=f"frame {k % 3} of view {k // 3} of video {rows[k // 3]}")
+    assert views.status == each.status
+    assert sorted(views.errors) == np.flatnonzero(rows == 2).tolist()
+
+
+def test_views_of_clips_that_are_computed_or_recorded() -> None:
+    x = gi.resize(clips_of(GOOD), (16, 24))
+    expected = x.array(layout="NTHWC")
+    for batch in (x, x.compute()):
+        np.testing.assert_array_equal(
+            batch.take([2, 0, 2, 1]).take([0, 0, 3]).array(layout="NTHWC"), expected[[2, 2, 1]]
+        )
+        np.testing.assert_array_equal(batch.take([True, False, True]).array(layout="NTHWC"), expected[[0, 2]])
+    with pytest.raises(IndexError, match="indices has 3, but the batch has clips 0 to 2"):
+        x.take([3])
+
+
+def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    plain = decode.decoded_frames
+
+    def recording(opened: Any, *rest: Any) -> Any:
+        decoded.append(CLIPS.index(opened.args[0]))
+        return plain(opened, *rest)
+
+    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", recording)
+    x = clips_of(range(len(CLIPS)))
+    views = gi.random_resized_crop(x.take([3, 2, 0, 3, 2, 3]), 16, rng=0)
+    views.array()
+    assert sorted(decoded) == [0, 3]
+    assert [(k, failure.index, failure.noun) for k, failure in sorted(views.errors.items())] == [
+        (1, 1, "clip"), (4, 4, "clip")
+    ]  # fmt: skip
+    assert sorted(x.errors) == [2]
+    decoded.clear()
+    x.take([3, 0]).array()  # whole frames, each once
+    assert sorted(decoded) == [0, 3]
+
+
+def test_a_failure_of_a_clip_that_decoding_finds_is_of_all_views() -> None:
+    data, bad = damaged()
+    x = gi.open_clips([data, data], 4, start=[bad - 4, bad - 2], device="cpu", on_error="fill")
+    views = gi.resize(x.take([1, 0, 1, 1]), (9, 9))
+    pixels = views.array(layout="NTHWC")
+    assert sorted(views.errors) == [0, 2, 3]
+    assert pixels[1].any()
+    assert not pixels[[0, 2, 3]].any()
+    assert sorted(x.errors) == [1]
+    x = gi.open_clips([data, data], 4, start=[bad - 4, bad - 2], device="cpu")
+    with pytest.raises(gi.DecodeError, match=r"^1 of 2 clips could not be decoded:\n  clip 1 "):
+        x.take([1, 0, 1]).compute()
+
+
+@pytest.mark.parametrize("kept", [(1, [0]), (2, [0, 2]), (5, [0, 0, 1, 1, 2])])
+def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None:
+    """Other frames are not decoded; failures are those of the clips."""
+    count, numbers = kept
+    for rows in ([0, 1, 2], [1, 1, 2, 0]):
+        x = clips_of(range(len(CLIPS))).take(rows)
+        whole = gi.resize(x, (np.arange(len(x)) // 3 + 9, 11)).take(np.arange(len(rows)))
+        for batch in (whole, whole.compute()):
+            few = gi.uniform_temporal_subsample(batch, count)
+            assert few.frames == count
+            expected = [whole[3 * k + frame] for k in range(len(rows)) for frame in numbers]
+            for one, other in zip(gi.horizontal_flip(few), expected, strict=True):
+                np.testing.assert_array_equal(one[:, ::-1], other)
+        assert sorted(few.errors) == sorted(whole.errors) == [rows.index(2)]
+    with pytest.raises(ValueError, match=r"frames is 4, but the batch has 4 clips of 3 frames"):
+        gi.uniform_temporal_subsample(x, 2, frames=4)
+
+
+def test_crops_of_clips_are_clips() -> None:
+    x = gi.resize(clips_of([0, 3]), (20, 30))
+    whole = list(x.array(layout="NTHWC"))
+
+    def parts(clips: list[Any]) -> list[Any]:
+        each = [[corners(frame, 8, 9) for frame in clip] for clip in clips]
+        return [np.stack([frame[k] for frame in clip]) for clip in each for k in range(5)]
+
+    np.testing.assert_array_equal(gi.five_crop(x, (8, 9)).array(layout="NTHWC"), parts(whole))
+    both = [clip[:, :, ::step] for clip in whole for step in (1, -1)]
+    np.testing.assert_array_equal(gi.ten_crop(x, (8, 9)).array(layout="NTHWC"), parts(both))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_views_of_clips(again: Any) -> None:
+    x = gi.resize(clips_of(range(len(CLIPS))).take([1, 2, 1]), (12, 10))
+    other = again(x)
+    assert (other.frames, other.status) == (3, x.status)
+    np.testing.assert_array_equal(other.array(), x.array())
+    assert len(recording_of(other).source.selection.of.data) == len(CLIPS)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NTHWC", "NCTHW"])
+def test_arrays_of_clips(layout: str) -> None:
+    x = gi.resize(clips_of([0, 1, 3]), (np.repeat([16, 8, 8], 3), 10))
+    arrays = x.arrays("float32", layout)
+    parts = [x.take([0]), x.take([1, 2])]
+    for array, part in zip(arrays, parts, strict=True):
+        np.testing.assert_array_equal(array, part.array("float32", layout))
+    assert arrays[1].shape == {"NHWC": (6, 8, 10, 3), "NTHWC": (2, 3, 8, 10, 3), "NCTHW": (2, 3, 3, 8, 10)}[layout]
+
+
+def test_draws_of_views_of_clips() -> None:
+    """All frames of a view have its draws; the first view has those of the clip."""
+    rng = gi.Rng(4, indices=[8, 3])
+    drawn = rng.views(3).uniform()
+    x = clips_of([0, 1]).take([0, 1] * 3)
+    for same in (rng.views(3), as_rng(gi.Rng(4, indices=[8, 3]), 6, "f", 3).views(3)):
+        _, generator = prepare(x, same, "f")
+        np.testing.assert_array_equal(generator.uniform(), np.repeat(drawn, 3))
+        np.testing.assert_array_equal(generator.split("b").uniform(), np.repeat(rng.views(3).split("b").uniform(), 3))
+        assert not np.array_equal(generator.fork().uniform(), generator.uniform())
+
+
+@pytest.mark.parametrize("rng", [7, gi.Rng(7, indices=[4, 9])], ids=["seed", "rng"])
+def test_presets_of_views_take_clips(rng: Any) -> None:
+    still = make(Build("libx264", options={"qp": "0"}, gop=1), lambda number: _STILL, 3)
+    x = gi.open_clips([still] * 2, 3, device="cpu")
+    large, local = gi.presets.dino_train(24, 16, 3)(x, rng).arrays(layout="NTHWC")
+    assert (large.shape, local.shape) == ((4, 3, 24, 24, 3), (6, 3, 16, 16, 3))
+    for clips in (large, local, gi.presets.simclr_train(24)(x, rng).array(layout="NTHWC")):
+        np.testing.assert_array_equal(clips[:, 0], clips[:, 2])
+        assert len(np.unique(clips.reshape(len(clips), -1), axis=0)) == len(clips)
+
+
+_STILL = av.VideoFrame.from_ndarray(np.asarray(PHOTO.resize((64, 48)))).reformat(format="yuv420p")
+
+
+def test_the_loader_gives_views_of_clips() -> None:
+    source = [(CLIPS[i], i) for i in (0, 1, 2, 3)]
+    clips = gi.Clips(3, 2)
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
+        (batch,) = cpu(
+            source, gi.presets.simclr_train(16, 3), batch_size=4, clips=clips, layout="NTCHW", on_error="fill", seed=5
+        )
+    assert (batch.images.shape, batch.labels.tolist()) == ((12, 3, 3, 16, 16), [0, 1, 2, 3])
+    rng = gi.Rng(5, indices=range(4))
+    x = gi.random_clips([data for data, _ in source], 3, 2, rng=rng.split("clips"), device="cpu", on_error="fill")
+    expected = gi.presets.simclr_train(16, 3)(x, rng)
+    np.testing.assert_array_equal(batch.images, expected.array(layout="NTCHW"))
+    np.testing.assert_array_equal(batch.valid, [True, True, False, True])
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_decodes_each_image_once() -> None:
+    """On the stand-in, whose decoder says what it was given; bad images are those of all their views."""
+    rows = [2, 0, 1, 2, 0, 2]
+    with installed() as gpu:
+        x = gi.open_batch([*small_files([(20, 28), (40, 30)]), CUT], device="cuda:0", on_error="fill")
+        views = gi.resize(x.take(rows), (8, 8))
+        gpu.use(views.array())
+        assert len(gpu.order.of("decode")) == 2
+    assert sorted(views.errors) == [0, 3, 5]
+    assert sorted(x.errors) == [2]
+
+
+@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
+@pytest.mark.parametrize(("missing", "on_cpu"), [(True, [0, 3]), (False, [3])])
+@pytest.mark.parametrize("whole", [True, False])
+def test_views_of_clips_on_a_gpu(whole: bool, missing: bool, on_cpu: list[int]) -> None:
+    """Each is decoded once, and uploaded once where the CPU does: all without NVDEC, AV1 always."""
+    rows = [3, 0, 2, 3, 0]
+    record = (lambda x: x) if whole else (lambda x: gi.resize(gi.horizontal_flip(x), (24, 32)))
+    expected = record(clips_of(rows))
+    with installed() as gpu:
+        gpu.nvdec.missing = missing
+        views = record(clips_of(range(len(CLIPS)), device="cuda:0").take(rows))
+        begin = len(gpu.order.log)
+        for image, other in zip(views, expected, strict=True):
+            gpu.use(image)
+            assert image.shape == other.shape
+        del image
+        uploads = [op.told["bytes"] for op in gpu.order.log[begin:] if op.kind == "upload"]
+        assert sum(op.told["name"] == "frame8" for op in gpu.order.of("launch")) == 3 * (not missing)
+    frames = sum(-(-other.nbytes // ALIGNMENT) * ALIGNMENT for other in clips_of(on_cpu))
+    assert [size for size in uploads if size >= frames] == [frames]
+    assert views.status == expected.status

@@ -1,0 +1,681 @@
+"""Clips of videos: exactly the frames that sequential decoding gives, as batches that every function works on."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._decoding.decoder import MAX_PIXELS
+from gpuimg._video import decode
+from gpuimg._video.convert import write_pixels
+from gpuimg._video.index import read_index
+
+from . import videos
+from .videos import BUILDS, FRAMES, HEIGHT, WIDTH, Build, made, make, number_in, rgb_of, sequentially
+
+CLIPS = 24  # of each build
+
+
+def opened(sources: Any, *args: Any, **options: Any) -> gi.Batch:
+    return gi.open_clips(sources, *args, device="cpu", **options)
+
+
+def numbers(clips: Any) -> list[list[int]]:
+    """The numbers in clips (N, T, H, W, C)."""
+    return [[number_in(frame[..., 1]) for frame in clip] for clip in clips]
+
+
+# -- which frames ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_frames_are_those_of_sequential_decoding(name: str) -> None:
+    data = made(name)
+    oracle = sequentially(data)
+    shown = [one.number for one in oracle]
+    assert shown == list(range(shown[0], shown[0] + len(shown)))
+    info = gi.video_info(data)
+    assert info.frames == len(oracle)
+    counted = name in ("h264 avi", "h264 raw", "vp8", "mpeg4 avi")
+    if not counted:
+        assert info.times == pytest.approx([one.seconds for one in oracle], abs=1e-9)
+    rng = np.random.default_rng()
+    frames = int(rng.integers(1, 9))
+    stride = rng.integers(1, 6, CLIPS)
+    start = rng.integers(0, info.frames, CLIPS)
+    taken = np.minimum(start[:, None] + stride[:, None] * np.arange(frames), info.frames - 1)
+    clips = opened([data] * CLIPS, frames, stride, start=start).array(layout="NTHWC")
+    assert numbers(clips) == np.array(shown)[taken].tolist()
+    for clip, own in zip(clips, taken, strict=True):
+        for image, k in zip(clip, own, strict=True):
+            assert np.abs(image - rgb_of(oracle[k].frame)).max() <= 0.501
+
+
+@pytest.mark.parametrize("name", ["h264 open gop ts", "h264 open gop", "h264 refreshed", "hevc", "hevc cut ts"])
+def test_clips_are_decoded_from_nearby(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Key frames that are no clean beginning cost one more, not the whole file before."""
+    index = read_index(made(name), MAX_PIXELS)
+    starts = index.key_pts[index.key]
+    assert (starts <= index.pts).all()
+    assert (index.position >= index.key_position[index.key]).all()
+    nearer = (index.key_pts <= index.pts[:, None]) & (index.key_position <= index.position[:, None])
+    assert np.array_equal(starts, np.where(nearer, index.key_pts, index.key_pts.min()).max(1))
+    monkeypatch.setattr(decode, "_from_beginning", lambda *_: pytest.fail("all is decoded"))
+    shown = np.array([one.number for one in sequentially(made(name))])
+    start = np.arange(0, len(index), 3)
+    clips = opened([made(name)] * len(start), 2, start=start, short="wrap").array(layout="NTHWC")
+    assert numbers(clips) == shown[np.stack([start, start + 1], 1) % len(index)].tolist()
+
+
+def test_clips_by_times() -> None:
+    data = made("h264 vfr")
+    info = gi.video_info(data)
+    assert info.times.tolist() == pytest.approx([t / 1000 for t in videos.times()])
+    own = opened([data], FRAMES, times=info.times[None]).array(layout="NTHWC")
+    assert numbers(own) == [list(range(FRAMES))]
+    wanted = np.random.default_rng().uniform(info.times[0], info.times[-1], (5, 9))
+    expected = (wanted[..., None] >= info.times).sum(-1) - 1
+    assert numbers(opened([data] * 5, 9, times=wanted).array(layout="NTHWC")) == expected.tolist()
+
+
+def test_the_last_frame_lasts_until_the_end() -> None:
+    info = gi.video_info(made("h264"))
+    end = info.times[0] + info.duration
+    assert info.duration == pytest.approx(FRAMES / 25)
+    x = opened([made("h264")], 1, times=[[end - 0.001]])
+    assert numbers(x.array(layout="NTHWC")) == [[FRAMES - 1]]
+    with pytest.raises(gi.DecodeError, match=r"times must be from 0 to below 2.8 seconds, not 2.8"):
+        opened([made("h264")], 1, times=[[end]])
+
+
+def test_making_videos_leaves_the_rest_of_the_machine_its_time() -> None:
+    """SVT-AV1 makes the thread that encodes a real-time one, of which all tests after it would suffer."""
+    make(BUILDS["av1"], frames=2)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_an_edit_list_hides_frames() -> None:
+    info = gi.video_info(made("h264 edit list"))
+    assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)
+    x = opened([made("h264 edit list")], 3)
+    assert numbers(x.array(layout="NTHWC")) == [[17, 18, 19]]
+
+
+def test_key_frames() -> None:
+    assert gi.video_info(made("h264 intra")).keyframes.tolist() == list(range(FRAMES))
+    assert gi.video_info(made("h264 one key frame")).keyframes.tolist() == [0]
+    every = gi.video_info(made("hevc")).keyframes
+    assert every[0] == 0
+    assert 12 in every
+
+
+@pytest.mark.parametrize(
+    ("short", "expected"),
+    [("repeat", [66, 68, 69, 69, 69, 69]), ("wrap", [66, 68, 0, 2, 4, 6])],
+)
+def test_a_clip_beyond_the_end(short: str, expected: list[int]) -> None:
+    x = opened([made("h264")], 6, 2, start=66, short=short)
+    assert numbers(x.array(layout="NTHWC")) == [expected]
+
+
+def test_a_clip_beyond_the_end_may_be_an_error() -> None:
+    with pytest.raises(gi.DecodeError, match=r"clip 1 .*it has 70 frames, but frames 66 to 76 were requested"):
+        opened([made("h264")] * 2, 6, 2, start=[0, 66], short="error")
+    opened([made("h264")], 3, start=67, short="error")
+    with pytest.raises(gi.DecodeError, match="start must be from 0 to 69, the last frame, not 70"):
+        opened([made("h264")], 1, start=70)
+
+
+def test_random_clips_are_whole_and_anywhere() -> None:
+    n = 200
+    x = gi.random_clips([made("h264")] * n, 4, 3, rng=gi.Rng(1, indices=range(n)), device="cpu")
+    found = recording_of(x).source.numbers  # type: ignore[union-attr]
+    assert (np.diff(found) == 3).all()
+    assert found.min() >= 0
+    assert found.max() < FRAMES
+    assert len(np.unique(found[:, 0])) > 40  # of 61
+    again = gi.random_clips([made("h264")], 4, 3, rng=gi.Rng(1, indices=[7]), device="cpu")
+    assert recording_of(again).source.numbers.tolist() == found[7:8].tolist()  # type: ignore[union-attr]
+
+
+def test_a_random_clip_of_a_short_video_begins_at_its_beginning() -> None:
+    x = gi.random_clips([make(Build("libx264"), frames=3)], 5, rng=0, device="cpu")
+    assert numbers(x.array(layout="NTHWC")) == [[0, 1, 2, 2, 2]]
+
+
+@pytest.mark.parametrize("kind", ["path", "name", "bytes", "array", "file"])
+def test_sources(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a:b ü.mp4"
+    data = made("h264")
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        made_of: dict[str, Any] = {
+            "path": path, "name": str(path), "bytes": data, "array": np.frombuffer(data, np.uint8), "file": file,
+        }  # fmt: skip
+        x = opened([made_of[kind]], 2, start=9)
+        assert numbers(x.array(layout="NTHWC")) == [[9, 10]]
+
+
+def test_a_path_that_is_not_text(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.mp4")
+    Path(path).write_bytes(made("h264"))
+    assert gi.video_info(path).frames == FRAMES
+
+
+# -- how they look -----------------------------------------------------------------------------------------------------
+
+_FORMATS = {"yuv420p": 8, "yuv422p": 8, "yuv444p": 8, "yuv440p": 8, "yuvj420p": 8, "yuv420p10le": 10, "yuv444p12le": 12}
+
+
+def _noise(name: str, height: int, width: int) -> Any:
+    """A frame of samples of all values."""
+    rng = np.random.default_rng()
+    frame = av.VideoFrame(width, height, name)
+    for one in frame.planes:
+        bits = _FORMATS[name]
+        samples = rng.integers(0, 2**bits, one.buffer_size // (1 + (bits > 8)))
+        one.update(samples.astype(np.uint8 if bits == 8 else np.uint16).tobytes())
+    return frame
+
+
+def _pixels(frame: Any, region: list[int], channels: int = 3, orientation: int = 1) -> Any:
+    x0, y0, x1, y1 = region
+    out = np.full((y1 - y0) * (x1 - x0) * channels + 5, 77, np.uint8)
+    write_pixels(frame, orientation, channels, region, out)
+    assert (out[-5:] == 77).all()
+    return out[:-5].reshape(y1 - y0, x1 - x0, channels)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("coefficients", [1, 2, 5, 6, 7, 9])
+@pytest.mark.parametrize("name", _FORMATS)
+def test_colors_are_those_of_the_standards(name: str, coefficients: int, full: bool) -> None:
+    frame = _noise(name, 33, 50)
+    frame.colorspace, frame.color_range = coefficients, 2 if full else 1
+    found = _pixels(frame, [0, 0, 50, 33])
+    assert np.abs(found - rgb_of(frame)).max() <= 0.501
+
+
+@pytest.mark.parametrize("size", [(64, 96), (65, 96), (64, 97), (65, 97)])
+@pytest.mark.parametrize("name", ["yuv420p", "yuvj420p", "yuv420p10le"])
+def test_chroma_is_interpolated_where_swscale_does_so(name: str, size: tuple[int, int]) -> None:
+    """Its default is darker, by at most 4 levels. Samples are of RGB: of others its sums may overflow."""
+    noise = np.random.default_rng().integers(0, 256, (*size, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(noise, "rgb24").reformat(format=name)
+    apart = _pixels(frame, [0, 0, *size[::-1]]).astype(int) - frame.to_ndarray(format="rgb24")
+    assert apart.min() >= -2
+    assert apart.max() <= 4
+    assert np.abs(apart).mean() <= 2
+
+
+@pytest.mark.parametrize(("name", "planar"), [("nv12", "yuv420p"), ("p010le", "yuv420p10le")])
+def test_interleaved_chroma_gives_the_same(name: str, planar: str) -> None:
+    frame = _noise(planar, 34, 50)
+    frame.colorspace = 1
+    other = frame.reformat(format=name, dst_colorspace=1)
+    other.colorspace = 1
+    assert np.array_equal(_pixels(other, [3, 5, 50, 34]), _pixels(frame, [3, 5, 50, 34]))
+
+
+def test_luma_is_gray() -> None:
+    frame = _noise("yuv420p", 20, 30)
+    gray = np.clip((videos.plane(frame, 0) - 16.0) * 255 / 219, 0, 255)
+    assert np.abs(_pixels(frame, [0, 0, 30, 20], 1)[..., 0] - gray).max() <= 0.501
+    only = av.VideoFrame.from_ndarray(videos.plane(frame, 0).copy(), "gray")
+    only.color_range = 1
+    assert np.array_equal(_pixels(only, [1, 2, 30, 20], 3), _pixels(frame, [1, 2, 30, 20], 1).repeat(3, 2))
+
+
+@pytest.mark.parametrize("name", ["rgb24", "gbrp", "yuyv422"])
+def test_other_formats_are_converted_by_ffmpeg(name: str) -> None:
+    image = np.random.default_rng().integers(0, 256, (20, 30, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format=name)
+    whole = frame.to_ndarray(format="rgb24")
+    assert np.array_equal(_pixels(frame, [3, 4, 30, 11]), whole[4:11, 3:30])
+    if name != "yuyv422":
+        assert np.array_equal(whole, image)
+        luma = image @ [0.2989, 0.587, 0.114]
+        assert np.abs(_pixels(frame, [0, 0, 30, 20], 1)[..., 0] - luma).max() <= 0.6
+
+
+@given(st.data())
+def test_regions_are_parts_of_the_whole(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(_FORMATS)))
+    height, width = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 70))
+    orientation = data.draw(st.integers(1, 8))
+    channels = data.draw(st.sampled_from([1, 3]))
+    frame = _noise(name, height, width)
+    shown = (width, height) if orientation >= 5 else (height, width)
+    x0, y0 = data.draw(st.integers(0, shown[1] - 1)), data.draw(st.integers(0, shown[0] - 1))
+    x1, y1 = data.draw(st.integers(x0 + 1, shown[1])), data.draw(st.integers(y0 + 1, shown[0]))
+    whole = _pixels(frame, [0, 0, shown[1], shown[0]], channels, orientation)
+    stored = _pixels(frame, [0, 0, width, height], channels)
+    assert np.array_equal(_pixels(frame, [x0, y0, x1, y1], channels, orientation), whole[y0:y1, x0:x1])
+    turns = {1: stored, 2: stored[:, ::-1], 3: stored[::-1, ::-1], 4: stored[::-1], 5: stored.swapaxes(0, 1)}
+    turns |= {6: np.rot90(stored, -1), 7: np.rot90(stored, -1)[:, ::-1][::-1, ::-1], 8: np.rot90(stored)}
+    turns[7] = stored[::-1, ::-1].swapaxes(0, 1)
+    assert np.array_equal(whole, turns[orientation])
+
+
+@pytest.mark.parametrize(("degrees", "quarters"), [(0, 0), (90, 1), (180, 2), (-90, 3)])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_rotation(degrees: int, quarters: int, mirrored: bool) -> None:
+    plain = opened([make(Build("libx264"), frames=2)], 2).array(layout="NTHWC")
+    data = make(Build("libx264", turn=(degrees, mirrored, False)), frames=2)
+    info = gi.video_info(data)
+    x = opened([data], 2)
+    assert (info.height, info.width) == tuple(x.sizes[0].tolist())
+    expected = np.rot90(plain, quarters, (2, 3))
+    assert np.array_equal(x.array(layout="NTHWC"), expected[:, :, :, ::-1] if mirrored else expected)
+
+
+@pytest.mark.parametrize("tags", [(1, 1), (1, 2), (6, 1), (9, 1)])
+def test_tags_of_a_file_are_followed(tags: tuple[int, int]) -> None:
+    noise = np.random.default_rng().integers(0, 256, (HEIGHT * 3 // 2, WIDTH), np.uint8)
+    data = make(
+        Build("libx264", options={"qp": "0"}, tags=tags), lambda number: av.VideoFrame.from_ndarray(noise, "yuv420p"), 2
+    )
+    frame = sequentially(data)[0].frame
+    assert (frame.colorspace, frame.color_range) == tags
+    assert np.abs(opened([data], 1)[0] - rgb_of(frame)).max() <= 0.501
+
+
+def test_gray_clips() -> None:
+    x = opened([made("h264")], 3, start=40, color="gray")
+    assert x.channels == 1
+    assert [number_in(image[..., 0]) for image in x] == [40, 41, 42]
+
+
+# -- as batches --------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_clips() -> None:
+    x = opened([made("h264"), made("hevc")], 3)
+    assert (len(x), x.frames, x.sizes.tolist()) == (6, 3, [[HEIGHT, WIDTH]] * 6)
+    assert repr(x) == "<gpuimg.Batch of 2 clips of 3 frames, 64x96, 3 channels, encoded, on cpu>"
+    assert x.status == ["ok", "ok"]
+    assert gi.resize(x, 32).frames == 3
+    assert gi.resize(x, 32).compute().frames == 3
+    assert gi.open_batch([], device="cpu").frames is None
+
+
+def test_layouts() -> None:
+    x = gi.resize(opened([made("h264"), made("hevc")], 3), (32, 40))
+    flat = x.array("float32")
+    clips = flat.reshape(2, 3, 32, 40, 3)
+    assert np.array_equal(x.array("float32", "NTHWC"), clips)
+    assert np.array_equal(x.array("float32", "NTCHW"), clips.transpose(0, 1, 4, 2, 3))
+    assert np.array_equal(x.array("float32", "NCTHW"), clips.transpose(0, 4, 1, 2, 3))
+    for layout, axes in (("NTHWC", (0, 1, 2, 3, 4)), ("NTCHW", (0, 1, 4, 2, 3)), ("NCTHW", (0, 4, 1, 2, 3))):
+        out = np.empty([clips.shape[axis] for axis in axes], np.float32)
+        assert x.array(layout=layout, out=out) is out
+        assert np.array_equal(out, clips.transpose(axes))
+        with pytest.raises(ValueError, match=r"out must have shape \(2, 3"):
+            x.array(layout=layout, out=np.empty(flat.shape, np.float32))
+
+
+def test_layouts_of_clips_are_not_for_images() -> None:
+    x = gi.resize(np.zeros((2, 8, 8, 3), np.uint8), 4)
+    with pytest.raises(ValueError, match=r"layout 'NTHWC' is for batches of clips, and these are images"):
+        x.array(layout="NTHWC")
+    with pytest.raises(ValueError, match=r"array\(\) also accepts 'NTHWC', 'NTCHW', 'NCTHW' for clips"):
+        x.compute(layout="NTHWC")
+
+
+def test_one_draw_is_for_a_whole_clip() -> None:
+    frame = np.random.default_rng().integers(0, 256, (48, 64, 3), np.uint8)
+    same = make(Build("libx264"), lambda number: av.VideoFrame.from_ndarray(frame).reformat(format="yuv420p"), 4)
+
+    def augmented(rng: Any) -> Any:
+        x = gi.random_resized_crop(opened([same] * 4, 3), 24, rng=rng)
+        x = gi.random_horizontal_flip(x, rng=rng)
+        x = gi.rand_augment(x, rng=rng)
+        return gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng).array(layout="NTHWC")
+
+    def steady(clips: Any) -> list[bool]:
+        return [all(np.abs(image.astype(int) - clip[0]).mean() < 12 for image in clip) for clip in clips]
+
+    one = augmented(gi.Rng(3, indices=range(4)))
+    assert steady(one) == [True] * 4
+    assert steady(one.swapaxes(0, 1)) != [True] * 3
+    assert np.array_equal(one[2:], _twice(same, gi.Rng(3, indices=[2, 3]), augmented))
+    assert not all(steady(augmented(gi.Rng(3, indices=range(12)))))
+    assert steady(augmented(3)) == [True] * 4
+
+
+def test_one_value_is_for_a_whole_clip() -> None:
+    x = opened([made("h264")] * 2, 3)
+    angles = gi.Rng(4, indices=range(2)).uniform(-30, 30)
+    turned = gi.rotate(x, angles, where=[True, False])
+    expected = gi.rotate(x, np.repeat(angles, 3), where=np.repeat([True, False], 3))
+    assert np.array_equal(turned.array(), expected.array())
+    message = r"angle must be .* \(6,\) with one for each frame, or \(2,\) with one for each clip, not of shape \(3,\)"
+    with pytest.raises(ValueError, match=message):
+        gi.rotate(x, [1, 2, 3])
+    with pytest.raises(ValueError, match=r"where must have shape \(6,\), one for each frame, or \(2,\), one for"):
+        gi.invert(x, where=[True] * 3)
+    assert np.array_equal(
+        gi.random_horizontal_flip(x, [0.0, 1.0], rng=3).array(),
+        gi.horizontal_flip(x, where=[False, True]).array(),
+    )
+    _, kept = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 6, min_area=[0, 201])
+    assert np.array_equal(np.concatenate(list(kept)), np.repeat([True, False], 3))
+
+
+def _twice(same: bytes, rng: gi.Rng, augmented: Any) -> Any:
+    """The same of two clips only."""
+    x = gi.random_resized_crop(opened([same] * 2, 3), 24, rng=rng)
+    x = gi.random_horizontal_flip(x, rng=rng)
+    x = gi.rand_augment(x, rng=rng)
+    return gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng).array(layout="NTHWC")
+
+
+def test_draws_go_on_from_call_to_call() -> None:
+    rng, other = gi.Rng(5, indices=range(3)), gi.Rng(5, indices=range(3))
+    x = opened([made("h264")] * 3, 4)
+    gi.random_rotation(x, 30, rng=rng)
+    other.uniform()
+    assert rng._draw == other._draw
+    assert np.array_equal(rng.uniform(), other.uniform())
+
+
+def test_an_rng_of_another_size_is_refused() -> None:
+    x = opened([made("h264")] * 3, 4)
+    with pytest.raises(ValueError, match="rng is for 5 samples, but the batch has 3 clips of 4 frames"):
+        gi.random_horizontal_flip(x, rng=gi.Rng(0, indices=range(5)))
+
+
+@pytest.mark.parametrize("preset", [gi.presets.imagenet_train, gi.presets.deit3_train, gi.presets.simclr])
+def test_presets_draw_for_clips(preset: Any) -> None:
+    frame = np.random.default_rng().integers(0, 256, (48, 64, 3), np.uint8)
+    same = make(Build("libx264", options={"qp": "0"}, gop=1), lambda number: _still(frame), 3)
+    for rng in (7, gi.Rng(7, indices=[4, 9])):
+        clips = preset(24)(opened([same] * 2, 3), rng).array(layout="NTHWC")
+        assert np.array_equal(clips[:, 0], clips[:, 1])
+        assert not np.array_equal(clips[0], clips[1])
+
+
+def _still(frame: Any) -> Any:
+    return av.VideoFrame.from_ndarray(frame).reformat(format="yuv420p")
+
+
+@pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])
+def test_mixing_is_of_clips(function: Any) -> None:
+    x = gi.resize(opened([made("h264")] * 3, 4, start=[0, 20, 40]), (16, 24))
+    mix = function(x, rng=gi.Rng(1, indices=range(3)))
+    assert (mix.images.frames, mix.partner.tolist(), mix.weight.shape) == (4, [2, 0, 1], (3,))
+    assert mix.labels([0, 1, 2], 3).shape == (3, 3)
+    plain = x.array("float32", "NTHWC")
+    mixed = mix.images.array(layout="NTHWC")
+    if function is gi.mixup:
+        weight = mix.weight[:, None, None, None, None]
+        assert mixed == pytest.approx(weight * plain + (1 - weight) * plain[[2, 0, 1]], abs=1e-5)
+    else:
+        own = (mixed == plain).all(-1)
+        assert (own | (mixed == plain[[2, 0, 1]]).all(-1)).all()
+    with pytest.raises(ValueError, match="partner must be a batch of 3 clips of 4 frames, not of 12 images"):
+        function(
+            x,
+            rng=0,
+            partner=gi.horizontal_flip(x.array()),
+        )
+
+
+def test_copies_and_pickles() -> None:
+    x = gi.resize(opened([made("h264"), b"no video"], 3, start=8, on_error="fill"), (16, 24))
+    for other in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert other.frames == 3
+        assert np.array_equal(other.array(), x.array())
+        assert other.status == x.status
+
+
+def test_targets_follow_each_frame() -> None:
+    x = gi.horizontal_flip(opened([made("h264")], 2))
+    moved, _ = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 2)
+    assert [boxes.tolist() for boxes in moved] == [[[86.0, 0.0, 96.0, 20.0]]] * 2
+
+
+def test_masks_follow_each_frame() -> None:
+    x = gi.horizontal_flip(opened([made("h264"), b"no video"], 2, on_error="fill"))
+    masks = [np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)] * 4
+    moved = gi.transform_masks(x, masks)
+    assert [mask.shape for mask in moved] == [(HEIGHT, WIDTH)] * 2 + [(1, 1)] * 2
+    assert np.array_equal(moved[1], masks[1][:, ::-1])
+
+
+def test_describe_and_replay() -> None:
+    x = gi.random_rotation(opened([made("h264")], 2), 30, rng=0)
+    assert gi.describe(x, 0)[8:] == gi.describe(x, 1)[8:]
+
+
+def test_no_clips() -> None:
+    x = opened([], 4)
+    assert (len(x), x.frames, x.status) == (0, 4, [])
+    assert gi.resize(x, (8, 8)).array().shape == (0, 0, 0, 3)
+
+
+def test_the_page_runs_as_printed(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{k}.mp4" for k in range(3)]
+    for path, name in zip(paths, ("h264", "hevc", "av1"), strict=True):
+        path.write_bytes(made(name))
+    page = (Path(__file__).parents[2] / "docs" / "video.md").read_text()
+    names: dict[str, Any] = {"gpuimg": gi, "paths": paths}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
+    assert names["y"].shape == (3, 3, 16, 112, 112)
+    assert names["batch"].images.shape == (3, 16, 3, 112, 112)
+
+
+# -- what is bad -------------------------------------------------------------------------------------------------------
+
+
+def _sound_only() -> bytes:
+    file = io.BytesIO()
+    with av.open(file, "w", "mp4") as container:
+        stream = container.add_stream("aac", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+        frame.sample_rate = 8000
+        for packet in [*stream.encode(frame), *stream.encode(None)]:
+            container.mux(packet)
+    return file.getvalue()
+
+
+def _without_frames() -> bytes:
+    data = make(Build("libx264", "matroska"), frames=1)
+    return data[: data.rindex(b"\x1f\x43\xb6\x75")]  # the first cluster
+
+
+def damaged() -> tuple[bytes, int]:
+    """An intra-coded video, and a frame of it that no decoder takes: the length in front of its data is the largest."""
+    data = make(Build("libx264", gop=1), lambda number: _noise("yuv420p", 64, 96), 20)
+    with av.open(io.BytesIO(data)) as container:
+        packets = [packet for packet in container.demux(video=0) if packet.size]
+    bad = packets[7]
+    return data[: bad.pos] + b"\xff" * bad.size + data[bad.pos + bad.size :], 7
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "Invalid data found"),
+        (b"no video at all", "Invalid data found"),
+        (_sound_only, "no video stream, but audio"),
+        (_without_frames, "it contains no frame|End of file"),
+        (lambda: made("h264")[: len(made("h264")) // 2], "Invalid data found"),
+        (lambda: b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
+        (lambda: b"ffconcat version 1.0\nfile /etc/passwd\n", "Invalid argument"),
+    ],
+)
+def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
+    source = data() if callable(data) else data
+    with pytest.raises(gi.VideoError, match=rf"^{len(source)} bytes: .*({reason})"):
+        gi.video_info(source)
+    with pytest.raises(
+        gi.DecodeError, match=rf"^1 of 2 clips could not be decoded:\n  clip 1 \({len(source)} bytes\): "
+    ):
+        opened([made("h264"), source], 2)
+    x = opened([made("h264"), source], 2, on_error="fill")
+    assert x.status[0] == "ok"
+    assert x.errors[1].index == 1
+    clips = gi.resize(x, (HEIGHT, WIDTH)).array(layout="NTHWC")
+    assert numbers(clips[:1]) == [[0, 1]]
+    assert not clips[1].any()
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(gi.DecodeError, match=r"clip 0 \(/nowhere/a.mp4\): cannot be read: No such file or directory"):
+        opened(["/nowhere/a.mp4"], 1)
+
+
+def test_damage_is_an_error_of_the_clips_that_touch_it() -> None:
+    data, bad = damaged()
+    good = opened([data] * 2, 4, start=[bad - 4, bad + 1]).array(layout="NTHWC")
+    assert good.shape == (2, 4, HEIGHT, WIDTH, 3)
+    x = opened([data] * 2, 4, start=[bad - 4, bad - 2])
+    with pytest.raises(
+        gi.DecodeError, match=r"^1 of 2 clips could not be decoded:\n  clip 1 .*: (frame 7 is|Invalid data)"
+    ):
+        x.array()
+    x = opened([data] * 2, 4, start=[bad - 4, bad - 2], on_error="fill")
+    clips = x.array(layout="NTHWC")
+    assert np.array_equal(clips[0], good[0])
+    assert not clips[1].any()
+    assert x.status[0] == "ok"
+    assert x.status[1] == x.errors[1].reason
+    assert len(x.errors) == 1
+    assert gi.resize(x, 8).array(layout="NTHWC")[1].max() == 0
+
+
+def _without(data: bytes, number: int) -> bytes:
+    """The same video, but for one packet."""
+    file = io.BytesIO()
+    with av.open(io.BytesIO(data)) as container, av.open(file, "w", "mp4") as other:
+        stream = other.add_stream_from_template(container.streams.video[0])
+        for k, packet in enumerate(container.demux(video=0)):
+            if k != number and packet.dts is not None:
+                packet.stream = stream
+                other.mux(packet)
+    return file.getvalue()
+
+
+def test_damage_that_decoders_hide_is_an_error() -> None:
+    """Frames that refer to a missing one are shown all the same, unless decoding must stop."""
+    for number in range(1, 30):
+        bad = _without(made("h264"), number)
+        shown = [one.frame.is_corrupt for one in sequentially(bad)]
+        x = opened([bad], FRAMES - 1, on_error="fill")
+        x.array()
+        if shown == [False] * (FRAMES - 1) and x.status != ["ok"]:
+            return
+    pytest.fail("no damage was found but what decoders tell of anyway")
+
+
+def test_a_file_that_changed_since(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(made("h264"))
+    x = opened([path], 2, start=60)
+    path.write_bytes(make(Build("libx264"), frames=20))
+    with pytest.raises(gi.DecodeError, match="the decoder does not return frame"):
+        x.array()
+    x = opened([path], 2)
+    path.unlink()
+    with pytest.raises(gi.DecodeError, match="cannot be read: No such file"):
+        x.array()
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.gif"
+    Image.new("RGB", (40, 30)).save(path)
+    with pytest.raises(gi.VideoError) as caught:
+        gi.video_info(path)
+    assert str(caught.value) == f"{path}: Invalid argument: not a video container; open_batch reads images, GIF too"
+    with pytest.raises(gi.VideoError, match=r"nowhere\.mp4: cannot be read: No such file"):
+        gi.video_info(tmp_path / "nowhere.mp4")
+
+
+def test_frames_are_not_larger_than_allowed() -> None:
+    with pytest.raises(gi.VideoError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
+        gi.video_info(made("h264"), max_pixels=6000)
+    with pytest.raises(gi.DecodeError, match="over the limit"):
+        opened([made("h264")], 1, max_pixels=6000)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frames": 0}, "frames must be a whole number of at least 1, not 0"),
+        ({"stride": 0}, "stride must be a whole number of at least 1, not 0"),
+        ({"stride": [1, 2]}, r"stride must be one number, or an array of shape \(1,\) with one for each clip"),
+        ({"start": -1}, "start must be a whole number of at least 0, not -1"),
+        ({"start": 0.5}, "start must be a whole number"),
+        ({"short": "loop"}, "short must be one of 'repeat', 'wrap', 'error', not 'loop'"),
+        ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
+        ({"times": [[0.0, np.nan]]}, "times must be finite"),
+        ({"times": [[0.0, 1.0]], "start": 3}, "pass either times, or start and stride"),
+        ({"color": "bgr"}, "color of videos must be one of 'rgb', 'gray'"),
+        ({"on_error": "skip"}, "on_error must be one of 'raise', 'fill'"),
+        ({"max_pixels": 0}, "max_pixels must be"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        opened([made("h264")], **{"frames": 2, **options})
+
+
+def test_what_is_no_list_of_sources() -> None:
+    with pytest.raises(TypeError, match="sources must be a list of sources, not str"):
+        opened("a.mp4", 2)
+    with pytest.raises(TypeError, match=r"sources\[0\]: a source is a path"):
+        opened([3], 2)
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(made("h264"))
+    (tmp_path / "b.mp4").write_bytes(damaged()[0])
+    sources = [path, tmp_path / "b.mp4"]
+    opened(sources, 4, start=5, on_error="fill").array()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        opened(sources, 4, start=5, on_error="fill").array()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_codecs_start_no_threads() -> None:
+    """FFmpeg's would come on top of ours."""
+    import threading
+
+    most = 0
+    running = threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not running.wait(0.001):
+            most = max(most, len(os.listdir("/proc/self/task")))
+
+    videos = [made(name) for name in ("h264", "hevc", "av1", "vp9")]  # encoders do start threads
+    opened(videos[:1], 8, 8).array()  # starts ours
+    before = len(os.listdir("/proc/self/task"))
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for video in videos:
+            opened([video], 8, 8).array()
+    finally:
+        running.set()
+        watcher.join()
+    assert most <= before + 1

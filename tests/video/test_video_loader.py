@@ -1,0 +1,191 @@
+"""Loaders of clips: which frames, what preprocessing is given, and bad videos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._decoding.options import DecodeOptions
+from gpuimg._loading.clips import VideoClips
+
+from ..watchdog import no_hang
+from .test_video import damaged
+from .videos import FRAMES, HEIGHT, WIDTH, Build, made, make, number_in
+
+NAMES = ("h264", "hevc", "vp9", "h264 vfr", "h264 edit list", "av1")
+
+
+def numbers(images: Any) -> list[list[int]]:
+    return [[number_in(frame[..., 1]) for frame in clip] for clip in images]
+
+
+def loaded(source: Any, preprocess: Any = None, **options: Any) -> list[gi.LoadedBatch]:
+    options = {"batch_size": 2, "layout": "NTHWC", "clips": gi.Clips(4, 2), **options}
+    with no_hang():
+        return list(gi.load(source, preprocess, device="cpu", **options))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / f"{name}.mp4" for name in NAMES]
+    for path, name in zip(paths, NAMES, strict=True):
+        path.write_bytes(made(name))
+    return paths
+
+
+def test_clips_are_tensors_of_clips(files: list[Path]) -> None:
+    torch = pytest.importorskip("torch")
+    import gpuimg.torch
+
+    options: Any = {"batch_size": 2, "clips": gi.Clips(4, 2), "device": "cpu"}
+    source = gi.file_list(files[:2], labels=range(2))
+    loader = gpuimg.torch.load(source, lambda x: gi.resize(x, (8, 8)), **options)
+    (batch,) = loader
+    assert (batch.images.shape, batch.labels.shape) == ((2, 4, 3, 8, 8), (2,))
+    dataset = gpuimg.torch.IterableDataset(source, lambda x: gi.resize(x, (8, 8)), **options)
+    ((images, _),) = torch.utils.data.DataLoader(dataset, batch_size=None)
+    assert images.shape == (2, 4, 3, 8, 8)
+
+
+def test_clips_depend_on_the_sample_alone(files: list[Path]) -> None:
+    source = gi.file_list(files, labels=range(len(files)))
+    seen: dict[tuple[int, int], list[int]] = {}
+    for batch_size, shuffle in ((1, False), (4, True), (6, False)):
+        batches = iter(loaded(source, batch_size=batch_size, shuffle=shuffle, seed=3, epochs=2))
+        for epoch in range(2):
+            for _ in range(-(-len(files) // batch_size)):
+                images, labels, indices, valid = next(batches)
+                assert images.shape == (len(labels), 4, HEIGHT, WIDTH, 3)
+                assert labels.tolist() == indices.tolist()
+                assert valid.all() or batch_size == 4
+                for index, found in zip(indices.tolist(), numbers(images), strict=True):
+                    assert seen.setdefault((epoch, index), found) == found
+    assert {len(set(np.diff(found))) for found in seen.values()} == {1}
+    assert sum(seen[0, k] != seen[1, k] for k in range(len(files))) >= 3
+    rng = gi.Rng(3, epoch=1, indices=range(len(files))).split("clips")
+    x = gi.random_clips(files, 4, 2, rng=rng, device="cpu")
+    assert numbers(x.array(layout="NTHWC")) == [seen[1, k] for k in range(len(files))]
+
+
+@pytest.mark.parametrize(("start", "first"), [("first", 0), ("center", 31)])
+def test_clips_without_chance(start: str, first: int) -> None:
+    source = [(made("h264"), 0)]
+    (batch,) = loaded(source, clips=gi.Clips(4, 2, start=start))
+    assert numbers(batch.images) == [[first, first + 2, first + 4, first + 6]]
+    assert FRAMES - (first + 6) - 1 in (32, 63)
+
+
+def test_preprocessing_is_given_clips_and_draws_for_them(files: list[Path]) -> None:
+    seen = []
+
+    def train(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        seen.append((x.frames, len(x), len(rng)))
+        return gi.random_crop(gi.resize(x, 40), 32, rng=rng)
+
+    batches = loaded(gi.file_list(files), train, batch_size=3, layout="NCTHW", dtype="float16")
+    assert [batch.images.shape for batch in batches] == [(3, 3, 4, 32, 32)] * 2
+    assert seen == [(4, 12, 3)] * 2
+    flat = loaded(gi.file_list(files), train, batch_size=3, layout="NHWC")
+    assert flat[0].images.shape == (12, 32, 32, 3)
+    assert flat[0].indices.tolist() == [0, 1, 2]
+
+
+def test_without_preprocessing_and_layout_of_clips_a_batch_is_given(files: list[Path]) -> None:
+    batches = loaded(gi.file_list(files), layout="NHWC")
+    assert [batch.images.frames for batch in batches] == [4, 4, 4]
+    sizes = [(made("h264"), 0), (make(Build("libx264"), lambda k: np.full((32, 48), k, np.uint8), 5), 0)]
+    (batch,) = loaded(sizes)
+    assert batch.images.sizes[::4].tolist() == [[HEIGHT, WIDTH], [32, 48]]
+
+
+def test_a_folder_of_videos(tmp_path: Path) -> None:
+    for name in ("one/a.mp4", "one/b.MP4", "two/c.mp4"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(made("h264"))
+    source = gi.folder(tmp_path, extensions=(".mp4",))
+    (batch,) = loaded(source, batch_size=3)
+    assert batch.labels.tolist() == [0, 0, 1]
+    rows = [{"image": str(tmp_path / "one" / "a.mp4"), "label": 5}]
+    (batch,) = loaded(rows)
+    assert batch.labels.tolist() == [5]
+
+
+def _bad(files: list[Path], tmp_path: Path) -> Any:
+    (tmp_path / "bad.mp4").write_bytes(damaged()[0])
+    return [(path, k) for k, path in enumerate([*files[:2], tmp_path / "gone.mp4", tmp_path / "bad.mp4", *files[2:]])]
+
+
+def test_bad_videos_raise(files: list[Path], tmp_path: Path) -> None:
+    source = _bad(files, tmp_path)
+    with pytest.raises(gi.DecodeError, match=r"1 of 2 clips .*\n  clip 2 \(.*gone.mp4\): cannot be read: No such"):
+        loaded(source)
+    with pytest.raises(gi.DecodeError, match=r"clip 3 \(.*bad.mp4\): (frame 7 is damaged|Invalid data)"):
+        loaded([source[0], source[1], source[4], source[3]], clips=gi.Clips(20))
+
+
+def test_bad_videos_are_filled(files: list[Path], tmp_path: Path) -> None:
+    source = _bad(files, tmp_path)
+    with pytest.warns(RuntimeWarning, match="2 samples could not be decoded and were black"):
+        batches = loaded(source, lambda x, rng: gi.resize(x, (16, 24)), clips=gi.Clips(20), on_error="fill")
+    assert np.concatenate([batch.valid for batch in batches]).tolist() == [True] * 2 + [False] * 2 + [True] * 4
+    assert not batches[1].images.any()
+
+
+def test_bad_videos_are_skipped(files: list[Path], tmp_path: Path) -> None:
+    loader = gi.load(
+        _bad(files, tmp_path), batch_size=3, clips=gi.Clips(20), layout="NTHWC", on_error="skip", device="cpu"
+    )
+    with no_hang(), pytest.warns(RuntimeWarning, match="2 samples could not be decoded and were left out"):
+        batches = list(loader)
+    assert [batch.indices.tolist() for batch in batches] == [[0, 1, 4], [5, 6, 7], [0, 1]]
+    assert sorted(str(failure)[:6] for failure in loader.failures) == ["clip 2", "clip 3"]
+
+
+def test_an_index_is_read_once_and_again_if_the_file_changed(files: list[Path]) -> None:
+    opener = VideoClips(gi.Clips(1))
+    rng = gi.Rng(0, indices=range(2))
+
+    def videos(data: Any) -> Any:
+        return opener.open(data, ["one", "two"], rng, DecodeOptions()).videos
+
+    paths = [str(path) for path in files[:2]]
+    first = videos(paths)
+    again = videos(paths)
+    assert [a is b for a, b in zip(first, again, strict=True)] == [True, True]
+    files[0].write_bytes(make(Build("libx264"), frames=9))
+    changed = videos(paths)
+    assert len(changed[0]) == 9
+    assert changed[1] is first[1]
+    assert videos([made("h264")] * 2)[0] is not first[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"clips": 16}, TypeError, r"clips must be gpuimg.Clips\(frames, ...\), not 16"),
+        ({"draft": 1.5}, ValueError, "draft and index are for images, not for clips"),
+        ({"index": "memory"}, ValueError, "draft and index are for images, not for clips"),
+        ({"layout": "THWC"}, ValueError, "layout must be one of 'NHWC', 'NCHW', 'NTHWC', 'NTCHW', 'NCTHW', not 'THWC'"),
+        ({"clips": None}, ValueError, "layout must be one of 'NHWC', 'NCHW', not 'NTHWC'"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        loaded([(made("h264"), 0)], **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"frames": 0}, {"stride": 0}, {"start": "last"}, {"short": "loop"}, {"frames": 1.5}]
+)
+def test_wrong_clips(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} must be"):
+        gi.Clips(**{"frames": 4, **options})
+
+
+def test_preprocessing_must_give_the_clips_back() -> None:
+    with pytest.raises(ValueError, match="preprocess was given 1 clip of 4 frames and returned 4 images"):
+        loaded([(made("h264"), 0)], lambda x, rng: np.asarray(x))
