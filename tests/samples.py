@@ -1,16 +1,22 @@
-"""Images for the tests: awkward sizes, both dtypes, arrays of every memory layout, and files of Pillow."""
+"""Images and files for the tests: awkward sizes, both dtypes, arrays of every memory layout, and files of Pillow."""
 
 from __future__ import annotations
 
 import io
 import struct
 import zlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+#: Four photos, as paths.
+PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 
 #: dtype and channels; with 52 images each a test sees 208.
 KINDS = [("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3)]
@@ -29,6 +35,18 @@ def image(rng: np.random.Generator, height: int, width: int, channels: int, dtyp
     """Noise, the hardest image for a filter."""
     shape = (height, width, channels)
     return rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+
+
+def pictures(sizes: Sequence[tuple[int, int]] = SIZES, dtype: str = "uint8", channels: int = 3) -> list[NDArray[Any]]:
+    """Noise of these heights and widths, new in each call."""
+    rng = np.random.default_rng()
+    return [image(rng, height, width, channels, dtype) for height, width in sizes]
+
+
+def smooth(height: int, width: int) -> Image.Image:
+    """A colored image without edges, as photos are mostly; new in each call."""
+    coarse = np.random.default_rng().integers(0, 256, (4, 5, 3), np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
 def gray(*rows: list[int]) -> NDArray[np.uint8]:
@@ -76,6 +94,13 @@ def file_of(image: Image.Image | NDArray[Any], form: str = "JPEG", **options: An
     file = io.BytesIO()
     (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, form, **options)
     return file.getvalue()
+
+
+def with_orientation(orientation: int) -> Image.Exif:
+    """EXIF data with an orientation, for :func:`file_of`."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
 
 
 def png_chunk(name: bytes, body: bytes) -> bytes:

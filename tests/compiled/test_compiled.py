@@ -21,7 +21,7 @@ from gpuimg.kernels import compiled, disk, native, ops
 from gpuimg.kernels.compiled import NativeFunction, fingerprint
 from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
 
-from ..forks import Forks, forks
+from ..processes import Forks, forks
 
 ROOT = Path(__file__).parents[2]
 BATCH = """

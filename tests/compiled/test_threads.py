@@ -14,7 +14,7 @@ import pytest
 from gpuimg._threads.team import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
-from ..forks import python
+from ..processes import python
 from ..watchdog import no_hang
 
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"

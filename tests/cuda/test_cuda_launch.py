@@ -26,8 +26,8 @@ from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
 from tests.standin import Standin
 
-from ..forks import Forks, forks
-from ..forks import python as python_process
+from ..processes import Forks, forks
+from ..processes import python as python_process
 from ..ptx import variants
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 from gpuimg.kernels.jpeg import layout as words
 
-from ..forks import python
+from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 from ..sources.laws import flipped, needs, open_files

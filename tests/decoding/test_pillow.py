@@ -25,7 +25,7 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
-from ..forks import python
+from ..processes import python
 from ..samples import file_of, png_chunk
 from .tiffs import of_array
 

@@ -26,7 +26,7 @@ from gpuimg._decoding.options import DecodeOptions
 from gpuimg._decoding.png import part_of
 from gpuimg.kernels.png import filters as loops
 
-from ..forks import python
+from ..processes import python
 from ..samples import file_of, png_chunk
 from .pngs import BUILDS, FILTERS, SIGNATURE, encode, made, paeth
 

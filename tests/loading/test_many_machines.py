@@ -14,7 +14,7 @@ import pytest
 
 import gpuimg as gi
 
-from ..forks import python
+from ..processes import python
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from bench.processors import OURS
 
-from ..forks import Forks, forks
+from ..processes import Forks, forks
 
 NARROW = 64 << 20  # bytes that any call may need: those of narrow images, tables, code that is loaded
 EVALS = ("imagenet_eval", "timm_eval", "open_clip_eval")

@@ -18,7 +18,7 @@ from tests.data_sets import CORRUPT, FILES, Source, cpu
 from tests.standin import Standin
 from tests.standin.work import opened
 
-from ..forks import python
+from ..processes import python
 
 
 @numba.njit

@@ -14,8 +14,8 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
-from tests.forks import python
 from tests.loading.test_torch_dataset import FORKED
+from tests.processes import python
 from tests.watchdog import ours
 
 torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")

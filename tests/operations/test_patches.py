@@ -13,7 +13,7 @@ import gpuimg as gi
 
 from .. import references
 from ..compare import FORMULA
-from ..forks import python
+from ..processes import python
 
 SOURCES = [(1, 1), (1, 9), (6, 1), (2, 3), (5, 4), (33, 47), (90, 201)]
 RESULTS = [(1, 1), (2, 3), (4, 4), (7, 5), (13, 230), (9, 301)]

@@ -17,7 +17,7 @@ from PIL import Image
 
 import gpuimg
 
-from ..forks import python
+from ..processes import python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

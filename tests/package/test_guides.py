@@ -16,7 +16,7 @@ import pytest
 
 import gpuimg
 
-from ..forks import python
+from ..processes import python
 from .test_api import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]

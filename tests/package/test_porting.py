@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ..forks import python
+from ..processes import python
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs"

@@ -33,7 +33,7 @@ from gpuimg._prepare.names import label_members
 from gpuimg._prepare.options import checked_options
 
 from ..decoding.test_index import SOURCES, make_source
-from ..forks import Forks, forks
+from ..processes import Forks, forks
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 
