@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-#: Four photos, as paths.
+#: Photos, as paths.
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 
 #: dtype and channels; with 52 images each a test sees 208.
