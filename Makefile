@@ -11,6 +11,9 @@ EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
 TORCH  ?= torch==2.13.0
 
+# References of tests. They pin other builds of torch, and run with the one above.
+ORACLES = torchvision==0.28.0 timm==1.0.31
+
 comma := ,
 # Extras of every environment: all that need no GPU, and those of this machine's GPU.
 EXTRAS = jit,tfrecord,parquet,array-record,remote,png,progress,video$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
@@ -23,13 +26,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel wheel-venv cross dist docs lint warm unit bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
+.PHONY: help demo test test-all test-wheel wheel-venv cross dist docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    decode and augment four photos, write contact_sheet.png"
-	@echo "make test    linter, type check and all tests"
-	@echo "make unit    all tests except the slow ones"
+	@echo "make test    linter, type check and tests, except the slow ones"
+	@echo "make test-all  linter, type check and all tests"
 	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
 	@echo "make cross   the wheel for Arm, in an emulator: results and tests; needs Debian or Ubuntu with qemu-user-static"
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
@@ -47,9 +50,13 @@ help:
 demo: $(VENV)/.demo-ready
 	$(BIN)/gpuimg demo
 
+# What to run before a commit. The slow tests take long for what they cover.
 test: $(VENV)/.test-ready
 	$(MAKE) --jobs 2 lint warm
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
+
+test-all: test
+	$(PYTEST) -m slow
 
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
 WHEEL = $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir
@@ -105,10 +112,6 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
-# Leaves out the tests that take long for what they cover; `make test` and CI run all.
-unit: warm
-	$(PYTEST) -m "not slow"
-
 # Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts. On a
 # quiet machine.
 bench: $(VENV)/.bench-ready
@@ -161,6 +164,7 @@ $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
+	$(PIP) --no-deps $(ORACLES)
 	touch $@ $(VENV)/.demo-ready
 
 $(DOCS_VENV)/.ready: pyproject.toml
@@ -179,7 +183,7 @@ $(VENV)/.photos-ready: $(VENV)/.demo-ready
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[$(EXTRAS)]' $(TEST_GROUPS) --group photos --group peers
-	$(PIP) --no-deps torchvision==0.28.0 timm==1.0.31
+	$(PIP) --no-deps $(ORACLES)
 	touch $@
 
 clean:
