@@ -107,7 +107,13 @@ def _decoded(data: bytes | None) -> Image.Image | None:
 def torchvision_problem() -> str | None:
     """Return why torchvision cannot run, None if it can."""
     absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
-    return f"{' and '.join(absent)} not installed" if absent else None
+    if absent:
+        return f"{' and '.join(absent)} not installed"
+    try:
+        from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except (ImportError, RuntimeError) as error:  # a build for another version of torch
+        return f"cannot be imported: {error}"
+    return None
 
 
 class _Transformed:
