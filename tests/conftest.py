@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -49,6 +50,11 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_stderr()
     if config.getoption("--hypothesis-seed") is None and (seed := _seed()) is not None:
         config.option.hypothesis_seed = str(seed)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of garbage collections, which tests of memory and descriptors ask for: one took 1 s."""
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

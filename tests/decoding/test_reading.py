@@ -42,7 +42,7 @@ def paths(tmp_path: Path) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_descriptor_is_left() -> Iterator[None]:
     """Whatever a test reads, nothing stays open."""
-    gc.collect()  # else garbage of an earlier test may be closed meanwhile, and the count fall
+    gc.freeze()  # else garbage of an earlier test may be closed meanwhile, and the count fall
     before = len(os.listdir("/proc/self/fd"))
     yield
     gc.collect()
