@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported out of garbage collections, which tests of memory and descriptors ask for: one took 1 s."""
+    """Keep what was imported out of garbage collections: each took a second."""
     gc.freeze()
 
 

@@ -143,6 +143,7 @@ def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], t
     assert sheet(out).shape[:2] == shape  # at most 24 of them
 
 
+@pytest.mark.slow
 def test_demo_has_photos(tmp_path: Path) -> None:
     """Small ones, whose origin is noted next to them."""
     done = run("demo", "--device", "cpu", cwd=tmp_path)
@@ -290,6 +291,7 @@ def test_preview_prints_what_was_drawn(
     capfd.readouterr()
 
 
+@pytest.mark.slow
 def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
     Image.new("RGB", (30, 20), (9, 200, 9)).save("a.png")
     done = run("preview", "a.png", "--function", f"{mine}:flip", "--device", "cpu", cwd=Path.cwd())
@@ -598,6 +600,7 @@ def test_warm_compiles_what_a_preset_needs_once() -> None:
     assert again.stdout.startswith("compiled   0 loops")
 
 
+@pytest.mark.slow
 def test_warm_all_has_every_loop() -> None:
     from gpuimg.kernels.compiled import NativeFunction, import_all
 

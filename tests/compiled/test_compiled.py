@@ -148,6 +148,7 @@ def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
     assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
 
 
+@pytest.mark.slow
 def test_every_process_finds_the_same_fingerprints() -> None:
     code = (
         "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\nimport gpuimg.kernels.jpeg.progressive\n"
@@ -491,6 +492,7 @@ def test_a_loop_takes_no_other_types_than_it_declares() -> None:
         loop(np.ones(3))
 
 
+@pytest.mark.slow
 def test_loops_are_compiled_by_several_processes(python: Forks, tmp_path: Path) -> None:
     code = """
 import os

@@ -79,11 +79,13 @@ def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) 
     assert said(start(f"{code}; print(gpuimg.__file__)")).splitlines() == [expected, str(here / "__init__.py")]
 
 
+@pytest.mark.slow
 def test_processes_at_once_make_the_same(expected: str) -> None:
     processes = [start(f"{BATCH}print([batch(seed) for seed in range(3)])") for _ in range(3)]
     assert [said(one) for one in processes] == [expected] * 3
 
 
+@pytest.mark.slow
 def test_threads_make_the_same(expected: str) -> None:
     code = """
 found = {}
@@ -98,6 +100,7 @@ print([found[k] for k in range(3)])
     assert said(start(BATCH + code)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["before the first batch", "after it"])
 def test_forks_make_the_same(expected: str, before: bool) -> None:
     code = f"""
@@ -116,6 +119,7 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     assert said(start(BATCH + code)).splitlines() == [expected] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "sys.exit(0)", "os._exit(0)"], ids=["end", "exit", "at once"])
 def test_a_process_may_end_while_a_batch_is_made(how: str) -> None:
     code = f"""

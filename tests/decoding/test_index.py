@@ -232,6 +232,7 @@ print([os.waitpid(child, 0)[1] for child in children])
 """
 
 
+@pytest.mark.slow
 def test_forked_children_read(tmp_path: Path) -> None:
     """In a separate process: threads of other libraries do not like to be forked."""
     built(files(20), tmp_path / "index")

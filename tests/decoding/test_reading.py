@@ -151,6 +151,7 @@ def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     writer.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["fill", "raise"])
 def test_a_loader_over_unusual_files(tmp_path: Path, on_error: str) -> None:
     """In a child with little memory: it waited for ever, or read until memory ended."""

@@ -788,6 +788,7 @@ def test_closing_and_with() -> None:
     assert ours() == []
 
 
+@pytest.mark.slow
 def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
     """Also in a thread of theirs that begins, draws a batch or holds a lock."""
     thresholds = gc.get_threshold()

@@ -33,6 +33,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(it) is not None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("begin", "then"), [
     ("it = iter(loader)", "assert len(valid_indices(loader)) == 128"),
     ("it = iter(loader)", "loader.close()"),

@@ -101,6 +101,7 @@ _FAST = ("clip", "qwen2_vl", "idefics3", "llava_anyres")
 NAMES = [pytest.param(name, marks=[] if name in _FAST else pytest.mark.slow) for name in (*OURS, *EVALS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sizes", [[(3000, 4000)], [(1200, 1600), *[(375, 500)] * 4, (300, 640), (300, 640)]])
 def test_memory_of_a_call(
@@ -111,12 +112,14 @@ def test_memory_of_a_call(
     assert grown <= result + 24 * largest + NARROW
 
 
+@pytest.mark.slow
 def test_idefics3_keeps_the_bytes_of_a_few_images(process: Forks, photos: dict[tuple[int, int], str]) -> None:
     """Those of all 14 are 67 MB."""
     result, grown = json.loads(output(process, CALL, "idefics3", photos[90, 120], *[photos[375, 500]] * 14))
     assert grown <= result + 24 * 375 * 500 + NARROW * 3 // 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_narrow_images_are_refused_or_cheap(process: Forks, name: str) -> None:
     lines = [json.loads(line) for line in output(process, HOSTILE, name).splitlines()]

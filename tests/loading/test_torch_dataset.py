@@ -66,6 +66,7 @@ def test_workers_divide_the_samples(workers: int) -> None:
         assert sorted(seen) == list(range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "options"), [
     (3, {"batch_size": 5, "drop_last": True}),
     (2, {"batch_size": 16, "shard": (1, 2), "epochs": 3}),
@@ -88,6 +89,7 @@ def test_valid_says_what_not_to_count() -> None:
     assert [tuple(type(part) for part in row) for row in loaded] == [(torch.Tensor,) * 3] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "with_valid"), [
     ({}, False), ({}, True), ({"batch_size": 4}, False),
     ({"num_workers": 1, "multiprocessing_context": "spawn"}, False),

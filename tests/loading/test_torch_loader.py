@@ -218,6 +218,7 @@ def epoch_of(pixels: dict[int, bytes]) -> int:
     raise AssertionError("of no epoch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeded", [False, True])
 def test_workers_that_start_for_each_loop_begin_the_next_epoch(seeded: bool) -> None:
     """Also if each loop has the same seed, and after a loop that was left, whose last worker may not have begun."""
@@ -254,6 +255,7 @@ def test_the_epoch_reaches_workers_however_they_start(method: Any, persistent: b
         assert epoch_of(digests(loader)) == 6
 
 
+@pytest.mark.slow
 def test_the_epoch_reaches_workers_that_are_forked() -> None:
     """In a process of their own: JAX, which other tests import, warns of forks."""
     said = python(
@@ -270,6 +272,7 @@ print([epoch_of(digests(loader)) for _ in range(3)])
     assert said == "[0, 1, 2]\n"
 
 
+@pytest.mark.slow
 def test_loops_of_two_data_loaders_are_two_epochs() -> None:
     """At the same time, with workers of both."""
     import gpuimg.torch
@@ -282,6 +285,7 @@ def test_loops_of_two_data_loaders_are_two_epochs() -> None:
     assert sorted(found) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_data_set_counts_by_itself() -> None:
     import gpuimg.torch
 

@@ -38,6 +38,7 @@ def published(module: str, name: str) -> Callable[..., Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factor", "low", "high"), [(28, 56 * 56, 28 * 28 * 1280), (32, 65536, 16777216), (28, 4 * 784, 12845056)]
 )
@@ -57,6 +58,7 @@ def test_sizes_of_frames_are_those_of_qwen_3(frames: int, low: int, high: int) -
     assert np.array_equal(gi.sizes.smart_video(sizes, frames, 32, 2, low, high), want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("patch", "patches"), [(16, 256), (14, 1024), (16, 729)])
 def test_naflex_sizes_are_those_of_siglip_2(patch: int, patches: int) -> None:
     theirs = published("models.siglip2.image_processing_siglip2", "get_image_size_for_max_num_patches")

@@ -284,6 +284,7 @@ SEAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_private_names_stay_in_their_modules() -> None:
     """Of named tuples ``_replace`` and ``_asdict`` are public."""
     found = {}

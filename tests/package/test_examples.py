@@ -37,12 +37,14 @@ def test_augment() -> None:
     )
 
 
+@pytest.mark.slow
 def test_vlm_tokens() -> None:
     text = python(EXAMPLES / "vlm_tokens.py")
     assert "Qwen2-VL, Qwen2.5-VL: pixel_values (2328, 1176), image_grid_thw (3, 3)" in text
     assert "camera.jpg: tokens 1096 to 1816, 24 x 30 patches" in text
 
 
+@pytest.mark.slow
 def test_train_step() -> None:
     needs_torch()
     found = re.search(r"12 photos, 8 classes.*\nloss (\S+) -> (\S+) after", python(EXAMPLES / "train_step.py"))

@@ -155,6 +155,7 @@ def test_import_loads_no_framework() -> None:
     assert python(code) == "[]"
 
 
+@pytest.mark.slow
 def test_decodes_without_nvimagecodec() -> None:
     code = """
 import sys
@@ -183,6 +184,7 @@ except ImportError as error:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "call"), [("torch", "to_torch"), ("jax", "to_jax"), ("tensorflow", "to_tensorflow")]
 )

@@ -148,6 +148,7 @@ def test_slow_uploads_keep_nobody_out(service: Service) -> None:
             assert values == direct(photo)
 
 
+@pytest.mark.slow
 def test_an_upload_has_a_deadline() -> None:
     service = Service("--seconds", "0.5")
     try:
@@ -161,6 +162,7 @@ def test_an_upload_has_a_deadline() -> None:
         service.end()
 
 
+@pytest.mark.slow
 def test_requests_beyond_the_limits_get_a_retry_after() -> None:
     """By bytes, which uploads that do not go on hold, and by requests that wait for their batch."""
     service = Service("--held", "1000000", "--places", "1", "--most", "1", "--seconds", "1e6")
@@ -193,6 +195,7 @@ def test_other_methods_and_paths(service: Service) -> None:
     assert service.ask("POST", "/other", b"")[0] == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, (0, 130)), (signal.SIGTERM, (0, -signal.SIGTERM))])
 def test_a_signal_ends_it_after_the_requests_it_has(number: int, status: tuple[int, ...]) -> None:
     service = Service()

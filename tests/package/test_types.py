@@ -64,6 +64,7 @@ def found(reports: list[tuple[str, Any]]) -> dict[str, set[int]]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_mistakes_are_reported_and_nothing_else(checker: Callable[[Path], Any], tmp_path: Path) -> None:
     for name in ("right.py", "wrong.py"):
@@ -74,6 +75,7 @@ def test_mistakes_are_reported_and_nothing_else(checker: Callable[[Path], Any], 
     assert checker(tmp_path) == {"right.py": set(), "wrong.py": wrong}
 
 
+@pytest.mark.slow
 def test_checkers_find_a_checkout_that_is_installed_for_editing(tmp_path: Path) -> None:
     """By a path, which they follow, rather than by a hook of the import system, which they cannot."""
     pytest.importorskip("setuptools", minversion="77")

@@ -37,6 +37,7 @@ def run(body: str, *arguments: str | Path) -> None:
     assert (done.stderr, done.stdout) == ("", "done\n")
 
 
+@pytest.mark.slow
 def test_few_file_descriptors(tmp_path: Path) -> None:
     """Two hundred shards with a dozen descriptors to spare."""
     run(
@@ -64,6 +65,7 @@ assert open_files() <= before + 64  # of the shards, which are kept open for the
     )
 
 
+@pytest.mark.slow
 def test_no_file_descriptor_at_all(tmp_path: Path) -> None:
     """An error of the samples, not of the process; with descriptors again, it goes on."""
     run(
@@ -91,6 +93,7 @@ assert open_files() == before
     )
 
 
+@pytest.mark.slow
 def test_little_memory() -> None:
     """A batch that does not fit is a MemoryError in the loop; smaller ones go on."""
     run(
@@ -115,6 +118,7 @@ with no_hang(250):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["skip", "fill"])
 def test_a_file_that_vanishes_in_the_middle(policy: str, tmp_path: Path) -> None:
     run(
@@ -164,6 +168,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_long_decode(threads: str) -> None:
     """Between two of many images, some ten seconds' worth; the runtime works on."""

@@ -108,6 +108,7 @@ def test_arrays_that_would_grow_in_memory(kind: str, tmp_path: Path) -> None:
     assert index.stat().st_size != small  # built again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [-1000, -60_000])
 def test_a_loader_survives(kind: str, size: int, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def test_numbers_packed_or_not(kinds: dict[str, Any], suffix: str, integers: lis
     assert_same(values(feature.SerializeToString()), np.array(floats, np.float32))
 
 
+@pytest.mark.slow
 @given(entries=st.dictionaries(st.text(max_size=9), st.lists(st.binary(max_size=40), min_size=1), max_size=6))
 def test_example(kinds: dict[str, Any], entries: dict[str, list[bytes]]) -> None:
     written = [{"key": key, "value": {"bytes_list": {"value": value}}} for key, value in entries.items()]

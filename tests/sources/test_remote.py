@@ -68,6 +68,7 @@ def requests_since(server: Server, since: int = 0) -> list[Request]:
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tar_over_http(web: Server) -> None:
     source = gi.tar(shards(web))
     names = [f"{web.url}/bucket/{k}.tar: {label:05d}" for k in range(3) for _, label in SAMPLES[k::3]]
@@ -232,6 +233,7 @@ def test_neighbors_are_one_request(web: Server) -> None:
     )  # 64 samples, the first 32 while their size is not known, of three files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2])
 def test_blocks_are_one_request_each(world: int) -> None:
     """Shuffled by blocks of k, reading takes one k-th of the requests of single samples, on all ranks together."""
@@ -318,6 +320,7 @@ def test_faults_that_pass(web: Server, fault: Any) -> None:
     assert pixels_of(cpu(source, shuffle=True)) == pixels_of(cpu(ORDER, shuffle=True))
 
 
+@pytest.mark.slow
 def test_faults_by_chance(web: Server, stored: Server) -> None:
     result = run(60, int.from_bytes(os.urandom(4), "little"), web, stored)
     assert (result["lost"], result["doubled"], result["wrong"]) == (0, 0, 0), result
