@@ -100,6 +100,7 @@ dist: $(VENV)/.test-ready
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 # In a separate environment. Neither the build nor the pages load anything from the network. docs/gallery and
@@ -187,5 +188,5 @@ $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .soak-bounds contact_sheet.png
+	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds contact_sheet.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

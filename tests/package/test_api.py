@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
 import importlib
 import inspect
 import pkgutil
 import re
-from collections import Counter
-from functools import cache
-from pathlib import Path
 from types import FunctionType
 
 import pytest
 
 import gpuimg
 
-ROOT = Path(__file__).parents[2]
 FUNCTIONS = [name for name in gpuimg.__all__ if isinstance(getattr(gpuimg, name), FunctionType)]
 CLASSES = [name for name in gpuimg.__all__ if inspect.isclass(getattr(gpuimg, name))]
 IMAGE_FUNCTIONS = [
@@ -128,178 +123,3 @@ def test_module_has_a_docstring_that_runs(name: str, monkeypatch: pytest.MonkeyP
 def test_docstring_of_the_package_runs() -> None:
     result = doctest.testmod(gpuimg)
     assert (result.failed, result.attempted > 0) == (0, True)
-
-
-# -- who imports what --------------------------------------------------------------------------------------------------
-
-#: The folders of the package, lowest first: each imports only those before it. Files at the top stand in for a folder.
-LAYERS = (
-    "kernels", "errors", "_version", "_checks", "_threads", "_io", "_decoding", "_index", "_video", "_data", "_plan",
-    "_runtimes", "_batch", "_ops",
-    "_replay", "_random", "presets", "sizes", "models", "sources", "_loading", "typing", "_prepare", "torch",
-    "integrations", "_cli",
-)  # fmt: skip
-PUBLIC = {"errors", "integrations", "models", "presets", "sizes", "sources", "torch", "typing"}
-#: Imports by dotted name: who is allowed to know them.
-OWNERS = {
-    "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
-    "cupy": {
-        f"gpuimg/_runtimes/{name}.py"
-        for name in (
-            "cuda",
-            "cuda_exact",
-            "cuda_prepass",
-            "cuda_decode",
-            "cuda_jpeg",
-            "cuda_launch",
-            "cuda_marks",
-            "cuda_memory",
-            "cuda_resident",
-            "cuda_video",
-            "probe",
-        )
-    },
-    "numba.cuda": {
-        f"kernels/cuda/{name}.py"
-        for name in (
-            "artefacts",
-            "compiler",
-            "copies",
-            "elastic",
-            "exact",
-            "jpeg_codes",
-            "jpeg_find",
-            "jpeg_huffman",
-            "jpeg_pixels",
-            "jpeg_reduced",
-            "program",
-            "marks",
-            "statistics",
-            "transform",
-            "yuv",
-        )
-    },
-    "torch": {
-        *(f"gpuimg/torch/{name}.py" for name in ("__init__", "iterable", "loader", "mapped", "tensors")),
-        "gpuimg/_cli/contenders.py",
-        "gpuimg/_batch/frameworks.py",
-    },  # in functions; types
-    "torchvision": {"gpuimg/_cli/contenders.py"},  # in a function
-    "transformers": {"gpuimg/integrations/transformers.py"},  # in functions
-    "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
-    "PIL": {  # in functions
-        f"gpuimg/{name}.py"
-        for name in (
-            *("_decoding/pillow", "_batch/pictures", "_cli/contenders", "_cli/lettering", "_cli/warm"),
-            *("_prepare/encode", "integrations/transformers"),
-        )
-    },
-    "av": set(),  # by name, in _video/files.py
-    "fsspec": {"gpuimg/sources/_remote.py"},  # in a function
-    "aiohttp": {"gpuimg/sources/_remote.py"},  # in a function
-    "pillow_heif": {"gpuimg/_decoding/pillow.py"},
-    "jax": {"gpuimg/_batch/frameworks.py"},  # for types
-    **{name: set() for name in ("tensorflow", "cv2", "pyarrow", "array_record")},
-}
-
-
-def module_name(path: Path) -> str:
-    """Dotted name of a file of the package; the kernels are part of it."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    parts = parts if parts[0] == "gpuimg" else ("gpuimg", *parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = {
-    module_name(path): path
-    for path in [*(ROOT / "gpuimg").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
-    if "kernels" not in path.relative_to(ROOT).parts[1:]
-}
-
-
-@cache
-def imports(name: str) -> frozenset[str]:
-    """Absolute names of everything a module imports, anywhere in it."""
-    path = FILES[name]
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*start, *([node.module] if node.module else [])])
-            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-    return frozenset(found)
-
-
-def inside(name: str) -> set[str]:
-    """Modules of the package that a module imports."""
-    return {found for found in imports(name) if found in FILES and found not in (name, "gpuimg")}
-
-
-def layer(name: str) -> str:
-    """The folder, or the file at the top, that a module is in."""
-    return name.split(".")[1] if "." in name else ""
-
-
-def test_every_folder_has_its_place() -> None:
-    folders = {layer(name) for name in FILES} - {"", "__main__"}
-    assert folders == set(LAYERS)
-    shown = {path.stem for path in (ROOT / "gpuimg").iterdir() if not path.name.startswith(("_", "py."))}
-    assert shown - {"kernels"} == PUBLIC
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if layer(name) in LAYERS])
-def test_a_folder_imports_only_those_below_it(name: str) -> None:
-    below = LAYERS[: LAYERS.index(layer(name)) + 1]
-    assert {layer(found) for found in inside(name)} <= set(below)
-
-
-def test_no_import_cycle() -> None:
-    left = {name: inside(name) for name in FILES if name != "gpuimg"}
-    while left:
-        ready = {name for name, needed in left.items() if not needed & left.keys()}
-        assert ready, f"these import each other: {sorted(left)}"
-        left = {name: needed for name, needed in left.items() if name not in ready}
-
-
-@pytest.mark.parametrize("library", OWNERS)
-def test_only_its_owner_imports_a_library(library: str) -> None:
-    found = {
-        FILES[name].relative_to(ROOT).as_posix()
-        for name in FILES
-        if any(one == library or one.startswith(library + ".") for one in imports(name))
-    }
-    assert found == OWNERS[library]
-
-
-#: Private names that a module uses of objects of other modules, and how often.
-SEAMS = {
-    "_batch.layouts": {"_array_in": 3},
-    "_batch.recording": {"_recording": 1},  # the one place that looks into a Batch
-    "_loading.pipeline": {"_array_in": 1},
-    "sources._remote": {"_fetch_range": 1, "_raise_not_found_for_status": 1},  # of fsspec's HTTP files
-    "torch.iterable": {"_for_worker": 1},
-}  # fmt: skip
-
-
-@pytest.mark.slow
-def test_private_names_stay_in_their_modules() -> None:
-    """Of named tuples ``_replace`` and ``_asdict`` are public."""
-    found = {}
-    for name, path in FILES.items():
-        tree = ast.parse(path.read_text())
-        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        own |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
-        used = Counter(
-            node.attr
-            for node in attributes
-            if re.match(r"_[a-z]", node.attr) and node.attr not in own | {"_replace", "_asdict"}
-            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
-        )
-        if used and ".kernels" not in name:
-            found[name.removeprefix("gpuimg.")] = dict(used)
-    assert found == SEAMS
-    assert sum(sum(used.values()) for used in SEAMS.values()) <= 8

@@ -11,8 +11,6 @@ import pytest
 
 import gpuimg
 
-from .test_api import LAYERS
-
 ROOT = Path(__file__).parents[2]
 PAGES = [
     "CHANGELOG.md",
@@ -53,18 +51,6 @@ def test_pictures_have_alternative_text(page: str) -> None:
         assert len(text.split()) >= 3, f"{page}: ![{text}]"
 
 
-def test_the_site_has_few_pages() -> None:
-    """At most twenty-one next to the reference and the gallery."""
-    assert len(list((ROOT / "docs").glob("*.md"))) <= 21
-
-
-@pytest.mark.parametrize("word", ["collate_fn", "pin_memory", "Trainer", "sampler", "num_workers", "torchrun"])
-def test_the_search_finds_the_words_of_other_loaders(word: str) -> None:
-    """They are in the text of a page, not only in its code."""
-    pages = [re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in (ROOT / "docs").glob("*.md")]
-    assert any(re.search(rf"\b{word}\b", page) for page in pages)
-
-
 def test_the_install_page_has_every_extra_and_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     page = (ROOT / "docs" / "install.md").read_text()
@@ -78,13 +64,6 @@ def test_the_install_page_has_every_extra_and_python() -> None:
 def test_figures_are_those_of_their_script() -> None:
     for name, figure in runpy.run_path(str(FIGURES / "draw.py"))["FIGURES"].items():
         assert (FIGURES / name).read_text() == str(figure()), "python docs/figures/draw.py draws them again"
-
-
-def test_the_folders_are_those_of_the_package_in_their_order() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    table = text[text.index("## Folders") : text.index("## Glossary")]
-    named = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
-    assert [name for row in named for name in row] == list(LAYERS)
 
 
 def test_changelog_and_citation_have_this_version() -> None:
