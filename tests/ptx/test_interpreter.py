@@ -109,7 +109,8 @@ def test_logic_of_three_and_funnel_shifts() -> None:
             return sum((table >> column & 1) << k for k, column in enumerate(columns))
 
         _check(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table};", "b32", "b32 b32 b32", expected)
-    for mode, amount in (("wrap", lambda c: c & 31), ("clamp", lambda c: min(c, 32))):
+    amounts: dict[str, Callable[[int], int]] = {"wrap": lambda c: c & 31, "clamp": lambda c: min(c, 32)}
+    for mode, amount in amounts.items():
         left, right = (f"shf.{way}.{mode}.b32 {{d}}, {{a}}, {{b}}, {{c}};" for way in "lr")
         _check(left, "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) << amount(c) >> 32)  # noqa: B023
         _check(right, "b32", "b32 b32 u32", lambda a, b, c: (b << 32 | a) >> amount(c))  # noqa: B023
@@ -129,7 +130,9 @@ def test_fields_and_counts_of_bits(bits: int) -> None:
         return b & ~field | a << (at & 255) & field
 
     _check(f"bfe.u{bits} {{d}}, {{a}}, {{b}}, {{c}};", f"u{bits}", f"u{bits} u32 u32", taken)
-    _check(f"bfe.s{bits} {{d}}, {{a}}, {{b}}, {{c}};", f"s{bits}", f"s{bits} u32 u32", lambda *v: taken(*v, True))
+    _check(
+        f"bfe.s{bits} {{d}}, {{a}}, {{b}}, {{c}};", f"s{bits}", f"s{bits} u32 u32", lambda a, b, c: taken(a, b, c, True)
+    )
     _check(f"bfi.{b} {{d}}, {{a}}, {{b}}, {{c}}, {{e}};", b, f"{b} {b} u32 u32", put)
     _check(f"popc.{b} {{d}}, {{a}};", "u32", b, int.bit_count)
     _check(f"clz.{b} {{d}}, {{a}};", "u32", b, lambda a: bits - a.bit_length())
