@@ -39,41 +39,28 @@ def buffers(*arrays: Any) -> list[Buffer]:
     return [Buffer(array, "abcdefgh"[k], pack=pointer) for k, array in enumerate(arrays)]
 
 
-def load_pointers(count: int) -> str:
-    """Instructions that bring the pointers %d20, %d21 and so on, and the thread's number %r20 and %d19."""
-    lines = [f"ld.param.u64 %d{20 + k}, [p{k}]; cvta.to.global.u64 %d{20 + k}, %d{20 + k};" for k in range(count)]
-    return "\n".join([*lines, "mov.u32 %r20, %tid.x; cvt.u64.u32 %d19, %r20;"])
-
-
 def with_pointers(count: int, body: str, before: str = "") -> str:
-    """A kernel whose parameters are pointers."""
-    parameters = ", ".join(f".param .u64 p{k}" for k in range(count))
-    return kernel(parameters, f"{load_pointers(count)}\n{body}\nret;", before)
+    """A kernel of pointers %d20, %d21 and so on; the thread's number is in %r20 and %d19."""
+    loads = (f"ld.param.u64 %d{20 + k}, [p{k}]; cvta.to.global.u64 %d{20 + k}, %d{20 + k};" for k in range(count))
+    head = "\n".join([*loads, "mov.u32 %r20, %tid.x; cvt.u64.u32 %d19, %r20;"])
+    return kernel(", ".join(f".param .u64 p{k}" for k in range(count)), f"{head}\n{body}\nret;", before)
 
 
 def evaluate(instructions: str, result: str, *arrays: Any) -> Any:
     """Return the result ``{d}`` of instructions on ``{a}``, ``{b}``... for each thread; ``result`` is its dtype."""
-    n = len(arrays[0])
-    out = np.zeros(n, result)
-    lines, registers = [], {}
-    declared = []
-    for k, array in enumerate([*arrays, out]):
+    out = np.zeros(len(arrays[0]), result)
+    names = [*"abcefgh"[: len(arrays)], "d"]
+    declared, moves = [], []
+    for k, (name, array) in enumerate(zip(names, [*arrays, out], strict=True)):
         memory, register = _KINDS[array.dtype.name]
-        name = "abcefgh"[k] if k < len(arrays) else "d"
-        registers[name] = f"%v{name}"
         declared.append(f".reg .{register} %v{name};")
-        if k < len(arrays):
-            lines.append(_element(k, array.dtype.itemsize) + f"ld.global.{memory} %v{name}, [%d1];")
-    lines.append(instructions.format(**registers))
-    memory, _ = _KINDS[out.dtype.name]
-    lines.append(_element(len(arrays), out.dtype.itemsize) + f"st.global.{memory} [%d1], %vd;")
-    text = with_pointers(len(arrays) + 1, "\n".join(declared + lines))
-    run(text, 1, n, buffers(*arrays, out))
+        place = f"mad.lo.s64 %d1, %d19, {array.dtype.itemsize}, %d{20 + k};\n"
+        moves.append(
+            place + (f"st.global.{memory} [%d1], %vd;" if name == "d" else f"ld.global.{memory} %v{name}, [%d1];")
+        )
+    moves.insert(-1, instructions.format(**{name: f"%v{name}" for name in names}))
+    run(with_pointers(len(names), "\n".join(declared + moves)), 1, len(out), buffers(*arrays, out))
     return out
-
-
-def _element(pointer_number: int, size: int) -> str:
-    return f"mad.lo.s64 %d1, %d19, {size}, %d{20 + pointer_number};\n"
 
 
 def on_warps(body: str, blocks: int, threads: int, *arrays: Any, before: str = "") -> None:
@@ -90,36 +77,13 @@ INTS = {
     "b16": np.uint16, "b32": np.uint32, "b64": np.uint64,
 }  # fmt: skip
 
-
-def bits_of(kind: str) -> int:
-    """Width of a type."""
-    return int(kind[1:])
-
-
-def wrapped(value: int, kind: str) -> int:
-    """An integer as a type holds it."""
-    value &= (1 << bits_of(kind)) - 1
-    return value - (1 << bits_of(kind)) if kind[0] == "s" and value >> (bits_of(kind) - 1) else value
-
-
-def interesting(kind: str) -> list[int]:
-    """Edges of a type, and some others."""
-    bits = bits_of(kind)
-    edges = [
-        0,
-        1,
-        2,
-        3,
-        7,
-        31,
-        32,
-        33,
-        63,
-        64,
-        (1 << bits) - 1,
-        1 << (bits - 1),
-        (1 << (bits - 1)) - 1,
-        0xA5 << (bits - 9),
-    ]
-    edges += [int(v) for v in RANDOM.integers(0, 1 << 62, 4)]
-    return sorted({wrapped(edge, kind) for edge in edges})
+# One block hands values to another: a flag that both set and read behind a fence.
+HANDED = """
+    setp.ne.u32 %p1, %r22, 0; @%p1 bra second;
+    mul.wide.u32 %d4, %r20, 4; add.s64 %d4, %d4, %d20; st.global.u32 [%d4+8], %r20; {fence} bar.sync 0;
+    setp.ne.u32 %p2, %r20, 0; @%p2 ret; atom.global.exch.b32 %r4, [%d20], 1; ret;
+    second: setp.ne.u32 %p2, %r20, 0; @%p2 bra wait;
+    spin: ld.volatile.global.u32 %r5, [%d20]; setp.eq.u32 %p3, %r5, 0; @%p3 bra spin; {fence}
+    wait: bar.sync 0; mul.wide.u32 %d4, %r20, 4; add.s64 %d4, %d4, %d20; ld.global.u32 %r6, [%d4+8];
+    add.s64 %d5, %d21, %d18; st.global.u32 [%d5], %r6;
+"""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -26,17 +24,16 @@ from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
 from tests.operations.calls import CALLS
+from tests.processes import python
 from tests.standin import installed
 
 pytest.importorskip("numba_cuda")
 
 from buildtools import cuda as build
+from gpuimg.kernels.cuda import compiler
 
 from . import variants
-from .device import executing
-from .pixels import assert_close, images_of, on_device
 
-ROOT = Path(__file__).parents[2]
 CAPABILITIES = (8, 0), (9, 0)
 FEW = kernels.MARKS["mark"], kernels.MARKS["compare"], kernels.MIX
 
@@ -62,11 +59,10 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[b
     """Let the package find some content as its file."""
     monkeypatch.setattr(shipped, "FILE", tmp_path / "cuda.xz")
     monkeypatch.delenv("GPUIMG_NATIVE", raising=False)
-    caches = shipped.opened, variants.ptx_of, variants._shipped_ptx, probe.gpu_problem
 
     def clear() -> None:
-        for each in caches:
-            each.cache_clear()
+        for cached in (shipped.opened, variants.ptx_of, variants._shipped_ptx, probe.gpu_problem):
+            cached.cache_clear()
 
     def put(content: bytes) -> None:
         shipped.FILE.write_bytes(content)
@@ -90,28 +86,11 @@ def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # -- what is in it -----------------------------------------------------------------------------------------------------
 
 
-def test_every_kernel_that_the_runtime_can_launch_is_built() -> None:
-    """For all dtypes of sources and results and all builds, as the runtime names them."""
-    transforms = {
-        kernels.transform_kernel((), source, kind, how)
-        for source in SCALES
-        for kind in KINDS.values()
-        for how in variants.BUILDS
-    }
-    statistics = {kernels.statistics_kernel((), source, how) for source in SCALES for how in variants.BUILDS}
-    tables = (kernels.JPEG, kernels.MARKS, kernels.FRAMES, kernels.ELASTIC, *kernels.ARTEFACTS.values())
-    others = {kernel for table in tables for kernel in table.values()} | {kernels.MIX, kernels.EXACT, kernels.COPY}
-    assert set(kernels.every_kernel()) == transforms | statistics | others
-    assert {ops.PLAIN, ops.FULL, ops.MOVING} == set(variants.BUILDS)
-    names = [kernel.name for kernel in kernels.every_kernel()]
-    assert len(names) == len(set(names))
-
-
 def test_what_functions_and_presets_launch_is_built() -> None:
     built = {kernel.name for kernel in kernels.every_kernel()}
     kinds = cycle(KINDS)
     with installed() as standin:
-        random = np.random.default_rng(1)
+        random = np.random.default_rng()
         for name in sorted(set(CALLS) - {"pointwise"}):
             for dtype in SCALES:
                 images = [(random.random((9, 11, 3)) * (255 if dtype == "uint8" else 1)).astype(dtype)] * 3
@@ -166,22 +145,36 @@ def _unnamed(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_builds_are_equal(tmp_path: Path) -> None:
+def test_builds_are_equal() -> None:
     """Whatever was compiled before, and whatever Python's order of sets."""
     code = (
         "import sys; from buildtools.cuda import ptx_of; from gpuimg.kernels import cuda\n"
         "order = int(sys.argv[1]); some = [cuda.JPEG['huffman'], cuda.ELASTIC['uint8'], cuda.MIX][::order]\n"
         "print(*[ptx_of(kernel) for kernel in some][::order])"
     )
-    texts = []
-    for order, seed in ((1, "1"), (-1, "2")):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "GPUIMG_NATIVE": "jit"}
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(order)], env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stderr
-        texts.append(done.stdout)
-    assert texts[0] == texts[1]
+    one, other = (
+        python("-c", code, o, PYTHONHASHSEED=seed, GPUIMG_NATIVE="jit") for o, seed in (("1", "1"), ("-1", "2"))
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize("capability", variants.CAPABILITIES, ids=variants.target)
+@pytest.mark.parametrize("variant", variants.parameters())
+def test_machine_code_fits_into_registers(variant: variants.Variant, capability: tuple[int, int]) -> None:
+    """Single precision only, nothing spilled, and as few registers as many blocks at a time need."""
+    code = variants.compiled(variant, capability)
+    assert ".f64" not in code.ptx
+    assert ".local" not in code.ptx
+    assert f".target {variants.target(capability)}" in code.ptx
+    assert code.stack == 0
+    # GPUs of capability 7.5 have room for 4 blocks of 256 threads. Of blocks of statistics, 1,024 threads, one runs at
+    # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic", 256 threads, 4.
+    few = capability < (8, 0) or variant.build == ops.MOVING or variant.kernel in ("code_blocks", "elastic")
+    assert code.instructions["registers"] <= (64 if few or variant.kernel == "statistics" else 48)
+    if variant.kernel == "jpeg":
+        assert ".f32" not in code.ptx
+        assert not re.search(r"(div|rem)\.[su]64", code.ptx)  # take a hundred instructions
+    assert code.instructions["spins"] == (variant.kernel == "statistics")  # of the sums of warps
 
 
 # -- which part a GPU gets ---------------------------------------------------------------------------------------------
@@ -208,18 +201,8 @@ def test_a_gpu_gets_the_newest_code_that_it_can_run(content: bytes, capability: 
         assert b".target sm_75\n" in code
         assert code.endswith(b"}\n\0")
     else:
-        text = variants.ptx_of(kernels.MIX, (int(found[0]), 0))
-        from gpuimg.kernels.cuda.compiler import assembled
-
-        assert code == assembled(text, (int(found[0]), 0))[0].code
-
-
-def test_the_manifest_says_what_launching_takes(content: bytes) -> None:
-    record = opened(content).kernels["compare"]
-    assert record == {
-        "entry": "gpuimg_compare", "arguments": ["uint8[]", "int64[]", "uint64", "uint64", "int32[]"], "block": 128,
-        "blocks": 1,
-    }  # fmt: skip
+        own = (int(found[0]), 0)
+        assert code == compiler.assembled(variants.ptx_of(kernels.MIX, own), own)[0].code
 
 
 LAUNCH = """
@@ -253,18 +236,9 @@ print([code[:4] for code in codes])
 
 def test_launches_need_no_compiler(tmp_path: Path) -> None:
     """Neither numba-cuda nor NVIDIA's libraries, whose import is forbidden."""
-    some = (
-        kernels.transform_kernel((), "uint8", KINDS["float32"], ""), kernels.statistics_kernel((), "uint8", ""),
-        kernels.MIX,
-    )  # fmt: skip
-    path = written(tmp_path / "cuda.xz", some)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    environment.pop("GPUIMG_NATIVE", None)
-    done = subprocess.run(
-        [sys.executable, "-c", LAUNCH, str(path)], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("b'\\x7fELF'") == 3
+    transform = kernels.transform_kernel((), "uint8", KINDS["float32"], "")
+    path = written(tmp_path / "cuda.xz", (transform, kernels.statistics_kernel((), "uint8", ""), kernels.MIX))
+    assert python("-c", LAUNCH, path, GPUIMG_NATIVE=None).count("b'\\x7fELF'") == 3
 
 
 def test_reading_imports_no_numba(tmp_path: Path, content: bytes) -> None:
@@ -276,41 +250,8 @@ def test_reading_imports_no_numba(tmp_path: Path, content: bytes) -> None:
         "code = cuda.MIX.image((9, 0)).code\n"
         "print(len(code), [name for name in ('numba', 'llvmlite', 'numba_cuda') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "cuda.xz")],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "GPUIMG_NATIVE": ""}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    size, _, imported = done.stdout.strip().partition(" ")
-    assert done.returncode == 0, done.stderr
-    assert int(size) == len(opened(content).image(kernels.MIX, (9, 0))[1])  # type: ignore[index]
-    assert imported == "[]"
-
-
-def test_a_pass_runs_from_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[bytes], None]
-) -> None:
-    """Machine code is loaded from it, and its PTX, interpreted, has the CPU's pixels."""
-    some = kernels.transform_kernel((), "uint8", KINDS["uint8"], ""), kernels.statistics_kernel((), "uint8", "")
-    use(written(tmp_path / "built.xz", some, ((9, 0),)).read_bytes())
-    monkeypatch.setattr(build, "ptx_of", None)  # nothing is made again
-    images = images_of("uint8")
-
-    def chain(x: Any) -> gi.Batch:
-        return gi.adjust_contrast(gi.resize(x, (6, 5)), 1.4)
-
-    real, codes = kernels.Kernel.image, []
-    with executing() as launches:
-
-        def image(kernel: Any, capability: Any) -> Any:
-            codes.append(real(kernel, (9, 0)).code)
-            return launches.standin.driver.image(kernel, capability)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(kernels.Kernel, "image", image)
-            found = chain(on_device(launches, images)).array("uint8")
-        assert_close(found.values, chain(images).array("float32"))
-        assert launches.standin.problems == []
-    assert [code[:4] for code in codes] == [b"\x7fELF"] * 2
+    found = python("-c", code, tmp_path / "cuda.xz", GPUIMG_NATIVE="").split()
+    assert found == [str(len(opened(content).image(kernels.MIX, (9, 0))[1])), "[]"]  # type: ignore[index]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -349,35 +290,25 @@ def forged(content: bytes, change: Callable[[Any], None]) -> bytes:
     return lzma.compress(json.dumps(manifest).encode()) + stream.unused_data
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda m: m.update(format=2),
-        lambda m: m.update(sources="0" * 64),
-        lambda m: m.update(kernels=[1]),
-        lambda m: m.pop("images"),
-        lambda m: m["images"].pop(),
-        lambda m: m["images"].reverse(),
-        lambda m: m["images"][0].update(length=-1),
-        lambda m: m["images"][0].update(length="many"),
-        lambda m: m["images"][0].update(kind="other"),
-        lambda m: m["images"][0].update(capability=[9]),
-        lambda m: m["images"][0].update(sha256=""),
-        lambda m: m["images"][0]["sizes"].pop(),
-        lambda m: m["images"][0].update(sizes=[10**9, -(10**9), 0]),
-        lambda m: m["images"][0]["sizes"].__setitem__(0, 10**9),
-    ],
-)
-def test_a_manifest_that_is_wrong_is_refused(content: bytes, change: Callable[[Any], None]) -> None:
+_FORGED: list[Callable[[Any], None]] = [
+    lambda m: m.update(format=2),
+    lambda m: m.update(sources="0" * 64),
+    lambda m: m.update(kernels=[1]),
+    lambda m: m.pop("images"),
+    lambda m: m["images"].reverse(),
+    *(lambda m, change=change: m["images"][0].update(change) for change in (
+        {"length": -1}, {"length": "many"}, {"kind": "other"}, {"sha256": ""}, {"sizes": [10**9, -(10**9), 0]})),
+]  # fmt: skip
+
+
+def test_wrong_manifests_are_refused(content: bytes) -> None:
     assert forged(content, lambda manifest: None) == content
-    with pytest.raises(shipped.RefusedError):
-        reads(forged(content, change))
-
-
-@pytest.mark.parametrize("content", [b"[]", b"{}", b"null", b"\xff", b'"' * 9, b" " * (2 << 20), b"[" * 9999])
-def test_a_manifest_that_is_none_is_refused(content: bytes) -> None:
-    with pytest.raises(shipped.RefusedError):
-        opened(lzma.compress(content))
+    for change in _FORGED:
+        with pytest.raises(shipped.RefusedError):
+            reads(forged(content, change))
+    for none in (b"[]", b"{}", b"\xff", b" " * (2 << 20), b"[" * 9999):
+        with pytest.raises(shipped.RefusedError):
+            opened(lzma.compress(none))
 
 
 def test_a_kernel_with_other_arguments_is_refused(content: bytes) -> None:
@@ -401,8 +332,8 @@ def test_without_a_file_kernels_are_compiled(
     use: Callable[[bytes], None],
     no_cache: None,
     monkeypatch: pytest.MonkeyPatch,
-    change: Any,
     reason: str,
+    change: Any,
 ) -> None:
     """And where nothing compiles and nothing is cached, the error has the reason and what to install."""
     if change is not None:

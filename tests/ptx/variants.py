@@ -1,18 +1,12 @@
-"""The variants of the CUDA kernels: compiled for three architectures without a GPU, and the size of their code.
+"""The variants of the CUDA kernels, compiled for three architectures without a GPU, and what their code takes.
 
-    python -m tests.ptx.variants --record    # compile every variant and write tests/budgets.json
-
-PTX instructions, machine instructions and registers, of the file that a build left in ``kernels/_lib``, else as the
-installed numba-cuda and nvJitLink make them: that is what runs. ``test_budgets.py`` fails where a kernel grows by more
-than a tenth.
+Of the file that a build left in ``kernels/_lib``, else as the installed numba-cuda and nvJitLink make them.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
-import json
 import re
 import struct
 from importlib.metadata import version
@@ -27,9 +21,6 @@ from buildtools import cuda as build
 from gpuimg._data.images import KINDS
 from gpuimg.kernels import ops
 from gpuimg.kernels.cuda import shipped
-
-BUDGETS = Path(__file__).parents[1] / "budgets.json"
-GROWTH = 1.1  # more than this must be explained, and recorded
 
 CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
 SOURCES = ("uint8", "float32")
@@ -93,7 +84,7 @@ class Code(NamedTuple):
     """A compiled kernel."""
 
     ptx: str
-    instructions: dict[str, int]  # "ptx" and "machine" instructions, "registers", and so on, see `compiled`
+    instructions: dict[str, int]  # "machine" instructions, "registers", and "spins" of atomic operations
     stack: int  # bytes, of what is spilled too
 
 
@@ -187,19 +178,13 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
     ptx = ptx_of(kernel, capability)
     built = None if kernel.users else shipped.shipped_image(kernel, capability)
     cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
+    opcodes = [(code[:, 0] & np.uint64(0xFFF)).astype(np.int64) for code in _functions(cubin)]
     counts = {
-        "ptx": ptx_instructions(ptx),
         "machine": machine_instructions(cubin),
-        "registers": registers(cubin),
-        "spins": int(np.sum(_opcodes(_largest(cubin)) == _SPIN)),
+        "registers": _attribute(cubin, _REGISTERS),
+        "spins": int(np.sum(max(opcodes, key=len) == _SPIN)),
     }
-    if variant.kernel == "transform" and capability == (9, 0):
-        counts["tap"] = tap_instructions(cubin)
-    if variant == Variant("jpeg", "huffman"):
-        counts["a symbol"] = instructions_a_symbol(ptx)
-    if variant == Variant("jpeg", "colors") and capability == (9, 0):
-        counts["a pixel"] = -(-longest_path(_largest(cubin)) // 4)
-    return Code(ptx, counts, stack(cubin))
+    return Code(ptx, counts, _attribute(cubin, _FRAME_SIZE))
 
 
 def ptx_instructions(ptx: str) -> int:
@@ -208,124 +193,38 @@ def ptx_instructions(ptx: str) -> int:
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
 
 
-def instructions_a_symbol(ptx: str) -> int:
-    """Statements of the loop over symbols, the longest one after the last barrier, but for those of long codes.
-
-    What its first branch passes over is for codes that are not in the short table.
-    """
-    text = ptx.rpartition("bar.sync")[2]
-    labels = {match[1]: match.start() for match in re.finditer(r"^(\$\w+):", text, re.MULTILINE)}
-    jumps = [(match.end(), labels[match[1]]) for match in re.finditer(r"bra(?:\.uni)?\s+(\$\w+);", text)]
-    begin, end = max(((to, at) for at, to in jumps if to < at), key=lambda loop: loop[1] - loop[0])
-    first, after = next((at, to) for at, to in jumps if begin < at)
-    return ptx_instructions(text[begin:first]) + ptx_instructions(text[after:end])
+# The lowest 12 bits of an instruction: what fills a function's end, and 64 bits in shared memory compared and swapped
+# until that succeeds (ATOMS.CAST.SPIN).
+_NOP, _SPIN = 0x918, 0x38D
 
 
-# The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
-# an integer, and 64 bits in shared memory compared and swapped until that succeeds (ATOMS.CAST.SPIN).
-_NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
-_EXIT = 0x94D
-_ALWAYS = 7  # the predicate that is true
-
-
-class _Section(NamedTuple):
-    """Of a cubin, which is an ELF file."""
-
-    name: bytes
-    content: bytes
-
-
-def _sections(cubin: bytes) -> list[_Section]:
+def _sections(cubin: bytes) -> list[tuple[bytes, bytes]]:
+    """Names and contents of a cubin's sections; it is an ELF file."""
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     found = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
-    texts = found[names][4]
-    return [
-        _Section(cubin[texts + name :].partition(b"\0")[0], cubin[start : start + length])
-        for name, _, _, _, start, length in found
-    ]
+    texts = cubin[found[names][4] :]
+    return [(texts[name:].partition(b"\0")[0], cubin[start:][:length]) for name, _, _, _, start, length in found]
 
 
 def _functions(cubin: bytes) -> list[Any]:
     """Instructions, of two words since Volta, of all functions of a cubin, which have a section each."""
-    sections = (one for one in _sections(cubin) if one.name.startswith(b".text."))
-    return [np.frombuffer(one.content, "<u8").reshape(-1, 2) for one in sections]
+    named = (content for name, content in _sections(cubin) if name.startswith(b".text."))
+    return [np.frombuffer(content, "<u8").reshape(-1, 2) for content in named]
 
 
 _REGISTERS, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
 
 
 def _attribute(cubin: bytes, attribute: int) -> int:
-    """The most that ``.nv.info`` says of a function: records of 4 bytes of head, the function's symbol and a value."""
-    (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
+    """The most that ``.nv.info`` says of a function: records of 4 bytes of head, a symbol, a value."""
+    info = dict(_sections(cubin))[b".nv.info"]
     head = re.escape(bytes([4, attribute, 8, 0]))
     return max(int.from_bytes(info[match.end() + 4 :][:4], "little") for match in re.finditer(head, info))
 
 
-def registers(cubin: bytes) -> int:
-    """Registers of a thread."""
-    return _attribute(cubin, _REGISTERS)
-
-
-def stack(cubin: bytes) -> int:
-    """Bytes of a thread's local memory, which what is spilled lies in, too."""
-    return _attribute(cubin, _FRAME_SIZE)
-
-
-def _largest(cubin: bytes) -> Any:
-    return max(_functions(cubin), key=len)
-
-
-def _opcodes(code: Any) -> Any:
-    return (code[:, 0] & np.uint64(0xFFF)).astype(np.int64)
-
-
 def machine_instructions(cubin: bytes) -> int:
     """Instructions of all functions of a cubin."""
-    return sum(int(np.flatnonzero(_opcodes(code) != _NOP)[-1]) + 1 for code in _functions(cubin))
-
-
-def _target(code: Any, at: int) -> int:
-    """The index of the instruction that a branch goes to, for compute capability 9.0."""
-    low, high = (int(word) for word in code[at])
-    distance = ((high << 64 | low) >> 34 & 0xFFFFFFFFFFFF) << 8 | low >> 16 & 0xFF  # in steps of 4 bytes
-    distance -= (distance >> 55) << 56
-    return at + 1 + distance // 4
-
-
-def tap_instructions(cubin: bytes) -> int:
-    """Instructions of a tap of "bilinear" in a color image, of a transform for compute capability 9.0.
-
-    The shortest loop that reads three values; those of filters that reach beyond the window convert floats to indices.
-    """
-    code = _largest(cubin)
-    opcodes = _opcodes(code)
-    found = []
-    for end in np.flatnonzero(opcodes == _BRANCH).tolist():
-        body = opcodes[_target(code, end) : end + 1]
-        if len(body) and np.sum(body == _LOAD) == 3 and _TO_INTEGER not in body:
-            found.append(len(body))
-    return min(found)
-
-
-def longest_path(code: Any) -> int:
-    """Instructions of the longest way through a function without loops, for compute capability 9.0."""
-    opcodes = _opcodes(code).tolist()
-    always = ((code[:, 0] >> np.uint64(12) & np.uint64(15)) == _ALWAYS).tolist()
-    known: dict[int, int] = {}
-    path: set[int] = set()
-
-    def longest(at: int) -> int:
-        if at not in known:
-            assert at not in path, "a loop"
-            path.add(at)
-            ways = [] if always[at] and opcodes[at] in (_BRANCH, _EXIT) else [at + 1]
-            if opcodes[at] == _BRANCH:
-                ways.append(_target(code, at))
-            known[at] = 1 + max(map(longest, ways), default=0)
-            path.remove(at)
-        return known[at]
-
-    return longest(0)
+    return sum(int(np.flatnonzero(code[:, 0] & np.uint64(0xFFF) != _NOP)[-1]) + 1 for code in _functions(cubin))
 
 
 def toolchain() -> dict[str, str]:
@@ -333,42 +232,3 @@ def toolchain() -> dict[str, str]:
     from cuda.bindings import nvjitlink
 
     return {"numba-cuda": version("numba-cuda"), "nvJitLink": ".".join(map(str, nvjitlink.version()))}
-
-
-def key(variant: Variant, capability: tuple[int, int]) -> str:
-    """Name of a budget."""
-    return f"{variant} {target(capability)}"
-
-
-def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | None:
-    """Return a message if a kernel exceeds its budget by more than a tenth."""
-    before = budgets["kernels"].get(name)
-    if before is None:
-        return f"{name} has no budget; record it: python -m tests.ptx.variants --record"
-    grown = [
-        f"{what} {before[what]} -> {count}" for what, count in now.items() if count > GROWTH * before.get(what, count)
-    ]
-    if not grown:
-        return None
-    return (
-        f"{name} has grown by more than {GROWTH - 1:.0%}: {', '.join(grown)}. If that is worth it: "
-        f"python -m tests.ptx.variants --record. The budget is of {budgets['made_with']}, this of {toolchain()}"
-    )
-
-
-def record(path: Path = BUDGETS) -> None:
-    """Write the budgets of all variants, one a line."""
-    lines = [
-        f"  {json.dumps(key(variant, capability))}: {json.dumps(compiled(variant, capability).instructions)}"
-        for variant in VARIANTS
-        for capability in CAPABILITIES
-    ]
-    kernels = ",\n".join(lines)
-    path.write_text(f'{{\n "made_with": {json.dumps(toolchain())},\n "kernels": {{\n{kernels}\n }}\n}}\n')
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", required=True, help="write tests/budgets.json")
-    parser.parse_args()
-    record()
