@@ -20,15 +20,8 @@ from ..compare import FORMULA, assert_close, assert_same
 from ..references import to_unit
 from ..samples import SIZES, image, images, kinds
 from .distributions import (
-    COUNT,
     SMALLEST,
-    assert_evenly_spread,
-    assert_share,
-    assert_uniform,
-    chi_square,
     kolmogorov_smirnov,
-    rng,
-    uniform,
 )
 
 
@@ -104,19 +97,6 @@ def test_statistics_are_of_the_noisy_image() -> None:
     assert stretched.max() == 1.0
 
 
-def test_random_noise_draws_sigma_and_where() -> None:
-    x = gi.random_gaussian_noise(np.zeros((COUNT, 1, 1, 3), np.uint8), 0.5, (0.1, 0.4), p=0.3, rng=rng(1))
-    (entry,) = recording_of(x).plan.entries
-    chosen = entry.codes == ops.NOISE.code
-    assert_share(chosen, 0.3)
-    assert_uniform(entry.params[chosen, ops.NOISE.at("scale")], 0.1, 0.4)
-    assert set(entry.params[chosen, ops.NOISE.at("mean")].tolist()) == {0.5}
-    words = entry.params[chosen][:, [ops.NOISE.at("seed_0"), ops.NOISE.at("seed_1")]].astype(np.int64)
-    assert len(np.unique(words, axis=0)) == chosen.sum()
-    for column in words.T:
-        assert kolmogorov_smirnov(column, uniform(0, 2**24)) > SMALLEST
-
-
 @pytest.mark.parametrize("seed", [-1, 2**48, 1.5, [1, 2], math.nan])
 def test_bad_seeds_are_refused(seed: Any) -> None:
     with pytest.raises(ValueError, match=r"^seed must be"):
@@ -139,71 +119,10 @@ def test_erased_with_noise(dtype: str, channels: int) -> None:
     assert_close(erased.compute(), [np.where(inside, normals, (to_unit(picture) - 0.5) / 0.25)], 1e-5)
 
 
-def test_random_erasing_with_noise_erases_where_it_does_with_a_color() -> None:
-    pictures = np.full((200, 9, 11, 3), 255, np.uint8)
-    black = gi.random_erasing(pictures, 0.7, rng=rng(2, 200)).array()
-    noisy = gi.random_erasing(pictures, 0.7, value="random", rng=rng(2, 200)).array()
-    np.testing.assert_array_equal(noisy[black == 255], 255)
-    assert_uniform(noisy[black == 0] / 255.0 + np.random.default_rng(0).uniform(-0.5, 0.5, (black == 0).sum()) / 255,
-                   -0.002, 1.002)  # fmt: skip
-    # Without noise it makes as many draws as ever.
-    generator = rng(2, 200)
-    gi.random_erasing(pictures, rng=generator)
-    assert generator._draw == 2
-
-
 def test_erase_asks_for_a_seed() -> None:
     for options in ({}, {"seed": None}):
         with pytest.raises(ValueError, match='v must be a color, or "random" with a seed, not'):
             gi.erase(np.zeros((1, 2, 2, 3), np.uint8), 0, 0, 1, 1, "random", **options)
-
-
-# -- coarse_dropout ----------------------------------------------------------------------------------------------------
-
-
-def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """(N, K): which are painted; and (N, K, 4) their corners."""
-    painted = np.stack([entry.codes == ops.PAINT.code for entry in recording_of(x).plan.entries], 1)
-    corners = np.stack([entry.params[:, ops.RECTANGLE] for entry in recording_of(x).plan.entries], 1)
-    return painted, corners.astype(np.float64)
-
-
-def test_dropout_draws_number_sides_and_places() -> None:
-    x = gi.coarse_dropout(np.zeros((COUNT, 20, 30, 1), np.uint8), (2, 5), (0.2, 0.5), (0.1, 0.3), p=0.8, rng=rng(3))
-    painted, corners = rectangles(x)
-    assert painted.shape[1] == 5
-    count = painted.sum(1)
-    assert_share(count > 0, 0.8)
-    assert_evenly_spread(count[count > 0], 2, 5)
-    assert np.all(np.diff(painted.astype(int), axis=1) <= 0)
-    x0, y0, x1, y1 = corners[painted].T
-    assert np.all((x0 >= 0) & (y0 >= 0) & (x1 <= 30) & (y1 <= 20))
-    assert set((y1 - y0).tolist()) == set(range(4, 11))
-    assert set((x1 - x0).tolist()) == set(range(3, 10))
-    inner = (y1 - y0) == 7
-    assert_evenly_spread(y0[inner], 0, 13)
-
-
-@kinds
-def test_dropout_paints_its_rectangles(dtype: str, channels: int) -> None:
-    white = 255 if dtype == "uint8" else 1.0
-    pictures = images(np.random.default_rng(4), dtype, channels, 26)
-    x = gi.coarse_dropout(pictures, (1, 4), value=0.5 * white, p=0.9, rng=rng(5, 26))
-    painted, corners = rectangles(x)
-    expected = []
-    for picture, use, boxes in zip(pictures, painted, corners.astype(int), strict=True):
-        erased = to_unit(picture)
-        for x0, y0, x1, y1 in boxes[use]:
-            erased[y0:y1, x0:x1] = 0.5
-        expected.append(erased)
-    assert_close(x.compute("float32"), expected, FORMULA)
-
-
-def test_dropout_with_noise() -> None:
-    x = gi.coarse_dropout(np.full((50, 20, 20, 3), 0.5, np.float32), 3, value="random", p=1, rng=rng(6, 50))
-    assert [sorted(set(entry.codes.tolist())) for entry in recording_of(x).plan.entries] == [[ops.NOISE.code]] * 3
-    changed = x.array() != 0.5
-    assert np.all(changed.any((1, 2, 3)))
 
 
 # -- grid_mask ---------------------------------------------------------------------------------------------------------
@@ -234,19 +153,6 @@ def test_grid_mask_by_hand() -> None:
     assert not gi.grid_mask(np.full((1, 5, 7, 3), 255, np.uint8), 3, 1).array().any()
 
 
-def test_random_grid_mask_draws_cells_angles_and_places() -> None:
-    x = gi.random_grid_mask(np.zeros((COUNT, 1, 1, 3), np.uint8), (4, 9), 0.3, (-20, 60), p=0.6, rng=rng(7))
-    (entry,) = recording_of(x).plan.entries
-    chosen = entry.codes == ops.GRID.code
-    assert_share(chosen, 0.6)
-    given = {name: entry.params[chosen, ops.GRID.at(name)].astype(float) for name in ops.GRID.parameters}
-    assert_uniform(1.0 / np.hypot(given["along"], given["across"]), 4, 9)
-    assert_uniform(np.rad2deg(np.arctan2(-given["across"], given["along"])), -20, 60)
-    assert_uniform(-given["x"], 0, 1)
-    assert_uniform(-given["y"], 0, 1)
-    assert np.all(given["share"] == np.float32(0.3))
-
-
 # -- permute_channels --------------------------------------------------------------------------------------------------
 
 
@@ -265,16 +171,6 @@ def test_channels_in_another_order(dtype: str) -> None:
 def test_bad_orders_are_refused(order: Any) -> None:
     with pytest.raises(ValueError, match=r"^permutation must have (each channel from 0 to 2 once|shape \(3,\) or)"):
         gi.permute_channels(np.zeros((4, 2, 2, 3), np.uint8), order)
-
-
-def test_every_order_is_drawn_as_often() -> None:
-    x = np.tile(np.array([0, 1, 2], np.uint8), (COUNT, 1, 1, 1))
-    y = gi.random_channel_permutation(x, 0.75, rng=rng(9)).array().reshape(-1, 3).astype(int)
-    _, counts = np.unique(y @ [1, 3, 9], return_counts=True)
-    assert len(counts) == 6
-    shares = np.full(6, 0.75 / 6)
-    shares[np.argmax(counts)] += 0.25  # those left alone
-    assert chi_square(counts, shares) > SMALLEST
 
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
