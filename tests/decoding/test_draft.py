@@ -436,7 +436,7 @@ def test_bad_values(draft: Any, photo: Image.Image) -> None:
         gi.load([(encoded(photo), 0)], batch_size=1, device="cpu", draft=draft)
 
 
-# -- on a GPU; ptx/test_draft.py has its kernels' pixels ---------------------------------------------------------------
+# -- on a GPU; ptx/test_jpeg.py has its kernels' pixels ----------------------------------------------------------------
 
 
 def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .ints import need
-from .values import DTYPES, Form
+from .values import Form
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 _TINY = np.finfo(np.float32).tiny
@@ -180,26 +180,6 @@ def _sign(function: Callable[[Any], Any]) -> Callable[[tuple[str, ...], str], Fo
     return lambda mods, kind: _finished(function, kind, mods, 1)
 
 
-def _copysign(mods: tuple[str, ...], kind: str) -> Form:
-    need(mods == () and kind in ("f32", "f64"))
-    return Form(lambda a, b: np.copysign(b, a), kind, (kind, kind))
-
-
-def test_of(what: str, kind: str) -> Form:
-    """``testp``."""
-    tiny = np.finfo(DTYPES[kind]).tiny
-    tests: dict[str, Callable[[Any], Any]] = {
-        "finite": np.isfinite,
-        "infinite": np.isinf,
-        "number": lambda a: ~np.isnan(a),
-        "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
-        "subnormal": lambda a: (np.abs(a) < tiny) & (a != 0),
-    }
-    need(what in tests)
-    return Form(tests[what], "pred", (kind,))
-
-
 FORMS: dict[str, Callable[[tuple[str, ...], str], Form]] = {
     "add": _arithmetic(np.add, odd_sum, 2),
     "sub": _arithmetic(np.subtract, lambda a, b: odd_sum(a, -b), 2),
@@ -219,7 +199,6 @@ FORMS: dict[str, Callable[[tuple[str, ...], str], Form]] = {
     "neg": _sign(np.negative),
     "min": _extreme(False),
     "max": _extreme(True),
-    "copysign": _copysign,
 }
 
 

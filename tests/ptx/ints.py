@@ -103,24 +103,6 @@ def _mad(mods: tuple[str, ...], kind: str) -> Form:
     return Form(lambda a, b, c: product.function(a, b) + c, product.result, (kind, kind, product.result))
 
 
-def _narrow(kind: str) -> Callable[[Any], Any]:
-    """The low 24 bits, extended to 64."""
-    if kind == "u32":
-        return lambda a: (a & np.uint32(0xFFFFFF)).astype(np.int64)
-    return lambda a: ((a << np.int32(8)) >> np.int32(8)).astype(np.int64)
-
-
-def _mul24(mods: tuple[str, ...], kind: str) -> Form:
-    need(mods in (("lo",), ("hi",)) and kind in ("u32", "s32"))
-    cut, shift, own = _narrow(kind), np.int64(0 if mods == ("lo",) else 16), DTYPES[kind]
-    return _same(kind, 2, lambda a, b: ((cut(a) * cut(b)) >> shift).astype(own))
-
-
-def _mad24(mods: tuple[str, ...], kind: str) -> Form:
-    product = _mul24(mods, kind).function
-    return _same(kind, 3, lambda a, b, c: product(a, b) + c)
-
-
 def _by_zero(b: Any) -> None:
     if np.any(b == 0):
         raise Fault("a division by zero, whose result is not defined")
@@ -134,10 +116,6 @@ def _quotient(a: Any, b: Any) -> Any:
 def _remainder(a: Any, b: Any) -> Any:
     _by_zero(b)
     return np.fmod(a, b)
-
-
-def _sad(a: Any, b: Any, c: Any) -> Any:
-    return c + np.where(a < b, b - a, a - b)
 
 
 # -- shifts and bits ---------------------------------------------------------------------------------------------------
@@ -212,17 +190,13 @@ def _insert(mods: tuple[str, ...], kind: str) -> Form:
 
 
 def _permute(mods: tuple[str, ...], kind: str) -> Form:
-    need(kind == "b32" and (mods == () or mods[0] in _PERMUTED))
-    order = _PERMUTED[mods[0]] if mods else None
+    need(kind == "b32" and mods == ())
 
     def function(a: Any, b: Any, c: Any) -> Any:
         both = (b.astype(np.uint64) << _HALF) | a
         result: Any = np.uint32(0)
         for k in range(4):
-            if order is None:
-                selector = (c >> np.uint32(4 * k)) & np.uint32(15)
-            else:
-                selector = np.array([row[k] for row in order], np.uint32)[c & np.uint32(3)]
+            selector = (c >> np.uint32(4 * k)) & np.uint32(15)
             byte = (both >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint8)
             sign = np.where(byte >= 128, np.uint8(255), np.uint8(0))
             byte = np.where(selector >= 8, sign, byte)
@@ -230,17 +204,6 @@ def _permute(mods: tuple[str, ...], kind: str) -> Form:
         return result
 
     return Form(function, kind, (kind,) * 3)
-
-
-# Bytes 0 to 3 of the result, for the values 0 to 3 of the selector.
-_PERMUTED: dict[str, list[tuple[int, ...]]] = {
-    "f4e": [(k, k + 1, k + 2, k + 3) for k in range(4)],
-    "b4e": [(k, (k - 1) % 8, (k - 2) % 8, (k - 3) % 8) for k in range(4)],
-    "rc8": [(k,) * 4 for k in range(4)],
-    "ecl": [tuple(max(k, byte) for byte in range(4)) for k in range(4)],
-    "ecr": [tuple(min(k, byte) for byte in range(4)) for k in range(4)],
-    "rc16": [(2 * (k % 2), 2 * (k % 2) + 1) * 2 for k in range(4)],
-}
 
 
 def _logic(mods: tuple[str, ...], kind: str) -> Form:
@@ -286,37 +249,30 @@ def _reversed(mods: tuple[str, ...], kind: str) -> Form:
 
 
 def _find(mods: tuple[str, ...], kind: str) -> Form:
-    need(mods in ((), ("shiftamt",)) and kind in ("u32", "s32", "u64", "s64"))
+    need(mods == () and kind in ("u32", "s32", "u64", "s64"))
     width = 8 * SIZES[kind]
     unsigned = np.uint32 if width == 32 else np.uint64
 
     def function(a: Any) -> Any:
         bits = (np.where(a < 0, ~a, a) if kind[0] == "s" else a).view(unsigned)
-        found = np.bitwise_count(_smeared(bits, width)).astype(np.uint32) - np.uint32(1)
-        missing = found == np.uint32(0xFFFFFFFF)
-        return np.where(missing, found, np.uint32(width - 1) - found) if mods else found
+        return np.bitwise_count(_smeared(bits, width)).astype(np.uint32) - np.uint32(1)
 
     return Form(function, "u32", (kind,))
 
 
-def _part(a: Any, k: int, kind: str) -> Any:
-    """Byte or half ``k`` of 32 bits, as int32."""
-    width = 8 * SIZES[kind]
-    return (a >> np.uint32(width * k)).astype(DTYPES[kind]).astype(np.int32)
-
-
-def dot(name: str, mods: tuple[str, ...]) -> Form:
-    """``dp4a`` and ``dp2a``, whose last two parts are types."""
-    half = mods[0] if name == "dp2a" else ""
-    one, other = mods[1 if half else 0 :]
-    need({one, other} <= {"u32", "s32"} and half in ("", "lo", "hi"))
-    first = one[0] + ("16" if half else "8")
+def dot(parts: tuple[str, ...]) -> Form:
+    """``dp4a``, whose last two parts are types."""
+    one, other = parts
+    need({one, other} <= {"u32", "s32"})
     result = "s32" if "s32" in (one, other) else "u32"
+
+    def byte(a: Any, k: int, kind: str) -> Any:
+        return (a >> np.uint32(8 * k)).astype(DTYPES[kind[0] + "8"]).astype(np.int32)
 
     def function(a: Any, b: Any, c: Any) -> Any:
         total = c.view(np.int32)
-        for k in range(2 if half else 4):
-            total = total + _part(a, k, first) * _part(b, k + 2 * (half == "hi"), other[0] + "8")
+        for k in range(4):
+            total = total + byte(a, k, one) * byte(b, k, other)
         return total.view(DTYPES[result])
 
     return Form(function, result, ("b32", "b32", result))
@@ -335,20 +291,16 @@ FORMS: dict[str, Callable[[tuple[str, ...], str], Form]] = {
     "sub": _sum(np.subtract),
     "mul": _mul,
     "mad": _mad,
-    "mul24": _mul24,
-    "mad24": _mad24,
     "div": _plain(2, _quotient),
     "rem": _plain(2, _remainder),
     "abs": _plain(1, np.abs),
     "neg": _plain(1, np.negative),
     "min": _plain(2, np.minimum),
     "max": _plain(2, np.maximum),
-    "sad": _plain(3, _sad),
     "and": _bits(2, np.bitwise_and),
     "or": _bits(2, np.bitwise_or),
     "xor": _bits(2, np.bitwise_xor),
     "not": _bits(1, np.invert),
-    "cnot": _plain(1, lambda a: (a == 0).astype(a.dtype)),
     "lop3": _logic,
     "shl": _shift(True),
     "shr": _shift(False),

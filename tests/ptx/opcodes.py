@@ -35,12 +35,10 @@ def _form(i: Instruction) -> Form:
         target, source = i.parts[-2:]
         mods = i.parts[1:-2]
         return convert.packed(mods, target) if target[-2:] == "x2" else convert.conversion(mods, target, source)
-    if name in ("dp4a", "dp2a"):
-        return ints.dot(name, i.parts[1:])
+    if name == "dp4a":
+        return ints.dot(i.parts[1:])
     if name == "prmt":
         return ints.FORMS[name](i.parts[2:], i.parts[1])
-    if name == "testp":
-        return floats.test_of(i.parts[1], kind)
     table = floats.FORMS if kind in ("f16", "f32", "f64") else ints.FORMS
     need(name in table)
     return table[name](mods, kind)

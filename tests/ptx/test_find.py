@@ -1,13 +1,8 @@
-"""The kernel that finds segments in JPEGs without known starts: its records are those of a plain walk of the file.
-
-And with the kernels that decode these segments, launched by the runtime: the CPU's pixels, bit for bit.
-"""
+"""The kernel that finds segments in JPEGs without known starts: its records are those of a plain walk of the file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,24 +10,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import Pixels, offsets_of, whole_regions
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels.jpeg import layout, upload
-from tests.cuda.test_cuda_jpeg import JPEG, batch_of, photo, turned
+from gpuimg.kernels.jpeg import upload
+from tests.cuda.test_cuda_jpeg import batch_of, photo
 from tests.decoding import jpegs
 from tests.decoding.jpegs import encoded, noise
 from tests.decoding.seek_oracle import blocks_of, grid_of
 
 pytest.importorskip("numba_cuda")
 
-from .device import Launches
-from .fault import Fault
 from .launch import run
-from .pixels import RANDOM
-from .program import program
 from .variants import ptx_of
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -41,18 +30,15 @@ pytestmark = pytest.mark.usefixtures("watched")
 class Found:
     """The segments that the kernel finds in files."""
 
-    def __init__(
-        self, files: list[bytes], span: int, regions: Any = None, edit: Callable[[str], str] = lambda text: text
-    ) -> None:
+    def __init__(self, files: list[bytes], span: int, regions: Any = None) -> None:
         images = batch_of(files)
         pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
         self.upload = Upload(images, pixels, whole_regions(images.sizes) if regions is None else regions, span=span)
         self.words = np.zeros(self.upload.words_on_gpu, np.int32)
         self.upload.write(self.words[: self.upload.words])
         self.status = np.zeros(len(files), np.int32)
-        made = program(edit(ptx_of(kernels.JPEG["find"], (9, 0))))
         arguments = self.words, np.int32(self.upload.totals["scan_word"]), self.status
-        self.ran = run(made, (len(self.scans), 1), upload.PARTS, arguments)
+        run(ptx_of(kernels.JPEG["find"], (9, 0)), (len(self.scans), 1), upload.PARTS, arguments)
 
     @property
     def scans(self) -> Any:
@@ -202,79 +188,3 @@ def test_shared_memory() -> None:
     """As little as lets five blocks run at a time on every GPU, beside other kernels."""
     sizes = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", ptx_of(kernels.JPEG["find"], (9, 0)))
     assert 10 << 10 < sum(map(int, sizes)) <= 12 << 10
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_each_barrier_is_missed(number: int) -> None:
-    def edit(text: str) -> str:
-        places = [found.span() for found in re.finditer(r"bar\.sync[^;]*;", text)]
-        assert len(places) == 4  # the fifth barrier also says whether any thread goes on
-        start, stop = places[number]
-        return text[:start] + text[stop:]
-
-    with pytest.raises(Fault, match=r"no barrier between|that nothing wrote"):
-        Found([encoded(photo(250, 161), quality=85)], 512, edit=edit)
-
-
-# -- pixels ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def launches(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> Launches:
-    """And small parts, so that small images have many."""
-    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
-
-    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024))
-    return launches
-
-
-def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> int:
-    """Images, or a part of each (top, left, height, width); return the number of those that the CPU decoded."""
-    x, exact = (gi.open_batch(files, device=device, on_error="fill", **options) for device in ("cuda:0", "cpu"))
-    found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
-    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
-        np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
-    assert list(found.status) == list(expected.status)
-    assert [kernel.name for kernel in launches.kernels[:4]] == ["find", *JPEG]
-    assert launches.standin.order.of("decode") == []
-    return recording_of(x).timings.jpegs_on_cpu
-
-
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_whole_images(launches: Launches, color: str) -> None:
-    files = [data for data in made() if color == "rgb" or jpegs.header_of(data)["color"] != layout.RGB]
-    files.append(encoded(photo(50, 40), restart_marker_rows=1))
-    assert assert_the_cpus(launches, files, color=color) == 0
-
-
-def test_regions_of_turned_images(launches: Launches) -> None:
-    files = [turned(data, 1 + k % 8) for k, data in enumerate(made())]
-    sizes = gi.open_batch(files, device="cpu").sizes
-    start = RANDOM.integers(0, sizes)
-    crop = np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1)
-    assert assert_the_cpus(launches, files, crop) == 0
-
-
-def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a batch do not fit into memory at once."""
-    from gpuimg._runtimes import cuda_jpeg
-
-    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024, most_blocks=400))
-    assert assert_the_cpus(launches, made()) == 0
-    assert [kernel.name for kernel in launches.kernels].count("find") > 1
-
-
-def test_what_cannot_be_found_the_cpu_decodes(launches: Launches) -> None:
-    """Also of files that are cut off or damaged, whose blocks or codes do not come out."""
-    data = encoded(photo(90, 80), quality=85)
-    start = jpegs.scan_start(data)
-    short = data[: start + (len(data) - start) // 2] + data[-2:]
-    ones = data[: start + 100] + b"\xff\0" * 30 + data[start + 160 :]  # no code
-    flat = encoded(Image.fromarray(np.full((640, 640), 99, np.uint8)), "gray")
-    assert assert_the_cpus(launches, [data, short, ones, flat, data[:-9]]) == 3
-
-
-def test_damaged_files_are_what_they_are_on_the_cpu(launches: Launches) -> None:
-    """Pixels of those that decode to the end, and the failures of others."""
-    files = damaged()[::2]
-    assert 0 < assert_the_cpus(launches, files) < len(files)

@@ -1,70 +1,109 @@
-"""The kernels that decode JPEGs, as they are compiled, launched by the runtime: the CPU's pixels, bit for bit."""
+"""The kernels that decode JPEGs, as they are compiled, launched by the runtime: the CPU's pixels, bit for bit.
+
+With starts from an index or restart markers, with those that the kernel "find" finds, and at the scales of ``draft``.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
+from gpuimg._decoding import exif
+from gpuimg._runtimes.draft import decoded_sizes
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import upload
 from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
 from tests.decoding import jpegs
-from tests.decoding.jpegs import encoded, entries_of, noise
+from tests.decoding.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
+from tests.samples import file_of
 
 pytest.importorskip("numba_cuda")
 
-from .device import Launches, executing
-from .fault import Fault
-from .pixels import RANDOM
+from .device import Launches
+from .pixels import RANDOM, assert_few_apart
+from .test_find import damaged, made
 
 pytestmark = pytest.mark.usefixtures("watched")
 
 
-def small(**options: Any) -> list[bytes]:
+def small(sizes: Any = ((21, 17), (9, 19), (33, 40), (8, 9), (16, 11)), **options: Any) -> list[bytes]:
     """A file of each sampling, of a photo or of noise, in odd sizes."""
-    images = [photo(21 + k, 17) if k % 2 else noise(9 + k, 19, k) for k in range(len(jpegs.SAMPLINGS))]
-    return [encoded(image, sampling, **options) for image, sampling in zip(images, jpegs.SAMPLINGS, strict=True)]
+    shapes = [sizes[k % len(sizes)] for k in range(len(SAMPLINGS))]
+    images = [photo(w, h) if k % 2 else noise(h, w, k) for k, (h, w) in enumerate(shapes)]
+    return [encoded(image, sampling, **options) for image, sampling in zip(images, SAMPLINGS, strict=True)]
 
 
-def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, every: int = 1, **options: Any) -> None:
-    """Images, or a part of each (top, left, height, width), decoded by the three kernels and nothing else."""
-    exact, x = gi.open_batch(files, device="cpu", **options), opened(files, entries_of(files, every), every, **options)
+def random_regions(sizes: Any) -> Any:
+    """A part of each image: top, left, height and width."""
+    start = RANDOM.integers(0, sizes)
+    return np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1)
+
+
+def assert_the_cpus(
+    launches: Launches, files: list[bytes], crop: Any = None, every: int | None = 1, **options: Any
+) -> gi.Batch:
+    """Images, or a part of each, decoded by our kernels: at the starts of entries, else (None) at those they find."""
+    exact = gi.open_batch(files, device="cpu", on_error="fill", **options)
+    x = gi.open_batch(files, device="cuda:0", on_error="fill", **options)
+    if every is not None:
+        x = opened(files, entries_of(files, every), every, **options)
     found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
-    assert [kernel.name for kernel in launches.kernels[:3]] == JPEG
-    assert set(entry_status(x)) <= {words.USED, 0}
+    steps = JPEG if every is not None else ["find", *JPEG]
+    assert [kernel.name for kernel in launches.kernels[: len(steps)]] == steps
     assert launches.standin.order.of("decode") == []
+    if every is None:
+        assert list(found.status) == list(expected.status)
+    else:
+        assert set(entry_status(x)) <= {words.USED, 0}
+    return x
+
+
+def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
+    """Bounds of what is uploaded at once, so that small images have many parts."""
+    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
+
+    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, **limits))
+
+
+# -- whole size --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_whole_images(launches: Launches, color: str) -> None:
-    files = small(quality=85)
+@pytest.mark.parametrize("every", [1, None])
+def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str, every: int | None) -> None:
+    spans(monkeypatch, span=1024)
+    files = small(quality=85) if every else [*made(), encoded(photo(50, 40), restart_marker_rows=1)]
     ours = [data for data in files if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
-    assert_the_cpus(launches, ours, color=color)
+    x = assert_the_cpus(launches, ours, every=every, color=color)
+    assert recording_of(x).timings.jpegs_on_cpu == 0
 
 
-def test_regions_of_turned_images(launches: Launches) -> None:
+@pytest.mark.parametrize("every", [1, None])
+def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int | None) -> None:
     """Whose transform reads no pixel that was not decoded."""
-    files = [turned(data, 2 + k) for k, data in enumerate(small())]
+    spans(monkeypatch, span=1024)
+    files = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate(small() if every else made())]
     sizes = gi.open_batch(files, device="cpu").sizes
-    start = RANDOM.integers(0, sizes)
-    assert_the_cpus(launches, files, np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1))
+    assert_the_cpus(launches, files, random_regions(sizes), every)
 
 
-@pytest.mark.parametrize("every", [0, 2, 8])
-def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+@pytest.mark.parametrize("every", [0, 8, None])
+def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int | None) -> None:
     """Entries of several distances; the blocks of a batch do not fit into memory at once."""
-    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
-
-    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, most_blocks=100))
-    assert_the_cpus(launches, small(), every=every)
+    spans(monkeypatch, span=1024, most_blocks=100 if every is not None else 400)
+    assert_the_cpus(launches, small() if every is not None else made(), every=every)
     assert [kernel.name for kernel in launches.kernels].count("huffman") > 1
 
 
@@ -75,7 +114,11 @@ def absurd_coefficients() -> list[bytes]:
         data = encoded(noise(24, 32, k), sampling, quality=100 if k < 4 else 10)
         files.append(with_table(data, RANDOM.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
     smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
-    return files + [with_table(smooth, [int(step)] * 64) for step in RANDOM.integers(40, 5000, 4)]
+    # Of the first row and the fifth only, which does not contribute to half size.
+    y = np.arange(24)[:, None] * 2 + 1
+    waves = np.repeat(180 + 50 * np.cos(y * 4 * np.pi / 16), 32, 1).astype(np.uint8)
+    striped = encoded(Image.fromarray(waves), "gray", quality=30)
+    return files + [with_table(data, [int(s)] * 64) for data in (smooth, striped) for s in RANDOM.integers(40, 5000, 4)]
 
 
 def test_absurd_coefficients(launches: Launches) -> None:
@@ -83,30 +126,23 @@ def test_absurd_coefficients(launches: Launches) -> None:
     assert_the_cpus(launches, absurd_coefficients())
 
 
+def intervals() -> list[bytes]:
+    """Restart intervals shorter than a row, and longer."""
+    sizes = ((21, 17), (33, 40))
+    return [*small(sizes, restart_marker_blocks=1)[:3], *small(sizes, restart_marker_blocks=3)[3:]]
+
+
 def test_restart_intervals(launches: Launches) -> None:
-    """Shorter than a row, and longer."""
-    assert_the_cpus(launches, [*small(restart_marker_blocks=1)[:3], *small(restart_marker_blocks=3)[3:]])
+    assert_the_cpus(launches, intervals())
 
 
-def test_what_kernels_report_the_cpu_decodes(launches: Launches) -> None:
-    """Entries that lie about a predictor, with the right checksum."""
-    files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80)]
-    entries = entries_of(files, 1)
-    for k in (0, 2):
-        entries[k] = entries[k].copy()
-        entries[k][-1] ^= 1
-        entries[k] = checked(entries[k], 1)
-    x = opened(files, entries, 1)
-    with pytest.warns(RuntimeWarning, match=r"2 entries of the seek index .* do not match"):
-        found = x.compute("uint8")
-    for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
-        np.testing.assert_array_equal(one.values, other)
-    assert entry_status(x) == [words.MISMATCH, words.USED, words.MISMATCH]
-
-
-def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter sees what is touched outside; images whose entropy-coded data are not theirs are reported."""
+def test_entries_that_lie_leave_files_to_the_cpu(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """About a predictor, with the right checksum; or about entropy-coded data, which are not theirs."""
     files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80, 90)]
+    entries = entries_of(files, 4)
+    entries[0] = entries[0].copy()
+    entries[0][-1] ^= 1
+    entries[0] = checked(entries[0], 4)
     write = Upload.write
 
     def changed(uploaded: Upload, out: Any) -> None:
@@ -115,11 +151,11 @@ def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, m
         for segment in out[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT):
             first, image = int(segment["word"]), int(segment["image"])
             body = out[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
-            if image < 3:
-                body[:] = (0xFF, 0, RANDOM.integers(0, 256, body.size, np.uint8))[image]
+            if image in (1, 2):
+                body[:] = (0xFF, RANDOM.integers(0, 256, body.size, np.uint8))[image - 1]
 
     monkeypatch.setattr(Upload, "write", changed)
-    x = opened(files, entries_of(files, 4), 4)
+    x = opened(files, entries, 4)
     with pytest.warns(RuntimeWarning, match=r"3 entries of the seek index .* do not match"):
         found = x.compute("uint8")
     for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
@@ -127,18 +163,123 @@ def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, m
     assert entry_status(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
 
 
-def without_barrier(text: str, number: int) -> str:
-    """A text without one of its barriers."""
-    places = [found.span() for found in re.finditer(r"bar\.(warp\.)?sync[^;]*;", text)]
-    start, stop = places[number]
-    return text[:start] + text[stop:]
+def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also files that are cut off or damaged, whose blocks or codes do not come out, and those that fail there."""
+    spans(monkeypatch, span=1024)
+    data = encoded(photo(90, 80), quality=85)
+    start = jpegs.scan_start(data)
+    short = data[: start + (len(data) - start) // 2] + data[-2:]
+    ones = data[: start + 100] + b"\xff\0" * 30 + data[start + 160 :]  # no code
+    flat = encoded(Image.fromarray(np.full((640, 640), 99, np.uint8)), "gray")
+    x = assert_the_cpus(launches, [data, short, ones, flat, data[:-9]], every=None)
+    assert recording_of(x).timings.jpegs_on_cpu == 3
+    launches.kernels.clear()
+    files = damaged()[::2]
+    assert 0 < recording_of(assert_the_cpus(launches, files, every=None)).timings.jpegs_on_cpu < len(files)
 
 
-@pytest.mark.parametrize(("name", "number"), [("huffman", 0), ("huffman", 1), *(("inverse_dct", k) for k in range(3))])
-def test_each_barrier_is_missed(name: str, number: int) -> None:
-    files = [encoded(noise(20, 24, 1), quality=90)]
-    with (
-        executing(lambda kernel, text: without_barrier(text, number) if kernel.name == name else text),
-        pytest.raises(Fault, match=r"no barrier between|that nothing wrote"),
-    ):
-        opened(files, entries_of(files, 1), 1).compute()
+# -- draft -------------------------------------------------------------------------------------------------------------
+
+SCALES = (4, 2, 1)  # eighths of an image's size
+
+
+def assert_pillows(
+    launches: Launches, files: list[bytes], scale: int, every: int | None = 1, parts: bool = False, color: str = "rgb"
+) -> None:
+    """Images at a scale, or a random part of each, decoded by our kernels and nothing else."""
+    entries = [np.zeros(0, np.uint8)] * len(files) if every is None else entries_of(files, every or 1)
+    source = recording_of(opened(files, entries, every or 1, color=color)).source
+    assert isinstance(source, EncodedImages)
+    source = replace(source, scales=np.full(len(files), scale))
+    sizes, channels, turns = decoded_sizes(source), source.channels, source.orientations
+    regions = whole_regions(sizes)
+    if parts:
+        top, left, height, width = random_regions(sizes).T
+        regions = np.stack([left, top, left + width, top + height], 1)
+    offsets, total = offsets_of(sizes, channels, 64)
+    stream = launches.standin.stream()
+    with stream:
+        out = Pixels(launches.standin.cupy.zeros(total, np.uint8), offsets, sizes, channels)
+        stream.synchronize()
+    _, statuses = launches.standin.decode.ImageDecoder(0).decode(source, out, stream, regions)
+    assert statuses is not None
+    assert statuses.reported() == []
+    for i, (data, (x0, y0, x1, y1)) in enumerate(zip(files, regions.tolist(), strict=True)):
+        expected = exif.turned(pillow_pixels(data, channels, scale), int(turns[i]))[y0:y1, x0:x1]
+        found = out.view(i).values[y0:y1, x0:x1]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{i}, scale {scale}: {(x0, y0, x1, y1)}")
+    assert launches.standin.order.of("decode") == []
+    assert {kernel.name for kernel in launches.kernels} <= {"find", "huffman", "inverse_dct", "reduced_dct", "colors"}
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_scaled_images_are_pillows(launches: Launches, scale: int, color: str) -> None:
+    """Only chroma of 4:2:0 at half size has blocks of full size."""
+    files = [data for data in small(quality=85) if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
+    assert_pillows(launches, files, scale, color=color)
+    names = [kernel.name for kernel in launches.kernels]
+    assert names == ["huffman", *["inverse_dct"][: scale == 4], "reduced_dct", "colors"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scaled_images_of_every_kind(launches: Launches, scale: int) -> None:
+    """Without starts, with restart intervals, and where products and sums wrap and saturate."""
+    assert_pillows(launches, small()[1:4], scale, every=None)
+    assert_pillows(launches, intervals(), scale, parts=True)
+    assert_pillows(launches, absurd_coefficients(), scale)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("every", [2, 0])
+def test_scaled_regions_of_turned_images(launches: Launches, every: int, scale: int) -> None:
+    """Of which no more is decoded than the region needs: the windows begin in odd columns and rows, too."""
+    files = [turned(data, 2 + k) for k, data in enumerate(small(((41, 57), (64, 33), (50, 50))))]
+    assert_pillows(launches, files, scale, every, parts=True)
+
+
+CHAINS: dict[str, Callable[[gi.Batch], gi.Batch]] = {
+    "resize": lambda x: gi.resize(x, (11, 12)),
+    "crops": lambda x: gi.horizontal_flip(gi.resized_crop(x, [3, 0, 7, 1, 2, 0], 2, 35, 30, (9, 10), "bicubic")),
+    "turned": lambda x: gi.adjust_contrast(gi.resize(gi.rotate(x, 90, expand=True), (9, 8)), 1.4),
+    "some measured": lambda x: gi.gaussian_blur(
+        gi.resize(gi.gaussian_blur(gi.adjust_contrast(x, 1.5, where=np.arange(len(x)) == 1), 3, 1.0,
+                                   where=np.arange(len(x)) == 3), (9, 8)), 3, 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "indexed"), [*((name, True) for name in CHAINS), ("some measured", False)])
+def test_drafts_are_the_cpus(launches: Launches, name: str, indexed: bool) -> None:
+    """At the same scales, of which there are several in a batch; one file is turned, and a PNG has one size."""
+    files = [encoded(photo(40 + 7 * k, 43 + 5 * k), sampling, quality=85) for k, sampling in enumerate(SAMPLINGS[:5])]
+    files = [files[0], turned(files[1], 6), *files[2:], file_of(photo(45, 50), "PNG")]
+    exact, x = gi.open_batch(files, device="cpu", draft=1.2), gi.open_batch(files, device="cuda:0", draft=1.2)
+    if indexed:
+        x = opened(files, [*entries_of(files[:-1], 2), np.zeros(0, np.uint8)], 2, draft=1.2)
+    ours, theirs = CHAINS[name](x), CHAINS[name](exact)
+    scales = [gi.describe(theirs, i).splitlines()[1] for i in range(len(files))]
+    assert [gi.describe(ours, i).splitlines()[1] for i in range(len(files))] == scales
+    assert any("decoded at 1/" in line for line in scales)
+    found, expected = ours.compute("uint8"), theirs.compute("uint8")
+    assert_few_apart([one.values for one in found], list(expected), list(theirs.compute("float32")))
+    assert "reduced_dct" in [kernel.name for kernel in launches.kernels]
+    if indexed:
+        assert entry_status(x) == [words.USED] * 5 + [0]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_kernels_report_the_cpu_decodes_at_the_same_scale(launches: Launches, scale: int) -> None:
+    """And what they do not take: a file of 4:2:2 that is too narrow at this scale for chroma to be interpolated."""
+    side = 8 // scale
+    files = [encoded(photo(16 * side, 8 * side), quality=quality) for quality in (60, 70, 80)]
+    files.append(encoded(photo(8 * side // 2, 8 * side), "4:2:2"))
+    entries = entries_of(files, 1)
+    entries[1] = entries[1].copy()
+    entries[1][-1] ^= 1  # lies about a predictor
+    entries[1] = checked(entries[1], 1)
+    resized = gi.resize(opened(files, entries, 1, draft=1.0), np.array([(8, 16)] * 3 + [(8, 4)]))
+    with pytest.warns(RuntimeWarning, match=r"1 entry of the seek index .* does not match"):
+        found = resized.compute("uint8")
+    for one, data in zip(found, files, strict=True):  # resampled pixel by pixel
+        np.testing.assert_array_equal(one.values, pillow_pixels(data, 3, scale))
+    assert launches.standin.order.of("decode") == []

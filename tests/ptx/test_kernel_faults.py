@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.kernels import cuda as kernels
+from tests.cuda.test_cuda_jpeg import opened, photo
+from tests.decoding.jpegs import encoded, entries_of, noise
 
 pytest.importorskip("numba_cuda")
 
@@ -42,23 +43,36 @@ def _run(chain: Chain, edit: Edit, images: Any = None, behind: Any = None) -> An
         return [one.values for one in chain(on_device(launches, images)).compute("float32")]
 
 
-def _without(number: int) -> Callable[[str], str]:
+def _without(number: int, count: int) -> Callable[[str], str]:
     """A text without one of its barriers."""
 
     def edit(text: str) -> str:
-        places = [found.start() for found in re.finditer(r"bar\.sync", text)]
-        assert len(places) == 9
-        end = text.index(";", places[number])
-        return text[: places[number]] + text[end + 1 :]
+        places = [found.span() for found in re.finditer(r"bar\.(warp\.)?sync[^;]*;", text)]
+        assert len(places) == count
+        start, stop = places[number]
+        return text[:start] + text[stop:]
 
     return edit
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6, 7, 8])
-def test_each_barrier_of_the_statistics_is_missed(number: int) -> None:
-    chain = measured if number < 5 else equalized
-    with pytest.raises(Fault, match=r"no barrier between|that nothing wrote"):
-        _run(chain, _edited("statistics", _without(number)))
+_MISSED = pytest.raises(Fault, match=r"no barrier between|that nothing wrote")
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_missing_barriers_of_statistics(number: int) -> None:
+    with _MISSED:
+        _run(measured if number < 5 else equalized, _edited("statistics", _without(number, 9)))
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "count"), [("find", 2, 4), ("huffman", 0, 2), ("inverse_dct", 1, 3), ("reduced_dct", 0, 2)]
+)
+def test_missing_barriers_of_jpeg_kernels(monkeypatch: pytest.MonkeyPatch, name: str, number: int, count: int) -> None:
+    files = [encoded(noise(40, 48, 1) if name != "find" else photo(250, 161), quality=90)]
+    entries, draft = (None if name == "find" else entries_of(files, 1)), 1.0 if name == "reduced_dct" else None
+    with executing(_edited(name, _without(number, count))), _MISSED:
+        x = gi.open_batch(files, device="cuda:0", draft=draft)
+        gi.resize(x if entries is None else opened(files, entries, 1, draft=draft), (20, 24)).compute()
 
 
 def test_the_barrier_in_front_of_the_ticket_is_missed_by_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,51 +87,17 @@ def test_the_barrier_in_front_of_the_ticket_is_missed_by_the_results(monkeypatch
 
     assert right(lambda kernel, text: text, 3)
     # After three turns it is past the barrier in front of the missing one, and has added nothing to the image's sums.
-    assert not all(right(_edited("statistics", _without(3)), turns) for turns in (3, 2, 4, 1, 5))
+    assert not all(right(_edited("statistics", _without(3, 9)), turns) for turns in (3, 2, 4, 1, 5))
 
 
-def _replaced(pattern: str, by: str, count: int = 1) -> Callable[[str], str]:
-    return lambda text: re.sub(pattern, by, text, count=count)
-
-
-FAULTS = {
-    "a store one pixel on": (r"st\.global\.f32 \t\[(%rd\d+)\]", r"st.global.f32 [\1+12]", "race|out of bounds"),
-    "a store one byte on": (r"st\.global\.f32 \t\[(%rd\d+)\]", r"st.global.f32 [\1+1]", "misaligned"),
-    "a load of one record too many": (
-        r"mul\.lo\.s32 \t(%r\d+), (%r\d+), 26;",
-        r"mad.lo.s32 \1, \2, 26, 26;",
-        "ints",
-    ),
-    "no end of the threads": (r"@%p\d+ bra", r"// bra", "out of bounds|race"),
-    "an opcode that is not known": (r"fma\.rn\.ftz\.f32", r"fma.rn.ftz.f31", r"fma\.rn\.ftz\.f31 .*not known"),
-    "a parameter less": (r"\.param \.u64 \S+_param_0,\n", r"", "wrong parameters"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_faults_of_the_transform_are_named(name: str) -> None:
-    pattern, by, said = FAULTS[name]
+@pytest.mark.parametrize(
+    ("pattern", "by", "said"),
+    [
+        (r"st\.global\.f32 \t\[(%rd\d+)\]", r"st.global.f32 [\1+12]", "race|out of bounds"),  # one pixel on
+        (r"mul\.lo\.s32 \t(%r\d+), (%r\d+), 26;", r"mad.lo.s32 \1, \2, 26, 26;", "ints"),  # one record too many
+        (r"@%p\d+ bra", r"// bra", "out of bounds|race"),  # no end of the threads
+    ],
+)
+def test_faults_of_the_transform(pattern: str, by: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
-        _run(shrunk, _edited("transform", _replaced(pattern, by)))
-
-
-def test_a_stride_that_is_not_theimages_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host passes a row stride that is too large."""
-    with executing() as launches:
-        compile_plan = launches.standin.runtime.compile_plan
-
-        def wrong(plan: Any) -> Any:
-            passes, region = compile_plan(plan)
-            return [replace(made, records=made.records.view(_Wide)) for made in passes], region
-
-        monkeypatch.setattr(launches.standin.runtime, "compile_plan", wrong)
-        monkeypatch.setattr("tests.standin.launches._part", lambda array, first, stop: array.range)
-        with pytest.raises(Fault, match=r"of source .* out of bounds|of source that nothing wrote"):
-            shrunk(on_device(launches, images_of("uint8"))).compute()
-
-
-class _Wide(np.ndarray[Any, Any]):
-    """Records whose strides are three elements longer than what is put into them."""
-
-    def __setitem__(self, name: Any, value: Any) -> None:
-        super().__setitem__(name, value + 3 if name == "stride" else value)
+        _run(shrunk, _edited("transform", lambda text: re.sub(pattern, by, text, count=1)))

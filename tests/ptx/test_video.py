@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,11 +102,13 @@ def assert_the_cpus(frame: Any, *options: Any) -> None:
     assert np.mean(apart != 0) <= 0.01 + 1.0 / apart.size
 
 
-@pytest.mark.parametrize("size", [(64, 48), (33, 51), (1, 1), (2, 1), (1, 2), (37, 130)])
 @pytest.mark.parametrize("name", FORMATS)
-def test_pixels_are_those_of_the_cpu(name: str, size: tuple[int, int]) -> None:
-    for channels in (3, 1):
+def test_pixels_are_those_of_the_cpu(name: str) -> None:
+    """Also where the rows of planes lie further apart."""
+    for size, channels in product([(64, 48), (33, 51), (1, 1), (2, 1), (1, 2)], (3, 1)):
         assert_the_cpus(noise(name, *size), 1, channels)
+    for more in (1, 64, 500):
+        assert_the_cpus(noise(name, 21, 30), 6, 3, None, more)
 
 
 def planar(frame: Any, *, gray: bool = False) -> Any:
@@ -125,7 +128,7 @@ def planar(frame: Any, *, gray: bool = False) -> Any:
     return made
 
 
-@pytest.mark.parametrize(("coefficients", "color_range"), [(2, 0), (1, 1), (1, 2), (9, 1), (5, 2), (7, 1), (4, 1)])
+@pytest.mark.parametrize(("coefficients", "color_range"), [(2, 0), (1, 2), (9, 1), (5, 1), (7, 1)])
 @pytest.mark.parametrize("name", FORMATS)
 def test_colors_are_those_of_the_standards(name: str, coefficients: int, color_range: int) -> None:
     frame = noise(name, 34, 46, coefficients, color_range)
@@ -139,17 +142,10 @@ def test_colors_are_those_of_the_standards(name: str, coefficients: int, color_r
 def test_regions_of_turned_frames(name: str, orientation: int) -> None:
     frame = noise(name, 27, 35)
     height, width = exif.stored_shape((27, 35, 1), orientation)[:2]
-    for _ in range(3):
-        x0, y0 = int(RANDOM.integers(width)), int(RANDOM.integers(height))
-        region = [x0, y0, int(RANDOM.integers(x0 + 1, width + 1)), int(RANDOM.integers(y0 + 1, height + 1))]
-        for channels in (1, 3):
-            assert_the_cpus(frame, orientation, channels, region)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_rows_may_lie_further_apart(name: str) -> None:
-    for more in (1, 64, 500):
-        assert_the_cpus(noise(name, 21, 30), 6, 3, None, more)
+    for channels in (1, 3):
+        start = RANDOM.integers(0, (width, height))
+        region = [*start.tolist(), *RANDOM.integers(start + 1, (width + 1, height + 1)).tolist()]
+        assert_the_cpus(frame, orientation, channels, region)
 
 
 def test_other_formats_are_refused() -> None:
