@@ -96,7 +96,10 @@ def test_resized_crop_is_a_crop_then_a_resize(interpolation: str, antialias: boo
         images, (16, 13), (0.1, 0.9), interpolation=interpolation, antialias=antialias, rng=rng(5, 5)
     )
     units = rng(5, 5).units(22)
-    boxes = [resized_crop_box(*p.shape[:2], u, (0.1, 0.9), (3 / 4, 4 / 3)) for p, u in zip(images, units, strict=True)]
+    boxes = [
+        resized_crop_box(p.shape[0], p.shape[1], u, (0.1, 0.9), (3 / 4, 4 / 3))
+        for p, u in zip(images, units, strict=True)
+    ]
     cut = [references.crop(to_unit(picture), *box) for picture, box in zip(images, boxes, strict=True)]
     assert_close(x, [references.resize(picture, 16, 13, interpolation, antialias) for picture in cut], GEOMETRY)
 
@@ -195,8 +198,9 @@ def test_affine_is_the_formula_with_its_draws(given: dict[str, Any], ranges: Any
     factor, *shear = (draws.uniform(*limits) for limits in ranges[1:])
     expected = []
     for i, picture in enumerate(images):
+        height, width = picture.shape[:2]
         leans, center = (shear[0][i], shear[1][i]), given.get("center")
-        places = references.affinity(*picture.shape[:2], turn[i], tuple(shift[i]), factor[i], leans, center)
+        places = references.affinity(height, width, turn[i], tuple(shift[i]), factor[i], leans, center)
         expected.append(references.sample(to_unit(picture), *places, "bilinear", 0.3))
     assert_close(x, expected, GEOMETRY)
 
