@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 
-from ..compare import FORMULA, GEOMETRY, assert_close, assert_same
-from ..operations.calls import Call
+from ..compare import GEOMETRY, assert_same
 from . import strategies
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
@@ -246,17 +245,3 @@ def test_where_chooses_images(data: st.DataObject, images: list[NDArray[Any]]) -
     kept = results(before, "float32")
     some = results(second.run(before, more, where=where), "float32")
     assert_same(some, [chosen[i] if where[i] else kept[i] for i in range(len(images))])
-
-
-@given(st.data(), strategies.ragged(dtype=st.just("float32")))
-def test_a_fused_pair_of_pointwise_ops_is_one_after_the_other(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    pointwise = ("gpuimg._ops.color", "gpuimg._ops.pixels")
-    pairs = [data.draw(strategies.drawn_calls(len(images), "float32")) for _ in range(2)]
-    steps: list[tuple[Call, dict[str, Any]]] = [p for p in pairs if p[0].function.__module__ in pointwise]
-    fused: Any = images
-    single: Any = images
-    for call, each in steps:
-        fused = call.run(fused, each)
-        single = call.run(single, each).compute("float32")
-    if steps:
-        assert_close(results(fused, "float32"), results(single, "float32"), FORMULA)

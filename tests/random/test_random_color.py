@@ -88,14 +88,14 @@ def dropout(value: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
 
     def run(x: Any, draws: gi.Rng) -> gi.Batch:
         where, count = draws.bernoulli(0.8), draws.integers(2, 6)
-        x = gi.pad(x, 0)
+        batch = gi.pad(x, 0)
         for k in range(5):
             unit = draws.units(4)
-            sides = np.clip(np.round(([0.2, 0.1] + np.array([0.3, 0.2]) * unit[:, :2]) * x.sizes), 1, x.sizes)
-            top, left = np.floor(unit[:, 2:] * (x.sizes - sides + 1)).T
+            sides = np.clip(np.round(([0.2, 0.1] + np.array([0.3, 0.2]) * unit[:, :2]) * batch.sizes), 1, batch.sizes)
+            top, left = np.floor(unit[:, 2:] * (batch.sizes - sides + 1)).T
             seed = seeds(draws) if value == "random" else None
-            x = gi.erase(x, top, left, *sides.T, value, seed=seed, where=where & (k < count))
-        return x
+            batch = gi.erase(batch, top, left, sides[:, 0], sides[:, 1], value, seed=seed, where=where & (k < count))
+        return batch
 
     return run
 
@@ -247,7 +247,7 @@ ERASING = [
 def test_erased_rectangles_are_those_drawn(scale: Any, ratio: Any, count: int, value: Any, normalized: bool) -> None:
     """Several share the area; a color is uniform, or normal after ``normalize``."""
     generator, n = np.random.default_rng(), 300
-    images = [image(generator, *size, 3, "float32") for size in generator.integers(1, 40, (n, 2)).tolist()]
+    images = [image(generator, h, w, 3, "float32") for h, w in generator.integers(1, 40, (n, 2)).tolist()]
     expected = x = gi.normalize(images, 0.5, 0.25) if normalized else gi.pad(images, 0)
     found = gi.random_erasing(x, 0.8, scale, ratio, value, count=count, rng=rng(8, n))
     draws = rng(8, n)
@@ -256,14 +256,16 @@ def test_erased_rectangles_are_those_drawn(scale: Any, ratio: Any, count: int, v
     for k in range(count):
         units = draws.units(22)
         each = [tuple(limit / h for limit in scale) for h in holes.tolist()]
-        boxes = [erased_box(*p.shape[:2], unit, s, ratio) for p, unit, s in zip(images, units, each, strict=True)]
+        boxes = [
+            erased_box(p.shape[0], p.shape[1], unit, s, ratio) for p, unit, s in zip(images, units, each, strict=True)
+        ]
         use = where & (k < holes) & [box is not None for box in boxes]
         v = value
         if value == "color":
             v = np.stack([draws.normal() if normalized else draws.uniform() for _ in range(3)], 1)
         seed = seeds(draws) if value == "random" else None
         sides = np.array([box or (0, 0, 0, 0) for box in boxes]).T
-        expected = gi.erase(expected, *sides, v, seed=seed, where=use)
+        expected = gi.erase(expected, sides[0], sides[1], sides[2], sides[3], v, seed=seed, where=use)
     assert_same(list(found.compute()), list(expected.compute()))
 
 

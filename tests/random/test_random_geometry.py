@@ -1,8 +1,9 @@
-"""Random geometry: what is drawn, read back from the plan, and what becomes of the pixels."""
+"""Random geometry: each function against a public one, or a formula, with what the generator draws."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 from gpuimg._random.geometry import resized_crop_boxes
 
 from .. import references
 from ..compare import GEOMETRY, assert_close, assert_same
 from ..references import to_unit
 from ..samples import image
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_uniform, chi_square, rng
 
 
 def blanks(height: int, width: int, n: int = COUNT) -> NDArray[np.uint8]:
@@ -28,24 +28,6 @@ def blanks(height: int, width: int, n: int = COUNT) -> NDArray[np.uint8]:
 def pictures(sizes: list[tuple[int, int]], dtype: str = "uint8", channels: int = 3) -> list[NDArray[Any]]:
     generator = np.random.default_rng(0)
     return [image(generator, height, width, channels, dtype) for height, width in sizes]
-
-
-def matrices(x: gi.Batch) -> NDArray[np.float64]:
-    """(N, 3, 3), from the result's pixels to the source's."""
-    return recording_of(x).plan.grid.frames[0].matrix
-
-
-def corners(x: gi.Batch) -> NDArray[np.int64]:
-    """(N, 2), row and column of the source at the corner of the result."""
-    return matrices(x)[:, 1::-1, 2].astype(np.int64)
-
-
-def forward(x: gi.Batch, around: tuple[float, float]) -> NDArray[np.float64]:
-    """(N, 2, 3): where a point goes, both counted from ``around``."""
-    shift = np.eye(3)
-    shift[:2, 2] = around
-    moved: NDArray[np.float64] = (np.linalg.inv(shift) @ np.linalg.inv(matrices(x)) @ shift)[:, :2]
-    return moved
 
 
 # -- random_resized_crop -----------------------------------------------------------------------------------------------
@@ -105,27 +87,6 @@ def test_resized_crop_falls_back_to_the_middle() -> None:
     assert no_area.tolist() == [[0, 0, 10, 11]]
 
 
-def test_resized_crop_follows_its_distributions() -> None:
-    sizes = np.tile([600_000, 800_000], (COUNT, 1))  # so large that rounding does not show
-    box = resized_crop_boxes(sizes, rng(3), (0.02, 0.4), (0.5, 1.5))
-    top, left, height, width = box.T
-    assert_uniform(height * width / (600_000 * 800_000), 0.02, 0.4)
-    assert_uniform(np.log(width / height), math.log(0.5), math.log(1.5))
-    # Positions are whole pixels: uniform once each is spread over the gap to the next.
-    spread = np.random.default_rng(0).random((2, COUNT))
-    assert_uniform((top + spread[0]) / (600_000 - height + 1), 0, 1)
-    assert_uniform((left + spread[1]) / (800_000 - width + 1), 0, 1)
-    assert abs(np.corrcoef(top / (600_000 - height), left / (800_000 - width))[0, 1]) < 0.04
-
-
-def test_resized_crop_reaches_both_edges() -> None:
-    sizes = np.tile([12, 9], (COUNT, 1))
-    box = resized_crop_boxes(sizes, rng(4), (0.25, 0.25), (1.0, 1.0))
-    assert np.all(box[:, 2:] == 5)
-    assert_evenly_spread(box[:, 0], 0, 7)
-    assert_evenly_spread(box[:, 1], 0, 4)
-
-
 @pytest.mark.parametrize(
     ("interpolation", "antialias"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("nearest", True)]
 )
@@ -134,11 +95,12 @@ def test_resized_crop_is_a_crop_then_a_resize(interpolation: str, antialias: boo
     x = gi.random_resized_crop(
         images, (16, 13), (0.1, 0.9), interpolation=interpolation, antialias=antialias, rng=rng(5, 5)
     )
-    window = recording_of(x).plan.grid.window
-    boxes = np.stack([window[:, 1], window[:, 0], window[:, 3] - window[:, 1], window[:, 2] - window[:, 0]], 1)
-    sizes = np.array([picture.shape[:2] for picture in images])
-    np.testing.assert_array_equal(boxes, resized_crop_boxes(sizes, rng(5, 5), (0.1, 0.9), (3 / 4, 4 / 3)))
-    cut = [references.crop(to_unit(picture), t, k, h, w) for picture, (t, k, h, w) in zip(images, boxes, strict=True)]
+    units = rng(5, 5).units(22)
+    boxes = [
+        resized_crop_box(p.shape[0], p.shape[1], u, (0.1, 0.9), (3 / 4, 4 / 3))
+        for p, u in zip(images, units, strict=True)
+    ]
+    cut = [references.crop(to_unit(picture), *box) for picture, box in zip(images, boxes, strict=True)]
     assert_close(x, [references.resize(picture, 16, 13, interpolation, antialias) for picture in cut], GEOMETRY)
 
 
@@ -151,35 +113,42 @@ def test_resized_crop_size() -> None:
         assert gi.random_crop(blanks(5, 5, 2), one, padding=[1], rng=0).sizes.tolist() == [[7, 7]] * 2
 
 
-# -- random_crop -------------------------------------------------------------------------------------------------------
+# -- crops, flips and rotations ----------------------------------------------------------------------------------------
 
 
-def test_crop_is_evenly_placed() -> None:
-    x = gi.random_crop(blanks(12, 17), (5, 4), rng=rng(6))
-    top, left = corners(x).T
-    assert_evenly_spread(top, 0, 7)
-    assert_evenly_spread(left, 0, 13)
-    assert np.all(x.sizes == (5, 4))
-    assert chi_square(np.bincount((top * 14 + left).astype(int), minlength=8 * 14)) > SMALLEST
+def cropped(size: Any, padding: Any = None, **options: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
+    def run(x: Any, draws: gi.Rng) -> gi.Batch:
+        x = gi.pad(x, padding or 0, **options)
+        corner = np.floor(draws.units(2) * (x.sizes - size + 1))
+        return gi.crop(x, corner[:, 0], corner[:, 1], *size)
+
+    return run
 
 
-def test_crop_of_a_padded_image() -> None:
-    x = gi.random_crop(blanks(4, 6), 4, (1, 2, 3, 0), rng=rng(7))
-    top, left = corners(x).T
-    assert_evenly_spread(top, -2, 0)
-    assert_evenly_spread(left, -1, 5)
+def rotated(low: float, high: float, **options: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
+    return lambda x, draws: gi.rotate(x, draws.uniform(low, high), **options)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_crop_pixels(dtype: str) -> None:
-    images = pictures([(20, 30), (12, 9), (8, 8), (31, 33)], dtype)
-    fill = 50 if dtype == "uint8" else 0.2
-    x = gi.random_crop(images, (8, 7), padding=2, fill=fill, rng=8)
-    expected = [
-        references.crop(to_unit(picture), top, left, 8, 7, fill / (255 if dtype == "uint8" else 1))
-        for picture, (top, left) in zip(images, corners(x).tolist(), strict=True)
-    ]
-    assert_close(x.compute("float32"), expected, 1e-6)
+DRAWN: list[tuple[str, tuple[Any, ...], dict[str, Any], Callable[[Any, gi.Rng], gi.Batch]]] = [
+    ("random_crop", ((8, 7),), {}, cropped((8, 7))),
+    ("random_crop", (8,), {"padding": (1, 2, 3, 0), "fill": 50}, cropped((8, 8), (1, 2, 3, 0), fill=50)),
+    ("random_horizontal_flip", (), {}, lambda x, draws: gi.horizontal_flip(x, where=draws.bernoulli(0.5))),
+    ("random_horizontal_flip", (0.1,), {}, lambda x, draws: gi.horizontal_flip(x, where=draws.bernoulli(0.1))),
+    ("random_vertical_flip", (), {}, lambda x, draws: gi.vertical_flip(x, where=draws.bernoulli(0.5))),
+    ("random_rotation", (30,), {}, rotated(-30, 30)),
+    ("random_rotation", ([20.0, 70.0],), {"expand": True}, rotated(20, 70, expand=True)),
+    ("random_rotation", ((-70, 20),), {"interpolation": "bilinear", "fill": 9},
+     rotated(-70, 20, interpolation="bilinear", fill=9)),
+    ("random_rotation", ((-5, 170),), {"center": (3, 4), "interpolation": "bicubic"},
+     rotated(-5, 170, center=(3, 4), interpolation="bicubic")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "options", "expected"), DRAWN)
+def test_a_random_function_is_a_public_one_with_its_draws(name: str, given: Any, options: Any, expected: Any) -> None:
+    images = pictures([(20, 30), (12, 9), (8, 8), (31, 33)] * 10)
+    x = getattr(gi, name)(images, *given, **options, rng=rng(13, 40))
+    assert_same(list(x.compute()), list(expected(images, rng(13, 40)).compute()))
 
 
 def test_crop_pads_what_is_missing_on_both_sides() -> None:
@@ -193,111 +162,45 @@ def test_crop_pads_what_is_missing_on_both_sides() -> None:
     assert_close(x.compute("float32"), expected, 1e-6)
 
 
-def test_crop_of_the_whole_image_keeps_it() -> None:
+def test_what_changes_nothing_keeps_the_image() -> None:
     images = pictures([(9, 7), (9, 7)])
-    assert_same(list(gi.random_crop(images, (9, 7), rng=0)), images)
+    for x in (gi.random_crop(images, (9, 7), rng=0), gi.random_rotation(images, 0, rng=0)):
+        assert_same(list(x), images)
 
 
-# -- flips -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("name", "axis"), [("random_horizontal_flip", 1), ("random_vertical_flip", 0)])
-def test_flips(name: str, axis: int) -> None:
-    flip = getattr(gi, name)
-    for p in (0.1, 0.5):
-        assert_share(matrices(flip(blanks(2, 2), p, rng=rng(10)))[:, 1 - axis, 1 - axis] == -1, p)
-    assert_share(matrices(flip(blanks(2, 2), rng=rng(11)))[:, 1 - axis, 1 - axis] == -1, 0.5)
+@pytest.mark.parametrize(("flip", "axis"), [(gi.random_horizontal_flip, 1), (gi.random_vertical_flip, 0)])
+def test_flips_of_none_all_and_each(flip: Any, axis: int) -> None:
     images = pictures([(5, 7), (4, 1), (31, 33)])
-    assert_same(list(flip(images, 1, rng=0)), [np.flip(picture, axis) for picture in images])
+    turned = [np.flip(picture, axis) for picture in images]
+    assert_same(list(flip(images, 1, rng=0)), turned)
     assert_same(list(flip(images, 0, rng=0)), images)
-    assert_same(list(flip(images, [1, 0, 1], rng=0)), [np.flip(images[0], axis), images[1], np.flip(images[2], axis)])
+    assert_same(list(flip(images, [1, 0, 1], rng=0)), [turned[0], images[1], turned[2]])
 
 
-# -- rotations and affine maps -----------------------------------------------------------------------------------------
+# Arguments, and the ranges of angle, factor and shear along x and y.
+AFFINE: list[tuple[dict[str, Any], list[tuple[float, float]]]] = [
+    ({"degrees": 40, "translate": (0.1, 0.2), "scale": (0.8, 1.2), "shear": (-9, 9, -4, 4), "center": (5, 6)},
+     [(-40, 40), (0.8, 1.2), (-9, 9), (-4, 4)]),
+    ({"degrees": (10, 60), "translate": (0.5, 1 / 3), "shear": 15}, [(10, 60), (1, 1), (-15, 15), (0, 0)]),
+    ({"degrees": 0, "scale": (0.5, 1.7), "shear": (-3, 40)}, [(0, 0), (0.5, 1.7), (-3, 40), (0, 0)]),
+]  # fmt: skip
 
 
-def angle(x: gi.Batch, around: tuple[float, float]) -> NDArray[np.float64]:
-    """Degrees counter-clockwise, where y is down."""
-    f = forward(x, around)
-    return -np.rad2deg(np.arctan2(f[:, 1, 0], f[:, 0, 0]))
-
-
-@pytest.mark.parametrize(("degrees", "low", "high"), [(30, -30, 30), ((-5, 170), -5, 170), ([20.0, 21.0], 20, 21)])
-def test_rotation_angle(degrees: Any, low: float, high: float) -> None:
-    assert_uniform(angle(gi.random_rotation(blanks(3, 5), degrees, rng=rng(12)), (2.5, 1.5)), low, high)
-
-
-def test_rotation_is_rotate() -> None:
-    images = pictures([(20, 30), (12, 9), (31, 31)])
-    several: list[dict[str, Any]] = [
-        {"interpolation": "bilinear", "fill": 9},
-        {"expand": True},
-        {"center": (3, 4), "interpolation": "bicubic"},
-    ]
-    for options in several:
-        x = gi.random_rotation(images, (-70, 20), rng=rng(13, 3), **options)
-        drawn = gi.Rng(13, indices=[0, 1, 2]).uniform(-70, 20)
-        assert_same(list(x.compute()), list(gi.rotate(images, drawn, **options).compute()))
-
-
-def test_rotation_by_nothing() -> None:
-    images = pictures([(20, 30), (12, 9)])
-    assert_same(list(gi.random_rotation(images, 0, rng=0)), images)
-
-
-def test_affine_angle_is_clockwise() -> None:
-    assert_uniform(-angle(gi.random_affine(blanks(3, 5), (10, 60), rng=rng(14)), (2.5, 1.5)), 10, 60)
-    assert_uniform(-angle(gi.random_affine(blanks(3, 5), 25, rng=rng(15)), (2.5, 1.5)), -25, 25)
-
-
-def test_affine_scale() -> None:
-    x = gi.random_affine(blanks(3, 5), 180, scale=(0.5, 1.7), shear=20, rng=rng(16))
-    assert_uniform(np.sqrt(np.linalg.det(forward(x, (0, 0))[:, :, :2])), 0.5, 1.7)
-
-
-def test_affine_shear() -> None:
-    for shear, low, high in ((15, -15, 15), ((-3, 40), -3, 40), ((-3, 40, 0, 0), -3, 40)):
-        # Along x, a column of pixels leans: the second column of the map, along the first and against it.
-        f = forward(gi.random_affine(blanks(3, 5), 90, shear=shear, rng=rng(17)), (0, 0))
-        lean = -np.sum(f[:, :, 0] * f[:, :, 1], 1) / np.sum(f[:, :, 0] ** 2, 1)
-        assert_uniform(np.rad2deg(np.arctan(lean)), low, high)
-    f = forward(gi.random_affine(blanks(3, 5), 0, shear=(0, 0, -10, 35), rng=rng(18)), (0, 0))
-    assert_uniform(-np.rad2deg(np.arctan(f[:, 1, 0] / f[:, 0, 0])), -10, 35)
-
-
-def test_affine_shift() -> None:
-    x = gi.random_affine(blanks(9, 20), 0, (0.2, 1 / 3), rng=rng(19))
-    shift = np.round(forward(x, (10, 4.5))[:, :, 2], 9)
-    np.testing.assert_array_equal(shift, np.round(shift))
-    # Up to 4 and 3 pixels; the last of each is rounded to from one side only.
-    for values, most in ((shift[:, 0], 4), (shift[:, 1], 3)):
-        shares = [0.5, *[1.0] * (2 * most - 1), 0.5]
-        assert chi_square(np.bincount((values + most).astype(int), minlength=2 * most + 1), shares) > SMALLEST
-
-
-def test_affine_draws_are_independent() -> None:
-    x = gi.random_affine(blanks(200, 200), 90, (0.5, 0.5), (0.5, 1.5), rng=rng(20))
-    f = forward(x, (100, 100))
-    turned = np.arctan2(f[:, 1, 0], f[:, 0, 0])
-    size = np.sqrt(np.linalg.det(f[:, :, :2]))
-    table = np.corrcoef([turned, size, f[:, 0, 2], f[:, 1, 2]])
-    assert np.abs(table - np.eye(4)).max() < 5 / math.sqrt(COUNT)
-
-
-def test_affine_pixels() -> None:
-    images = pictures([(20, 30), (12, 9), (31, 31)], "float32")
-    x = gi.random_affine(images, 40, (0.1, 0.2), (0.8, 1.2), (-9, 9, -4, 4), "bilinear", 0.3, (5, 6), rng=rng(21, 3))
-    drawn = gi.Rng(21, indices=[0, 1, 2])
-    turn = drawn.uniform(-40, 40)
-    x_most, y_most = 0.1 * np.array([30, 9, 31]), 0.2 * np.array([20, 12, 31])
-    shift = np.round([drawn.uniform(-x_most, x_most), drawn.uniform(-y_most, y_most)])
-    factor, along_x, along_y = drawn.uniform(0.8, 1.2), drawn.uniform(-9, 9), drawn.uniform(-4, 4)
+@pytest.mark.parametrize(("given", "ranges"), AFFINE)
+def test_affine_is_the_formula_with_its_draws(given: dict[str, Any], ranges: Any) -> None:
+    images = pictures([(20, 30), (12, 9), (31, 31)] * 4, "float32")
+    n = len(images)
+    x = gi.random_affine(images, **given, interpolation="bilinear", fill=0.3, rng=rng(21, n))
+    draws = rng(21, n)
+    most = np.array([p.shape[1::-1] for p in images]) * given.get("translate", (0, 0))
+    turn = draws.uniform(*ranges[0])
+    shift = np.round([draws.uniform(-most[:, k], most[:, k]) for k in (0, 1)]).T
+    factor, *shear = (draws.uniform(*limits) for limits in ranges[1:])
     expected = []
     for i, picture in enumerate(images):
         height, width = picture.shape[:2]
-        places = references.affinity(
-            height, width, turn[i], (shift[0, i], shift[1, i]), factor[i], (along_x[i], along_y[i]), (5, 6)
-        )
+        leans, center = (shear[0][i], shear[1][i]), given.get("center")
+        places = references.affinity(height, width, turn[i], tuple(shift[i]), factor[i], leans, center)
         expected.append(references.sample(to_unit(picture), *places, "bilinear", 0.3))
     assert_close(x, expected, GEOMETRY)
 
@@ -305,55 +208,32 @@ def test_affine_pixels() -> None:
 # -- perspective -------------------------------------------------------------------------------------------------------
 
 
-def moved_corners(x: gi.Batch, height: int, width: int) -> NDArray[np.float64]:
-    """(N, 4, 2): where the corners of the image go."""
-    start = np.array([(0, 0, 1), (width - 1, 0, 1), (width - 1, height - 1, 1), (0, height - 1, 1)], np.float64)
-    moved = np.linalg.inv(matrices(x)) @ start.T
-    points: NDArray[np.float64] = (moved[:, :2] / moved[:, 2:]).transpose(0, 2, 1)
-    return points
-
-
-def test_perspective_corners() -> None:
-    # 15 // 2 = 7 and 24 // 2 = 12, of which 0.5 and 0.3: up to 3 pixels (x) and, rounded down, 3 (y).
-    for scale, height, width, y, x in ((0.5, 15, 24, 3, 6), (0.3, 24, 15, 3, 2)):
-        batch = gi.random_perspective(blanks(height, width), scale, 1.0, rng=rng(22))
-        moved = moved_corners(batch, height, width)
-        whole = np.round(moved)
-        np.testing.assert_allclose(moved, whole, atol=1e-6)
-        for k, (right, below) in enumerate([(0, 0), (1, 0), (1, 1), (0, 1)]):
-            first_x, first_y = right * (width - 1 - x), below * (height - 1 - y)
-            assert_evenly_spread(whole[:, k, 0], first_x, first_x + x)
-            assert_evenly_spread(whole[:, k, 1], first_y, first_y + y)
-
-
-def test_perspective_share() -> None:
-    for p in (0.5, 0.2):
-        x = gi.random_perspective(blanks(30, 30), 0.5, p, rng=rng(23))
-        assert_share(np.any(matrices(x) != np.eye(3), (1, 2)), p)
-
-
-def test_perspective_is_perspective() -> None:
-    images = pictures([(20, 30), (12, 19), (31, 31)], "float32")
-    x = gi.random_perspective(images, 0.6, [1, 0, 1], fill=0.3, rng=24)
+@pytest.mark.parametrize("scale", [0.3, 0.6])
+def test_perspective_is_the_formula_with_its_draws(scale: float) -> None:
+    """Each corner moves inwards, by up to ``scale`` of half the side, rounded down twice."""
+    images = pictures([(20, 30), (12, 19), (31, 31), (15, 24)] * 4, "float32")
+    n = len(images)
+    x = gi.random_perspective(images, scale, 0.7, fill=0.3, rng=rng(24, n))
+    draws = rng(24, n)
+    where, units = draws.bernoulli(0.7), draws.units(8).reshape(n, 4, 2)
     expected = []
-    for i, picture in enumerate(images):
+    for picture, moved, unit in zip(images, where, units, strict=True):
         height, width = picture.shape[:2]
-        if i == 1:
-            expected.append(to_unit(picture))
-            continue
-        start = [(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)]
-        end = moved_corners(x, height, width)[i]
-        places = references.perspective(height, width, start, np.round(end))
-        expected.append(references.sample(to_unit(picture), *places, "bilinear", 0.3))
+        start = np.array([(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)])
+        most = np.floor(scale * np.array([width // 2, height // 2]))
+        end = np.where(start > 0, start - most, 0) + np.floor(unit * (most + 1))
+        places = references.perspective(height, width, start, end)
+        expected.append(references.sample(to_unit(picture), *places, "bilinear", 0.3) if moved else to_unit(picture))
     assert_close(x, expected, GEOMETRY)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 2), (3, 3), (5, 4), (11, 11)])
 def test_perspective_of_small_images_never_fails(size: tuple[int, int]) -> None:
     """Corners may meet or line up, which no perspective shows: such images stay as they are."""
-    x = gi.random_perspective(blanks(*size), 1.0, 1.0, rng=rng(25))
-    assert np.all(np.isfinite(matrices(x)))
-    kept = np.all(matrices(x) == np.eye(3), (1, 2))
+    picture = np.random.default_rng().random((*size, 1), np.float32) + 1
+    found = gi.random_perspective(np.tile(picture, (COUNT, 1, 1, 1)), 1.0, 1.0, rng=rng(25)).array()
+    assert np.all(np.isfinite(found))
+    kept = np.all(found == picture, (1, 2, 3))
     assert kept.all() if min(size) == 1 else 0 < kept.sum() < COUNT
 
 
@@ -393,16 +273,12 @@ def test_scale_jitter_multiplies_what_fits() -> None:
     ("name", "given", "options", "message"),
     [
         ("random_resized_crop", (8,), {"scale": (1.0, 0.1)}, r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
-        ("random_resized_crop", (8,), {"scale": (0.1, 1.5)}, r"scale must be .* <= 1, not \(0.1, 1.5\)"),
         ("random_resized_crop", (8,), {"scale": 0.5}, r"scale must be \(low, high\), not 0.5"),
         ("random_resized_crop", (8,), {"ratio": (2, 1)}, r"ratio must be \(low, high\) with 1e-06 <= low <= high, not"),
         ("random_resized_crop", (8,), {"ratio": (0, 1)}, "ratio must be"),
-        ("random_resized_crop", (8,), {"ratio": (1, math.nan)}, "ratio must be"),
         ("random_resized_crop", (0,), {}, r"size must be a whole number from 1 to 16777216"),
         ("random_resized_crop", ((4, 0),), {}, r"size width must be a whole number from 1 to 16777216"),
         ("random_resized_crop", (8,), {"interpolation": "magic"}, "interpolation must be"),
-        ("random_crop", (0,), {}, r"size must be a whole number from 1 to 16777216"),
-        ("random_crop", ((4, -1),), {}, r"size width must be a whole number from 1 to 16777216"),
         ("random_crop", (10,), {}, r"image 0: its size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
         ("random_crop", (8,), {"padding": (1, 2, 3)}, "padding must be one number"),
         ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
@@ -410,29 +286,19 @@ def test_scale_jitter_multiplies_what_fits() -> None:
         ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
         ("random_short_side_resize", ([],), {}, "min_size must be a whole number or a sequence of them, not an empty"),
         ("random_short_side_resize", ([4, 2.5],), {}, "min_size must be a whole number from 1 to 16777216, not 2.5"),
-        ("random_short_side_resize", (4, 0), {}, "max_size must be a whole number"),
         ("scale_jitter", (0,), {}, "target_size must be a whole number from 1 to 16777216"),
         ("scale_jitter", (9, (2.0, 0.1)), {}, r"scale_range must be \(low, high\) with 1e-06 <= low <= high, not"),
-        ("random_horizontal_flip", (1.01,), {}, r"p must be a number from 0 to 1, not 1.01"),
         ("random_horizontal_flip", ([0, -1, 0],), {}, r"p\[1\] must be a number from 0 to 1, not -1"),
         ("random_vertical_flip", ([0.5, 0.5],), {}, r"p must be one number, or an array of shape \(3,\)"),
-        ("random_vertical_flip", (math.nan,), {}, r"p must be a number from 0 to 1, not nan"),
         ("random_rotation", (-1,), {}, r"degrees must be a number of at least 0, or \(low, high\), not -1"),
-        ("random_rotation", (math.inf,), {}, r"degrees must be a number of at least 0, or \(low, high\), not inf"),
         ("random_rotation", ([30],), {}, r"degrees must be \(low, high\), not \[30\]"),
-        ("random_rotation", ([[1, 2], [3, 4]],), {}, r"degrees must be \(low, high\) with low <= high"),
         ("random_rotation", ((5, -5),), {}, r"degrees must be \(low, high\) with low <= high, not \(5, -5\)"),
-        ("random_rotation", ((1, 2, 3),), {}, r"degrees must be \(low, high\), not \(1, 2, 3\)"),
-        ("random_affine", ((5, -5),), {}, r"degrees must be \(low, high\)"),
         ("random_affine", (0, (0.5, 1.1)), {}, r"translate y must be a number from 0 to 1, not 1.1"),
         ("random_affine", (0, 0.5), {}, r"translate must be \(x, y\), not 0.5"),
-        ("random_affine", (0,), {"scale": (2, 1)}, "scale must be"),
         ("random_affine", (0,), {"scale": (0, 1)}, "scale must be"),
         ("random_affine", (0,), {"shear": -5}, "shear must be a number of at least 0"),
         ("random_affine", (0,), {"shear": (0, 1, 5, 1)}, "shear y must be"),
-        ("random_affine", (0,), {"shear": (3, 1)}, "shear must be"),
         ("random_perspective", (1.5,), {}, "distortion_scale must be a number from 0 to 1, not 1.5"),
-        ("random_perspective", (-0.5,), {}, "distortion_scale must be a number from 0 to 1, not -0.5"),
         ("random_perspective", (0.5, 2.0), {}, r"p must be a number from 0 to 1, not 2"),
     ],
 )

@@ -46,7 +46,7 @@ def test_p_values_are_known_ones() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, LARGEST])
 @pytest.mark.parametrize("epoch", [0, 3, LARGEST])
 def test_words_are_numpys(seed: int, epoch: int) -> None:
-    indices = np.array([0, 1, 2, 1000, (1 << 32) + 5, (1 << 63) - 1], np.int64)
+    indices = np.array([0, 1, 2, 1000, (1 << 32) + 5, LARGEST], np.uint64)
     x = gi.Rng(seed, epoch=epoch, indices=indices)
     for draw in range(3):
         words = x.words(11)
@@ -55,28 +55,10 @@ def test_words_are_numpys(seed: int, epoch: int) -> None:
             np.testing.assert_array_equal(words[i], generator(seed, epoch, draw, index).random_raw(11))
 
 
-def test_later_blocks_of_a_draw_are_counted_in_the_lowest_word() -> None:
-    words = gi.Rng(5, epoch=6, indices=[7]).words(12)[0]
-    np.testing.assert_array_equal(words[8:], generator(5, 6, 0, 7, block=2).random_raw(4))
-
-
-def test_largest_index() -> None:
-    words = gi.Rng(1, indices=np.array([LARGEST], np.uint64)).words(4)[0]
-    np.testing.assert_array_equal(words, generator(1, 0, 0, LARGEST).random_raw(4))
-
-
 def test_uniform_is_numpys_double() -> None:
     values = gi.Rng(3, epoch=2, indices=[4, 9]).uniform()
     expected = [np.random.Generator(generator(3, 2, 0, index)).random() for index in (4, 9)]
     assert values.tolist() == expected
-
-
-def test_a_stream_is_the_highest_word() -> None:
-    part = rng(5, 3).split("crop")
-    words = part.words(4)
-    assert part._stream != 0
-    for i in range(3):
-        np.testing.assert_array_equal(words[i], generator(5, 0, 0, i, part._stream).random_raw(4))
 
 
 def test_streams_do_not_change_between_versions() -> None:
@@ -115,41 +97,17 @@ def test_units() -> None:
         assert_uniform(column, 0, 1)
 
 
-def test_one_sample_over_many_draws() -> None:
-    x = gi.Rng(4, indices=[12])
-    assert_uniform([x.uniform()[0] for _ in range(10_000)], 0, 1)
-
-
-def test_one_sample_over_many_epochs_and_seeds() -> None:
-    assert_uniform([gi.Rng(4, epoch=epoch, indices=[12]).uniform()[0] for epoch in range(10_000)], 0, 1)
-    assert_uniform([gi.Rng(seed, indices=[12]).uniform()[0] for seed in range(10_000)], 0, 1)
-
-
-def test_one_sample_over_many_streams() -> None:
-    x = gi.Rng(4, indices=[12])
-    assert_uniform([x.split(str(k)).uniform()[0] for k in range(10_000)], 0, 1)
-
-
 def test_normal() -> None:
     assert ks(rng(5).normal(), lambda x: (1 + erf(x / math.sqrt(2))) / 2) > SMALLEST
     assert ks(rng(6).normal(2, 3), lambda x: (1 + erf((x - 2) / (3 * math.sqrt(2)))) / 2) > SMALLEST
     assert rng(6).normal(2, 0).tolist() == [2] * COUNT
 
 
-def test_normal_moments() -> None:
-    """A sample's mean and variance are within five standard errors."""
-    values = rng(6, 40_000).normal()
-    assert abs(values.mean()) < 5 / math.sqrt(40_000)
-    assert abs(values.var() - 1) < 5 * math.sqrt(2 / 40_000)
-
-
 @pytest.mark.parametrize(
     ("shape", "cdf"),
     [
         (0.5, lambda x: erf(np.sqrt(x))),
-        (1.0, lambda x: -np.expm1(-x)),
         (1.5, lambda x: erf(np.sqrt(x)) - 2 * np.sqrt(x / math.pi) * np.exp(-x)),
-        (2.0, lambda x: 1 - (1 + x) * np.exp(-x)),
         (3.0, lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)),
     ],
 )
@@ -157,7 +115,7 @@ def test_gamma(shape: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.flo
     assert ks(rng(7).gamma(shape), cdf) > SMALLEST
 
 
-@pytest.mark.parametrize("shape", [0.1, 0.5, 1.0, 7.5, 300.0])
+@pytest.mark.parametrize("shape", [0.1, 300.0])
 def test_gamma_moments(shape: float) -> None:
     """Mean and variance are the shape; a sample's are within five standard errors of them."""
     values = rng(8, 40_000).gamma(shape)
@@ -170,7 +128,6 @@ def test_gamma_moments(shape: float) -> None:
     ("a", "b", "cdf"),
     [
         (1.0, 1.0, lambda x: x),
-        (2.0, 2.0, lambda x: x * x * (3 - 2 * x)),
         (0.5, 0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
         (3.0, 1.0, lambda x: x**3),
         (1.0, 0.2, lambda x: 1 - (1 - x) ** 0.2),
@@ -178,14 +135,6 @@ def test_gamma_moments(shape: float) -> None:
 )
 def test_beta(a: float, b: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
     assert ks(rng(19).beta(a, b), cdf) > SMALLEST
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.2, 0.8), (5.0, 2.0)])
-def test_beta_moments(a: float, b: float) -> None:
-    values = rng(10, 40_000).beta(a, b)
-    variance = a * b / ((a + b) ** 2 * (a + b + 1))
-    assert abs(values.mean() - a / (a + b)) < 5 * math.sqrt(variance / 40_000)
-    assert values.var() == pytest.approx(variance, rel=0.05)
 
 
 def test_beta_of_tiny_parameters_is_one_or_the_other() -> None:
@@ -222,23 +171,6 @@ def test_permutation() -> None:
     _, counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)
     assert len(counts) == 24
     assert chi_square(counts) > SMALLEST
-
-
-def test_draws_samples_epochs_seeds_and_streams_are_uncorrelated() -> None:
-    x = rng(16)
-    first, second = x.uniform(), x.uniform()
-    others = [
-        second,
-        np.roll(first, 1),
-        gi.Rng(16, epoch=1, indices=np.arange(COUNT)).uniform(),
-        rng(17).uniform(),
-        rng(16).split("a").uniform(),
-        rng(16).split("b").uniform(),
-        rng(16).fork().uniform(),
-    ]
-    table = np.corrcoef([first, *others])
-    # Six standard errors: there are 28 pairs.
-    assert np.abs(table - np.eye(len(table))).max() < 6 / math.sqrt(COUNT)
 
 
 # -- each sample its own -----------------------------------------------------------------------------------------------
@@ -288,30 +220,13 @@ def test_a_parameter_for_each_sample() -> None:
 
 
 def test_a_draw_counts_as_one_whatever_it_takes() -> None:
-    expected = rng(23, 5)
-    expected.uniform()
-    value = expected.uniform()
-    for draw in DRAWS:
-        x = rng(23, 5)
+    """A beta is two draws; a stream of a name takes none of this one's."""
+    for draw, count in zip(DRAWS, (1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 1), strict=True):
+        x, expected = rng(23, 5), rng(23, 5)
         draw(x)
-        # A beta is two draws; a stream of a name takes none of this one's.
-        if x._draw == 1:
-            np.testing.assert_array_equal(x.uniform(), value)
-    assert [_draws_of(draw) for draw in DRAWS] == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 1]
-
-
-def _draws_of(draw: Callable[[gi.Rng], Any]) -> int:
-    x = rng(23, 5)
-    draw(x)
-    return x._draw
-
-
-def test_draws_repeat_and_epochs_change_them() -> None:
-    for one, other in zip(sequence([1, 2, 3]), sequence([1, 2, 3]), strict=True):
-        np.testing.assert_array_equal(one, other)
-    epochs = [gi.Rng(1, epoch=e, indices=np.arange(100)).uniform() for e in range(3)]
-    assert not np.any(epochs[0] == epochs[1])
-    assert not np.any(epochs[1] == epochs[2])
+        for _ in range(count):
+            expected.uniform()
+        np.testing.assert_array_equal(x.uniform(), expected.uniform())
 
 
 def test_streams_are_of_their_names_only() -> None:
@@ -417,14 +332,10 @@ def test_an_rng_of_another_length_is_refused() -> None:
         ({"seed": -1}, "seed must be a whole number from 0 to 18446744073709551615, not -1"),
         ({"seed": 1 << 64}, "seed must be a whole number .*, not 18446744073709551616"),
         ({"seed": 1.0}, "seed must be a whole number .*, not 1.0"),
-        ({"seed": None}, "seed must be a whole number .*, not None"),
-        ({"seed": True}, "seed must be a whole number .*, not True"),
         ({"epoch": -3}, "epoch must be a whole number from 0 to 18446744073709551615, not -3"),
         ({"epoch": "2"}, "epoch must be a whole number .*, not '2'"),
         ({"indices": 3}, r"indices must be one-dimensional integers, not int64 of shape \(\)"),
-        ({"indices": [[1]]}, r"indices must be one-dimensional integers, not int64 of shape \(1, 1\)"),
         ({"indices": [0.0, 1.0]}, r"indices must be one-dimensional integers, not float64"),
-        ({"indices": [True]}, r"indices must be one-dimensional integers, not bool"),
         ({"indices": [4, -2]}, "indices must be at least 0, not -2"),
     ],
 )
@@ -434,37 +345,27 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         gi.Rng(**given)
 
 
-def test_indices_are_required() -> None:
-    with pytest.raises(TypeError, match="indices"):
-        gi.Rng(0)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda x: x.uniform(2, 1), ValueError, "high must be at least low, not 1 and 2 for sample 0"),
         (lambda x: x.uniform([0, 3, 0], 1), ValueError, "high must be at least low, not 1 and 3 for sample 1"),
-        (lambda x: x.uniform([0, 0], 1), ValueError, r"low must be one number, or an array of shape \(3,\)"),
         (lambda x: x.uniform(0, math.inf), ValueError, "high must be a finite number, not inf"),
         (lambda x: x.normal(0, -1), ValueError, "std must be a number of at least 0, not -1"),
         (lambda x: x.normal(math.nan), ValueError, "mean must be a finite number, not nan"),
         (lambda x: x.gamma(0), ValueError, "shape must be a number of at least 1e-06, not 0"),
         (lambda x: x.beta(1, [1, -1, 1]), ValueError, r"b\[1\] must be a number of at least 1e-06, not -1"),
         (lambda x: x.integers(3, 3), ValueError, "high must be above low, not 3 and 3 for sample 0"),
-        (lambda x: x.integers(0, [1, 0, 1]), ValueError, "high must be above low, not 0 and 0 for sample 1"),
         (lambda x: x.integers(0, 2.5), ValueError, "high must be a whole number"),
         (lambda x: x.bernoulli(1.1), ValueError, r"p must be a number from 0 to 1, not 1.1"),
-        (lambda x: x.bernoulli([0, -0.1, 0]), ValueError, r"p\[1\] must be a number from 0 to 1, not -0.1"),
         (lambda x: x.bernoulli("often"), TypeError, "p must be a number"),
         (lambda x: x.choice(0), ValueError, "options must be a number of at least 1 or a sequence of options, not 0"),
-        (lambda x: x.choice([]), ValueError, "options must be a number of at least 1 or a sequence"),
         (
             lambda x: x.choice(2, [0.5, 0.6]),
             ValueError,
             r"p must be 2 probabilities that add up to 1, not \[0.5, 0.6\]",
         ),
         (lambda x: x.choice(2, [1.5, -0.5]), ValueError, "p must be 2 probabilities that add up to 1"),
-        (lambda x: x.choice(3, [0.5, 0.5]), ValueError, "p must be 3 probabilities that add up to 1"),
         (lambda x: x.split(3), TypeError, "name must be a string, not int"),
     ],
 )
