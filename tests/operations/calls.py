@@ -174,8 +174,7 @@ CALLS = {
     ),
     "elastic edge": Call(gi.elastic, lambda rng, n, white: {"seed": rng.integers(0, 2**48, n)}, {"fill": None}),
     "motion_blur": Call(
-        gi.motion_blur,
-        lambda rng, n, white: {"length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n)},
+        gi.motion_blur, lambda rng, n, white: {"length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n)}
     ),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
     "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),

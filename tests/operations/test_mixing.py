@@ -63,11 +63,7 @@ def test_mixup_with_another_batch() -> None:
 
 @pytest.mark.parametrize(
     ("alpha", "cdf"),
-    [
-        (1.0, lambda x: x),
-        (2.0, lambda x: x * x * (3 - 2 * x)),
-        (0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
-    ],
+    [(1.0, lambda x: x), (2.0, lambda x: x * x * (3 - 2 * x)), (0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x)))],
 )
 def test_weights_follow_a_beta_distribution(alpha: float, cdf: Any) -> None:
     # What cutmix draws is checked by its rectangles, below.
@@ -81,11 +77,7 @@ def test_labels() -> None:
     w = mix.weight
     labels = mix.labels([0, 3, 1], num_classes=4)
     assert labels.dtype == np.float32
-    expected = [
-        [w[0], 1 - w[0], 0, 0],
-        [1 - w[1], 0, 0, w[1]],
-        [0, w[2], 0, 1 - w[2]],
-    ]
+    expected = [[w[0], 1 - w[0], 0, 0], [1 - w[1], 0, 0, w[1]], [0, w[2], 0, 1 - w[2]]]
     np.testing.assert_allclose(labels, expected, atol=1e-6)
     np.testing.assert_allclose(mix.labels(np.eye(4, dtype=np.float32)[[0, 3, 1]], 4), expected, atol=1e-6)
     np.testing.assert_allclose(mix.labels(np.array([2, 2, 2], np.uint8), 4), [[0, 0, 1, 0]] * 3, atol=1e-6)

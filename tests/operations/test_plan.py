@@ -493,24 +493,3 @@ def test_functions_give_new_batches() -> None:
 def test_a_result_can_be_gone_on_from() -> None:
     x = gi.invert(images(np.random.default_rng(10), "uint8", 3, len(SIZES))).compute()
     assert_same(list(gi.horizontal_flip(x).compute()), [picture[:, ::-1] for picture in x])
-
-
-@kinds
-def test_a_chain_on_a_batch_is_the_chain_on_each_image(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(11)
-    pictures = images(rng, dtype, channels, 26)
-    angle, factor = rng.uniform(-90, 90, 26), rng.uniform(0.5, 1.5, 26)
-    size = rng.integers(3, 30, (26, 2))
-
-    def chain(x: Any, part: slice) -> gi.Batch:
-        x = gi.resize(gi.adjust_contrast(x, factor[part]), size[part])
-        x = gi.rotate(gi.autocontrast(x), angle[part], "bilinear", fill=0.5)
-        return gi.pointwise(gi.equalize(x), ramp, factor[part])
-
-    together = list(chain(pictures, slice(None)).compute("float32"))
-    assert_same(together, [chain([pictures[i]], slice(i, i + 1)).array("float32")[0] for i in range(26)])
-    halves = [
-        *chain(pictures[:11], slice(11)).compute("float32"),
-        *chain(pictures[11:], slice(11, None)).compute("float32"),
-    ]
-    assert_same(together, halves)
