@@ -100,6 +100,12 @@ def test_blur_is_opencvs(size: int, sigma: float) -> None:
     assert_close(gi.gaussian_blur(images, size, sigma), expected, FORMULA)
 
 
+def test_blur_of_size_one_keeps_the_image() -> None:
+    for dtype in ("uint8", "float32"):
+        images = pictures(dtype, sizes=[(1, 1), (5, 7)])
+        assert_same(list(gi.gaussian_blur(images, 1, 2.0)), images)
+
+
 def test_blur_keeps_a_constant_image() -> None:
     x = np.full((2, 9, 7, 3), 200, np.uint8)
     np.testing.assert_array_equal(gi.gaussian_blur(x, [3, 5], np.array([0.5, 9])).array(), x)

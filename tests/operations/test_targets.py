@@ -136,7 +136,8 @@ def test_masks_are_not_changed_and_not_shared() -> None:
 def test_boxes_by_formula() -> None:
     boxes = boxes_of(np.random.default_rng(), 3, 5, 40, 60)
     x0, y0, x1, y1 = np.moveaxis(boxes, 2, 0)
-    left, right, top, bottom = *np.clip([x0 - 11, x1 - 11], 0, 30), *np.clip([y0 - 7, y1 - 7], 0, 20)
+    left, right = np.clip([x0 - 11, x1 - 11], 0, 30)
+    top, bottom = np.clip([y0 - 7, y1 - 7], 0, 20)
     x = blank(3)
     for moved, expected in (
         (gi.horizontal_flip(x), (60 - x1, y0, 60 - x0, y1)),
