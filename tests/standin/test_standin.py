@@ -69,6 +69,16 @@ def _blocks_at_once(gpu: Standin, patch: pytest.MonkeyPatch, pinned: bool) -> No
     patch.setattr(_ring(gpu), "take", at_once)
 
 
+def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    offsets_of = gpu.runtime.offsets_of
+
+    def offsets(sizes: Any, channels: int, step: int = 1) -> Any:
+        starts, total = offsets_of(sizes, channels, step)
+        return np.maximum(starts - step, 0), total
+
+    patch.setattr(gpu.runtime, "offsets_of", offsets)
+
+
 def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     def copy(host: Any, target: Any) -> None:
         with gpu.cupy.cuda.Stream(null=True):
@@ -124,6 +134,14 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
     ),
     "the caller's stream goes on before the result": (
         lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
+        r"use .* reads what .* launch .* writes: nothing puts them in order",
+    ),
+    "images overlap in the arena": (
+        _overlapping_images,
+        r"decode .* writes what .* decode .* writes: the host did not wait",
+    ),
+    "a batch is not ordered before its consumer": (
+        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "wait_event", _nothing),
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "kernels run on the caller's stream": (
