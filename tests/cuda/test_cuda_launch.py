@@ -128,6 +128,7 @@ def others(python: Forks, cache: Path) -> Others:
 # -- what runs is what is tested ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
     """Not optimized at link time: the code that is loaded has the instructions that are counted."""

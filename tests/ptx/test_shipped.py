@@ -119,6 +119,7 @@ def test_a_built_file_is_whole() -> None:
             assert code.startswith(b"\x7fELF") == (capability != (11, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", variants.parameters([v for v in variants.VARIANTS if not v.functions]))
 def test_what_ships_is_what_the_runtime_compiles(variant: variants.Variant) -> None:
     """So what is shown of one holds for the other, and for the architectures that this one's text is assembled for.
