@@ -11,6 +11,9 @@ EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
 TORCH  ?= torch==2.13.0
 
+# References of tests. They pin other builds of torch, and run with the one above.
+ORACLES = torchvision==0.28.0 timm==1.0.31
+
 comma := ,
 # Extras of every environment: all that need no GPU, and those of this machine's GPU.
 EXTRAS = jit,tfrecord,parquet,array-record,remote,png,progress,video$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
@@ -163,6 +166,7 @@ $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
+	$(PIP) --no-deps $(ORACLES)
 	touch $@ $(VENV)/.demo-ready
 
 $(DOCS_VENV)/.ready: pyproject.toml
@@ -181,7 +185,7 @@ $(VENV)/.photos-ready: $(VENV)/.demo-ready
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[$(EXTRAS)]' $(TEST_GROUPS) --group photos --group peers
-	$(PIP) --no-deps torchvision==0.28.0 timm==1.0.31
+	$(PIP) --no-deps $(ORACLES)
 	touch $@
 
 clean:

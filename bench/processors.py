@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from bench.torchvision_import import import_torchvision
+from bench.torchvision_import import define_operators
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -84,7 +84,7 @@ def missing() -> str:
     for name in ("torch", "torchvision", "transformers"):
         if find_spec(name) is None:
             return name
-    import_torchvision()
+    define_operators()
     import transformers
 
     transformers.utils.logging.set_verbosity_error()

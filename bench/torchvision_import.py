@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import sys
-from importlib import import_module
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 _kept: list[Any] = []  # a library's definitions end with the object
 
 
-def import_torchvision() -> tuple[ModuleType, bool]:
-    """Import torchvision, and return it and whether its compiled part was left out.
+def define_operators() -> bool:
+    """Define the two operators whose shapes torchvision registers, if its compiled part cannot be loaded.
 
-    Without that part, the import lacks two operators, whose shapes it registers: they are defined here.
-
-    Raises
-    ------
-    ImportError
-        If torch or torchvision is not installed.
+    Returns True if they had to be defined, and False also if torchvision is not installed.
     """
-    try:
-        return import_module("torchvision"), bool(_kept)
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
+    spec = find_spec("torchvision")
+    if _kept or spec is None or not spec.submodule_search_locations:
+        return bool(_kept)
     import torch
 
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    _kept.append(library)
-    for operator in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, operator):
+    try:
+        torch.ops.load_library(Path(spec.submodule_search_locations[0]) / "_C.so")
+    except OSError:
+        _kept.append(library := torch.library.Library("torchvision", "FRAGMENT"))
+        for operator in ("nms", "qnms"):
             library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return import_module("torchvision"), True
+    return bool(_kept)
+
+
+class _BeforeTorchvision(MetaPathFinder):
+    """Finds nothing: defines the operators when torchvision is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname == "torchvision":
+            sys.meta_path.remove(self)
+            define_operators()
+        return None
+
+
+def define_on_import() -> None:
+    """Call :func:`define_operators` when torchvision is imported."""
+    sys.meta_path.insert(0, _BeforeTorchvision())

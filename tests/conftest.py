@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+from bench.torchvision_import import define_on_import
 from gpuimg._runtimes.probe import gpu_problem
 
 from .watchdog import ends_after, keep_stderr, no_hang
@@ -21,6 +22,10 @@ from .watchdog import ends_after, keep_stderr, no_hang
 if TYPE_CHECKING:
     from .decoding.jpegs import Decoder
     from .standin import Standin
+
+# A torchvision that is here and in programs that tests start: see tests/site.
+define_on_import()
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent / "site"), os.environ.get("PYTHONPATH", "")])
 
 # -- Hypothesis --------------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from PIL import Image
 from bench.peers import base
 from bench.peers.base import Epoch, Peer
 from bench.peers.torch_loader import data_loader
-from bench.torchvision_import import import_torchvision
+from bench.torchvision_import import define_operators
 
-_, _is_partial = import_torchvision()
+_is_partial = define_operators()
 from torchvision.transforms import v2 as v2  # noqa: E402
 
 

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.torchvision_import import import_torchvision
-
 
 def module(name: str) -> Any:
     """Import a module of timm, or skip the test."""
     missing = [one for one in ("torch", "torchvision", "timm") if importlib.util.find_spec(one) is None]
     if missing:
         pytest.skip(f"needs {' and '.join(missing)}")
-    import_torchvision()
     return importlib.import_module(name)

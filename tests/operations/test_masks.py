@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from bench.torchvision_import import import_torchvision
 
 
 def objects_of(rng: np.random.Generator, count: int, height: int, width: int) -> NDArray[np.bool_]:
@@ -117,10 +116,7 @@ WARPS: dict[str, tuple[Callable[[Any], gi.Batch], Callable[[Any, Any], Any]]] = 
 @pytest.fixture(scope="module")
 def torchvision() -> Any:
     pytest.importorskip("torch")
-    try:
-        return import_torchvision()[0]
-    except ImportError:
-        pytest.skip("needs torchvision")
+    return pytest.importorskip("torchvision")
 
 
 @pytest.mark.parametrize("name", WARPS)
