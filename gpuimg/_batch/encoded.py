@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from .._checks.arguments import one_of
 from .._checks.text import counted
 from .._checks.types import Ints
@@ -20,7 +18,7 @@ from .._decoding.options import DecodeOptions
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import Source, SourceNames, all_bytes, check_sources, read, url_hint
-from ..kernels.jpeg.layout import JPEG
+from ..kernels.jpeg.layout import TOO_LARGE
 
 #: Policies for images that cannot be decoded.
 ON_ERROR = ("raise", "fill")
@@ -96,25 +94,17 @@ def _read_headers(
     found = headers.records
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
-    pillow_only = route.pillow_only(data, found, options)
-    found["kind"][pillow_only] = JPEG
-    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~pillow_only
-    for i in np.flatnonzero(~known).tolist():
-        try:
-            one = pillow.read_header(data[i], options.max_pixels)
-        except ValueError as error:
-            refused[i] = str(error)
-            height, width, orientation = 1, 1, 1
+    sizes, left = jpeg.shown_sizes(found, route.pillow_only(data, found, options), options.max_pixels)
+    for i, why in left.items():
+        header, height, width, orientation = found[i], 1, 1, 1
+        if why == TOO_LARGE:
+            refused[i] = over_limit(int(header["height"]), int(header["width"]), options.max_pixels)
         else:
-            others[i] = one
-            height, width, orientation = one.height, one.width, one.orientation
-        header = found[i]
-        header["height"], header["width"], header["orientation"] = height, width, orientation
-    sizes = np.stack([found["height"], found["width"]], 1)
-    for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > options.max_pixels).tolist():
-        height, width = sizes[i].tolist()
-        refused[i] = over_limit(height, width, options.max_pixels)
-        sizes[i] = 1
-    swapped = exif.swaps_sides(found["orientation"])
-    sizes[swapped] = sizes[swapped, ::-1]
+            try:
+                one = others[i] = pillow.read_header(data[i], options.max_pixels)
+                height, width, orientation = one.height, one.width, one.orientation
+            except ValueError as error:
+                refused[i] = str(error)
+            header["height"], header["width"], header["orientation"] = height, width, orientation
+        sizes[i] = (width, height) if exif.swaps_sides(orientation) else (height, width)
     return sizes, headers, others, refused

@@ -36,15 +36,14 @@ def has_orientation(block: bytes) -> bool:
     return any(struct.unpack_from(order + "H", block, at) == (_ORIENTATION,) for at in entries)
 
 
-def swaps_sides(values: Ints) -> Mask:
-    """Return a mask of orientations that exchange height and width."""
-    swapped: Mask = _SWAPPED[values]
-    return swapped
+def swaps_sides(orientation: int) -> bool:
+    """Return True if an orientation exchanges height and width."""
+    return bool(_SWAPPED[orientation])
 
 
 def turns(values: Ints) -> tuple[Mask, Mask, Mask]:
     """Return masks of orientations that exchange sides, and that then reverse rows and columns."""
-    return swaps_sides(values), _ROWS[values], _COLUMNS[values]
+    return _SWAPPED[values], _ROWS[values], _COLUMNS[values]
 
 
 def turned(pixels: Any, value: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks.types import Ints, Records
+from .._checks.types import Ints, Mask, Records
 from .._io.file_bytes import all_bytes
 from ..kernels.jpeg import layout
 from .jpeg_parts import chroma
@@ -42,6 +42,17 @@ def read_headers(data: Sequence[Any]) -> Headers:
 
     headers.read_headers(addresses, sizes, found, np.empty(4, np.int64))
     return Headers(found, addresses, sizes)
+
+
+def shown_sizes(records: Records, pillow_only: Mask | None, max_pixels: int) -> tuple[Ints, dict[int, int]]:
+    """Return sizes (N, 2) as displayed, and by index why a file's is not its header's: see :mod:`.layout`."""
+    sizes = np.empty((len(records), 2), np.int64)
+    left = np.zeros(len(records), np.int64) if pillow_only is None else pillow_only * layout.FOR_PILLOW
+    from ..kernels.jpeg import headers
+
+    if not headers.shown_sizes(records, max_pixels, sizes, left):
+        return sizes, {}
+    return sizes, {i: int(left[i]) for i in np.flatnonzero(left).tolist()}
 
 
 def _addresses(data: Sequence[Any]) -> Ints:

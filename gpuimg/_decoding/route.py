@@ -64,11 +64,13 @@ def ours_takes(records: Records) -> Mask:
     return taken
 
 
-def pillow_only(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
-    """Return a mask (N,) of JPEGs that only Pillow can decode with these options, by their headers.
+def pillow_only(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask | None:
+    """Return a mask (N,) of JPEGs that only Pillow can decode with these options; None if there are none.
 
     Gray is the luma plane of a JPEG, which a JPEG with RGB components does not have; and Pillow applies color profiles.
     """
+    if options.channels != 1 and options.icc == "ignore":
+        return None
     only: Mask = (records["color"] == RGB) & (options.channels == 1)
     if options.icc == "srgb":
         for i in np.flatnonzero(records["kind"] != OTHER).tolist():

@@ -20,7 +20,7 @@ from .._threads.turn import end_turn
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
-from .cpu_memory import Pool, RunningThreads, Scratch
+from .cpu_memory import Pool, RunningThreads, ThreadMemory
 from .draft import decoded_sizes
 from .protocol import Outcome
 
@@ -45,7 +45,7 @@ class CpuRuntime:
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
-        self._spare: list[Scratch] = []
+        self._spare: list[ThreadMemory] = []
         self._pool = Pool()
         self._running_threads = RunningThreads()
         self._lock = threading.Lock()
@@ -164,13 +164,13 @@ class CpuRuntime:
 
     def _work(self, call: Call, python: Iterator[int]) -> None:
         """Run one thread's part."""
-        scratch = self._take()
+        memory = self._take()
         try:
-            call.work(scratch, python)
+            call.work(memory, python)
         finally:
             with self._lock:
-                self._spare.append(scratch)
+                self._spare.append(memory)
 
-    def _take(self) -> Scratch:
+    def _take(self) -> ThreadMemory:
         with self._lock:
-            return self._spare.pop() if self._spare else Scratch()
+            return self._spare.pop() if self._spare else ThreadMemory()

@@ -53,7 +53,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
-from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
+from .cpu_memory import RunningThreads, ThreadMemory, largest
 from .draft import at_scales, first_segments, planar_images, scales_of
 from .protocol import Timings
 
@@ -361,8 +361,7 @@ class Call:
         encoded = not isinstance(self._source, Pixels)
         read = np.where(images["kind"] == records.UNPADDED, images["elements"], region * encoded)
         width = int(np.max(self._headers["width"], initial=1))
-        needs = dict.fromkeys((*SCRATCH_DTYPES, "exact"), 0) | largest([segment.memory for segment in self._segments])
-        return needs | {
+        return largest([segment.memory for segment in self._segments]) | {
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
             "source": int(np.max(read, initial=0)) + max(SOURCE_SLACK, PLANAR_SLACK),
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
@@ -385,14 +384,14 @@ class Call:
         """Return the number of images in a round, the most threads that it can use."""
         return len(self._order) + len(python)
 
-    def work(self, scratch: Scratch, python: Iterator[int]) -> None:
+    def work(self, memory: ThreadMemory, python: Iterator[int]) -> None:
         """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
-        memory = ThreadMemory(scratch, self._needs)
+        memory.reserve(self._needs)
         in_python = [0.0]
         try:
             for k in python:
                 for i, write in _timed(self._decoded(k), in_python):
-                    self._run_decoded(i, write, scratch, memory)
+                    self._run_decoded(i, write, memory)
                     if self._queue["stop"][0]:
                         return
             while not self._native(self._order, self._queue, memory):
@@ -469,7 +468,7 @@ class Call:
                 return
         yield from ((first + t, None) for t in range(len(numbers)))
 
-    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: ThreadMemory) -> None:
+    def _run_decoded(self, i: int, write: Write | None, memory: ThreadMemory) -> None:
         """Run the segments of an image that Python has decoded, or of a black one."""
         image = self._images[i]
         self._statuses[i] = 0
@@ -480,7 +479,7 @@ class Call:
             return
         if write is not None:
             size = (x1 - x0) * (y1 - y0) * self._channels
-            padded = scratch.flat("decoded", size + SOURCE_SLACK, np.uint8)
+            padded = memory.flat("decoded", size + SOURCE_SLACK, np.uint8)
             write(region, padded[:size])
             image["kind"] = records.PIXELS
             image["source"], image["elements"] = padded.ctypes.data, size + SOURCE_SLACK

@@ -102,7 +102,7 @@ def write_pixels(frame: Any, orientation: int, channels: int, region: list[int],
         _write_stored(frame, np.array(region, np.int64), channels, out)
         return
     height, width = frame.height, frame.width
-    shown = (width, height) if exif.swaps_sides(np.array(orientation)) else (height, width)
+    shown = (width, height) if exif.swaps_sides(orientation) else (height, width)
     stored = exif.stored_regions(np.array([region]), np.array([shown]), np.array([orientation]))[0]
     left, top, right, bottom = stored.tolist()
     pixels = _scratch.flat("stored", out.size, np.uint8)

@@ -89,7 +89,7 @@ class VideoIndex:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width as displayed."""
-        swapped = bool(exif.swaps_sides(np.array(self.orientation)))
+        swapped = exif.swaps_sides(self.orientation)
         return (self.width, self.height) if swapped else (self.height, self.width)
 
     def info(self) -> VideoInfo:

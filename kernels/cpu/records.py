@@ -6,7 +6,6 @@ negative unless the comment says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -212,7 +211,7 @@ THREAD: Final = np.dtype(
 
 _BUFFER: Final = np.dtype([("address", "<i8"), ("size", "<i8")], align=True)  # size in elements
 
-#: Buffers of a thread, large enough for the largest image of a call; :func:`scratch_of` fills it.
+#: Buffers of a thread, large enough for the largest image of a call.
 SCRATCH: Final = np.dtype(
     [
         ("statistics", _BUFFER),  # float32: the slots of an image
@@ -230,12 +229,6 @@ SCRATCH: Final = np.dtype(
     ],
     align=True,
 )
-
-
-def scratch_of(buffers: Mapping[str, tuple[Any, int]]) -> Any:
-    """Return a (1,) SCRATCH for arrays, which the caller keeps alive, and the number of usable elements of each."""
-    numbers = [number for name in SCRATCH.names or () for number in (buffers[name][0].ctypes.data, buffers[name][1])]
-    return np.array(numbers, np.int64).view(SCRATCH)  # all at once: setting the fields one by one takes 20 us
 
 
 # -- loops by their addresses ------------------------------------------------------------------------------------------

@@ -11,9 +11,23 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
 from .frame import factors, grid
-from .layout import BASELINE, GRAY, HEADER, JPEG, KEPT_BLOCKS, NO_FRAMES, OTHER, PROGRESSIVE, RGB, YCBCR
+from .layout import (
+    BASELINE,
+    FOR_PILLOW,
+    GRAY,
+    HEADER,
+    JPEG,
+    KEPT_BLOCKS,
+    NO_FRAMES,
+    OTHER,
+    PROGRESSIVE,
+    RGB,
+    TOO_LARGE,
+    YCBCR,
+)
 
 _ORIENTATION_TAG = 0x0112
+_TRANSPOSED = 5  # the first orientation that exchanges height and width
 _TIFF = 42  # the number after the byte order
 _IFD = 13  # the last of the types of TIFF 6.0 and its supplements
 _ENTRY = 12  # bytes of an entry of a TIFF directory: tag 2, type 2, count 4, and 4 of the value or its offset
@@ -316,3 +330,34 @@ def read_headers(addresses, sizes, headers, places):
             _read(data, header, places)
         else:
             header.kind = OTHER
+
+
+@cached_jit("int64(HEADER[::1], int64, int64[:, ::1], int64[::1])", nogil=False, HEADER=HEADER)
+def shown_sizes(headers, most, sizes, left):
+    """Find the sizes of images as displayed; return how many files are left to other readers.
+
+    Parameters
+    ----------
+    headers : (N,) HEADER
+    most : int
+        Pixels of an image at most.
+    sizes : (N, 2) int64
+        Height and width, filled.
+    left : (N,) int64
+        ``FOR_PILLOW`` for files that only Pillow may decode, else 0; filled also for headers that are not reliable, and
+        with ``TOO_LARGE``.
+    """
+    count = 0
+    for i in range(headers.size):
+        header = headers[i]
+        if left[i]:
+            header.kind = JPEG
+        elif header.strict == 0 or header.height == 0 or header.width == 0:
+            left[i] = FOR_PILLOW
+        elif header.height * header.width > most:
+            left[i] = TOO_LARGE
+        count += left[i] != 0
+        turned = header.orientation >= _TRANSPOSED
+        sizes[i, 0] = header.width if turned else header.height
+        sizes[i, 1] = header.height if turned else header.width
+    return count

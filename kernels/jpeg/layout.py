@@ -39,6 +39,10 @@ BASELINE: Final = 1  # a JPEG that this decoder can decode
 JPEG: Final = 2  # for another decoder: arithmetic, 12 bits, rare sampling, several sequential scans, damaged
 PROGRESSIVE: Final = 3  # a JPEG for the progressive decoder, as far as its first scan
 
+# Files whose size is not taken from the header.
+FOR_PILLOW: Final = 1
+TOO_LARGE: Final = 2
+
 #: Blocks of a progressive image at most. Its scans visit all coefficients of the image, so that a thread needs memory
 #: for all of them, which it keeps for the next file: this is 64 MiB, or 21 megapixels of 4:2:0. Pillow, which returns
 #: the memory after each file, decodes larger ones.

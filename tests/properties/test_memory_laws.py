@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg._runtimes import cpu, cpu_call
-from gpuimg._runtimes.cpu_memory import Pool, Scratch
+from gpuimg._runtimes.cpu_memory import Pool, ThreadMemory
 from gpuimg._runtimes.devices import runtime_for
 
 from ..data_sets import jpeg
@@ -48,7 +48,7 @@ class Fence:
         return all(np.all(part == _PATTERN) for part in around)
 
 
-class Fenced(Scratch):
+class Fenced(ThreadMemory):
     """Scratch memory of exactly the requested size."""
 
     def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
@@ -67,7 +67,7 @@ def fences(streamed: bool = False) -> Iterator[None]:
     """Memory of the CPU runtime comes with fences, which must stand at the end; all results are streamed or none."""
     runtime = runtime_for("cpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "Scratch", Fenced)
+        patch.setattr(cpu, "ThreadMemory", Fenced)
         patch.setattr(cpu_call, "_STREAMED", 0 if streamed else 1 << 62)
         patch.setattr(runtime, "_spare", [])
         patch.setattr(runtime, "_pool", FencedPool())

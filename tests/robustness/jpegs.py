@@ -21,7 +21,7 @@ from gpuimg._batch.encoded import open_images
 from gpuimg._batch.recording import Recording
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._runtimes.cpu import CpuRuntime
-from gpuimg._runtimes.cpu_memory import Scratch
+from gpuimg._runtimes.cpu_memory import ThreadMemory
 from gpuimg.kernels.jpeg import layout as words
 
 from ..decoding.jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
@@ -86,8 +86,8 @@ def expected(data: bytes, color: str) -> tuple[Pixels | None, str]:
 # -- guarded memory ------------------------------------------------------------------------------------------------
 
 
-class _GuardedScratch(Scratch):
-    """Scratch of exactly the requested size, between guards, and never the same twice."""
+class _GuardedMemory(ThreadMemory):
+    """Memory of exactly the requested size, between guards, and never the same twice."""
 
     def __init__(self, guarded: Callable[..., Pixels]) -> None:
         super().__init__()
@@ -117,8 +117,8 @@ class GuardedRuntime(CpuRuntime):
 
     take = empty
 
-    def _take(self) -> Scratch:
-        return _GuardedScratch(self._guarded)
+    def _take(self) -> ThreadMemory:
+        return _GuardedMemory(self._guarded)
 
     def check(self) -> None:
         """Fail for writes outside the memory handed out since the last call, and start again."""
