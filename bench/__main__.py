@@ -22,12 +22,12 @@ from bench import common, figures, peers
 _LOGS = common.ROOT / "build" / "bench"
 _LIMIT_S = 2400  # for one part
 
-_ALL = ",".join([name for name in peers.PEERS if not name.endswith(("-planes", "-mixed"))])
+_ALL = ",".join([name for name in peers.PEERS if not name.endswith("-mixed")])
 _SWEEP = "gpuimg,gpuimg.load,simplejpeg,dali,torchvision,albumentations,grain,kornia"
 
 
 def _peers() -> Iterator[tuple[str, str]]:
-    yield "S", f"--peers {_ALL},gpuimg-planes"
+    yield "S", f"--peers {_ALL}"
     for name in ("S-4.8", "S-2.7", "1280x960", "1280x960-2.7", "1280x960-4.8"):
         yield name, f"--peers {_ALL} --works decode,eval,train --no-costs"
     for name in ("L", "L-2.7", "L-4.8"):

@@ -234,20 +234,13 @@ def _set(name: str) -> str:
 
 
 def _draft_means() -> str:
-    means, rows = ("planes", "draft=1.5", "index", "index, planes"), []
+    means, rows = ("draft=1.5", "index"), []
     for name, found in result("draft")["levers"].items():
         for work in ("train", "eval"):
             ratios = [found[work][mean] for mean in means]
-            ratios += [one for mean, one in found[work].items() if mean.startswith("prepared")]
+            ratios += [one for mean, one in found[work].items() if mean.startswith("prepared") and "planes" not in mean]
             rows.append([f"{work}, {_set(name)}", *(f"{one['times_without_by_cpu_time']:.2f}" for one in ratios)])
-    return _table(["", "planes", "`draft=1.5`", "index", "index, planes", "prepared", "prepared, planes"], rows)
-
-
-def _draft_planes() -> str:
-    rows, keys = [], ("mean", "p99", "p99.9", "largest_mean")
-    for name, found in result("draft")["levers"].items():
-        rows.append([_set(name), *(f"{found['planes'][key]:.2f}" for key in keys), f"{found['planes']['worst']:.0f}"])
-    return _table(["", "mean", "p99", "p99.9", "largest mean", "largest"], rows)
+    return _table(["", "`draft=1.5`", "index", "prepared"], rows)
 
 
 def _draft_quality() -> str:
@@ -272,7 +265,7 @@ def _draft_gain() -> str:
 
 def draft(which: int) -> str:
     """Return a table of ``draft``: gains and differences of all means, differences and gains of reduced sizes."""
-    return (_draft_means, _draft_planes, _draft_quality, _draft_gain)[which]()
+    return (_draft_means, _draft_quality, _draft_gain)[which]()
 
 
 def slower() -> str:

@@ -1,10 +1,9 @@
-"""Ways to decode less: a seek index, prepared photos, ``draft`` and planes. docs/performance.md compares them.
+"""Ways to decode less: a seek index, prepared photos and ``draft``. docs/performance.md compares them.
 
     python -m bench.less_decoding draft|seek|prepare [--rounds 7] [--count 64] [--out bench/results/draft.json]
 
 - draft, levers: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
-  ``draft="planes"``, ``draft=1.5``, a seek index and photos made smaller by :func:`gpuimg.prepare`, over those without;
-  and the difference of planes in levels of 255;
+  ``draft=1.5``, a seek index and photos made smaller by :func:`gpuimg.prepare`, over those without;
 - draft, quality and gain: random resized crops of 1280 x 960 photos with ``draft`` and without: the difference by the
   scale and by the remaining factor of the resampling, next to that of moving the crop by a tenth of a result's pixel
   and of rounding to 8 bits; and images/s;
@@ -110,23 +109,6 @@ def scales(x: gi.Batch) -> NDArray[np.int64]:
     return scales_of(recording.source, recording.segments, first_segments(recording.segments))
 
 
-def planes(files: Files) -> dict[str, float]:
-    """Measure differences of planes from the exact results; percentiles of all values, means over the images."""
-    means, percentiles, most = [], [], 0.0
-    for k, batch in enumerate(batches(files)):
-        one, other = (
-            levels(crops(gi.open_batch(batch, device="cpu", draft=draft), k)) for draft in ("planes", None)
-        )  # fmt: skip
-        for a, b in zip(one, other, strict=True):
-            off = np.abs(a - b)
-            means.append(float(off.mean()))
-            percentiles.append(np.percentile(off, (99, 99.9)))
-            most = max(most, float(off.max()))
-    p99, p999 = np.median(percentiles, 0).round(2).tolist()
-    mean, largest = round(float(np.median(means)), 3), round(max(means), 3)
-    return {"mean": mean, "largest_mean": largest, "p99": p99, "p99.9": p999, "worst": round(most, 1)}
-
-
 def prepared(files: Files, side: int, folder: str) -> Files:
     """Shrink photos with :func:`gpuimg.prepare`."""
     photos.write_classes(files, Path(folder, "photos"))
@@ -136,15 +118,16 @@ def prepared(files: Files, side: int, folder: str) -> Files:
 
 def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     """Measure each means, and some together."""
-    result: dict[str, Any] = {"photos": photos.summary_of_set(name, files), "planes": planes(files)}
+    result: dict[str, Any] = {"photos": photos.summary_of_set(name, files)}
     with tempfile.TemporaryDirectory() as folder:
         index, small, side = index_of(files, folder), prepared(files, SIDES[name], folder), SIDES[name]
         result["prepared_bytes"] = round(float(np.mean([len(data) for data in small])))
         kinds: dict[str, tuple[Files, gi.SeekIndex | None, Any]] = {
-            "without": (files, None, None), "planes": (files, None, "planes"), "draft=1.5": (files, None, 1.5),
-            "index": (files, index, None), "index, planes": (files, index, "planes"),
-            f"prepared to {side}": (small, None, None), f"prepared to {side}, planes": (small, None, "planes"),
-        }  # fmt: skip
+            "without": (files, None, None),
+            "draft=1.5": (files, None, 1.5),
+            "index": (files, index, None),
+            f"prepared to {side}": (small, None, None),
+        }
         for work, chain in CHAINS.items():
             runs = {kind: partial(run, data, chain, *rest) for kind, (data, *rest) in kinds.items()}
             result[work] = compared(len(files), runs, rounds)

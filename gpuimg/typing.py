@@ -24,8 +24,6 @@
 ``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Decoder``, ``Depth``, ``Icc``, ``OnError``
     String options of these names, as is ``PaddingMode``; ``ClipLayout`` and ``OnSampleError`` are those of
     :func:`gpuimg.load`, ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
-``Draft``
-    A number, or ``"planes"``.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """
@@ -40,7 +38,6 @@ from ._checks.types import (
     ColorMode,
     Decoder,
     Depth,
-    Draft,
     DType,
     Exact,
     Icc,
@@ -66,7 +63,6 @@ __all__ = [
     "DType",
     "Decoder",
     "Depth",
-    "Draft",
     "Exact",
     "Icc",
     "Images",

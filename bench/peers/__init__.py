@@ -26,7 +26,6 @@ PEERS = {
     "grain": "grain_loader:Grain",
     "kornia": "kornia_threads:Kornia",
     "pillow": "pillow_threads:Pillow",
-    "gpuimg-planes": "ours:Planes",
     "dali-mixed": "dali_pipeline:DaliMixed",  # on a GPU, for bench.gpu.throughput
 }
 

@@ -59,18 +59,6 @@ class Functions(Peer):
         return epoch
 
 
-class Planes(Functions):
-    """The same with ``draft="planes"``, which gives other pixels."""
-
-    name = "gpuimg, planes"
-    lacks: ClassVar[dict[str, str]] = {"decode": "whole images are not resampled"}
-    notes = 'the same with draft="planes": not the same pixels'
-
-    def opened(self, batch: list[bytes], at: int) -> gi.Batch:
-        """Open files whose luma and chroma are resampled at their own sizes."""
-        return gi.open_batch(batch, device="cpu", draft="planes")
-
-
 class Indexed(Functions):
     """The same with a seek index, built before timing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._checks.types import Alpha, ColorMode, Decoder, Depth, Device, Draft, Icc, OnError
+from .._checks.types import Alpha, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
@@ -61,7 +61,7 @@ def open_batch(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-    draft: Draft | None = None,
+    draft: float | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     decoder: Decoder = "auto",
@@ -91,13 +91,10 @@ def open_batch(
         Larger images are bad: refused by their header, before any pixel memory is taken.
     max_bytes : int
         Larger files are bad: refused by their size, before they are read. By default 1 GiB.
-    draft : float or "planes", optional
-        Faster decoding of JPEGs, with slightly different pixels; by default none. A number, 1 or more: decode an image
-        at a half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least this factor along
-        both axes (1.5 is a good choice). ``"planes"``: resample luma and chroma at their own sizes, and convert the
-        result to RGB. It is for images that the first resampling resizes by a smooth filter without rotation, by at
-        most a factor of 32. Other images are decoded as without. On a GPU ``"planes"`` is ignored, and files that go
-        to nvImageCodec are decoded at full size.
+    draft : float, optional
+        1 or more: faster decoding of JPEGs, with slightly different pixels; by default none. An image is decoded at a
+        half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least this factor along both
+        axes (1.5 is a good choice). On a GPU, files that go to nvImageCodec are decoded at full size.
     depth : {"uint8", "native"}
         ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
         8-bit values of all other files are multiplied by 257. 16-bit color of TIFF files needs nvImageCodec (the

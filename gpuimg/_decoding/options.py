@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._checks.arguments import one_of, whole_number
-from .._checks.types import Draft
 from .._io.file_bytes import MAX_BYTES
 from .decoder import MAX_PIXELS
 
@@ -22,9 +21,6 @@ ALPHAS = ("drop", "black", "white")
 
 #: Uses of an embedded ICC profile: none, or conversion of the colors to sRGB.
 ICC = ("ignore", "srgb")
-
-#: Value of ``draft`` for resampling luma and chroma at their own sizes.
-PLANES = "planes"
 
 #: Decoders of baseline JPEGs on a GPU: our own kernels, or nvImageCodec.
 NVIMAGECODEC = "nvimagecodec"
@@ -47,7 +43,7 @@ class DecodeOptions:
     color: str = "rgb"
     alpha: str = "drop"
     depth: str = "uint8"
-    draft: Draft | None = None
+    draft: float | None = None
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_BYTES
     icc: str = "ignore"
@@ -71,9 +67,8 @@ class DecodeOptions:
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         draft = self.draft
         number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
-        known = draft is None or (isinstance(draft, str) and draft == PLANES)
-        if not known and not (number and 1.0 <= draft < np.inf):  # type: ignore[operator]  # a number
-            raise ValueError(f'draft must be None, "{PLANES}" or a finite number of at least 1, not {draft!r}')
+        if draft is not None and not (number and 1.0 <= draft < np.inf):
+            raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
 
     @property
     def channels(self) -> int:

@@ -13,7 +13,6 @@ from .._checks.types import (
     Decoder,
     Depth,
     Device,
-    Draft,
     DType,
     Icc,
     Indices,
@@ -49,7 +48,7 @@ class SharedOptions(TypedDict, total=False):
     alpha: Alpha
     max_pixels: int
     max_bytes: int
-    draft: Draft | None
+    draft: float | None
     depth: Depth
     icc: Icc
     decoder: Decoder

@@ -1,4 +1,4 @@
-"""Plans for source images that are decoded at reduced size or to planes, because they are resampled anyway."""
+"""Plans for source images that are decoded at reduced size, because they are resampled anyway."""
 
 from __future__ import annotations
 
@@ -8,29 +8,13 @@ import numpy as np
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
-from .plan import Frame, Grid, Plan, mixes_axes
+from .plan import Frame, Grid, Plan
 
 #: Full scale, in eighths of an image's size.
 FULL = 8
 _SMALLER = (4, 2, 1)  # reduced scales, in eighths
-_MODERATE = 32.0  # source pixels of a filter unit; sums in fixed point are less precise, the more taps they have
 
 _SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, *layout.RARE_FILTERS)
-
-
-def read_smoothly(plan: Plan) -> Mask:
-    """Return images whose source is read along its rows and columns through smooth filters of moderate size only."""
-    smooth = _is_smooth(plan.grid)
-    for entry in plan.entries:
-        if entry.taken_over is not None:
-            smooth &= ~ops.HAS_STATISTIC[entry.codes] | _is_smooth(entry.taken_over)
-    return smooth
-
-
-def _is_smooth(grid: Grid) -> Mask:
-    frame = grid.frames[0]
-    smooth: Mask = np.isin(grid.filter, _SMOOTH) & ~mixes_axes(frame.matrix) & np.all(frame.support <= _MODERATE, 1)
-    return smooth
 
 
 def scales_allowed(plan: Plan, draft: float) -> Ints:

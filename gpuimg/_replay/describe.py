@@ -10,7 +10,7 @@ from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import first_segments, planar_images, scales_of
+from .._runtimes.draft import first_segments, scales_of
 from .saved import SavedPlan
 
 
@@ -73,8 +73,6 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
 def _reduced(batch: Recording, k: int) -> list[str]:
     """Return a line about how ``draft`` decodes the image, if it does."""
     decoding, on_host = (batch.source, batch.segments, first_segments(batch.segments)), batch.runtime.on_host
-    if on_host and planar_images(*decoding)[k]:
-        return ["luma and chroma resampled at their own sizes"]
     scales = scales_of(*decoding, on_host=on_host)
     if scales[k] == FULL:
         return []

@@ -44,7 +44,6 @@ from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
-from ..kernels.cpu.planar import PLANAR_SLACK, planar_space
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
@@ -54,7 +53,7 @@ from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from .cpu_memory import RunningThreads, ThreadMemory, largest
-from .draft import at_scales, first_segments, planar_images, scales_of
+from .draft import at_scales, first_segments, scales_of
 from .protocol import Timings
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -134,7 +133,6 @@ class _Segment:
         form: Form,
         sources: set[str],
         others: tuple[str, ...],
-        planar: bool,
     ) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
@@ -148,10 +146,9 @@ class _Segment:
         self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"
         self._calls = {
-            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others, planar)
-            for source in sources
+            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others) for source in sources
         }
-        self.memory = largest([_memory(run, used, planar) for run in self.passes])
+        self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
         self.records = np.zeros(len(self.passes), records.PASS)
         for one, run in zip(self.records, self.passes, strict=True):
@@ -168,7 +165,7 @@ class _Segment:
             )
 
 
-def _memory(run: Pass, used: Mask, planar: bool) -> dict[str, int]:
+def _memory(run: Pass, used: Mask) -> dict[str, int]:
     """Elements of a thread's scratch for the largest image of a pass, by field."""
     grids = run.records
     if not len(grids):
@@ -179,8 +176,6 @@ def _memory(run: Pass, used: Mask, planar: bool) -> dict[str, int]:
     rows = height if whole else np.minimum(_ROWS, height)
     columns = grids["window"][:, 2].astype(np.int64)
     floats, ints = work_space(height, width, nx, ny, columns)
-    if planar:
-        floats, ints = map(np.maximum, (floats, ints), planar_space(height, width, nx, ny, columns))
     copied = height * width if used[ops.MOTION.code] else 0  # a plane, while it is averaged
     copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two rows of a plane
     if used[ops.JPEG.code]:
@@ -230,14 +225,13 @@ class Call:
         segments, stored = _with_store(segments)
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
-        planar = planar_images(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, stored, starts, scales, planar, kind, form)
+        self._segments = _compiled(source, segments, stored, starts, scales, kind, form)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
         self._images = np.zeros(n, records.IMAGE)
-        self._images["scale"], self._images["planar"] = scales, planar
+        self._images["scale"] = scales
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
@@ -363,7 +357,7 @@ class Call:
         width = int(np.max(self._headers["width"], initial=1))
         return largest([segment.memory for segment in self._segments]) | {
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
-            "source": int(np.max(read, initial=0)) + max(SOURCE_SLACK, PLANAR_SLACK),
+            "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
             "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
         }
@@ -542,7 +536,6 @@ def _compiled(
     stored: Stored | None,
     starts: Ints,
     scales: Ints,
-    planar: Mask,
     kind: int,
     form: Form,
 ) -> list[_Segment | _ExactSegment]:
@@ -562,8 +555,7 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            here = bool(np.any(planar & (starts == k)))
-            compiled.append(_Segment(scaled, *kinds[k], read, _always(source), here))
+            compiled.append(_Segment(scaled, *kinds[k], read, _always(source)))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

@@ -1,4 +1,4 @@
-"""``draft`` of :func:`gpuimg.open_batch`: reduced decoding sizes, or planes of luma and chroma."""
+"""``draft`` of :func:`gpuimg.open_batch`: reduced decoding sizes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks.types import Ints, Mask
+from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
-from .._decoding.options import PLANES
 from .._plan.plan import Plan
-from .._plan.scale import FULL, at_scale, read_smoothly, scaled_sizes, scales_allowed
-from ..kernels.jpeg.layout import OTHER, YCBCR
+from .._plan.scale import FULL, at_scale, scaled_sizes, scales_allowed
+from ..kernels.jpeg.layout import OTHER
 
 
 def first_segments(segments: Sequence[Plan]) -> Ints:
@@ -36,7 +35,7 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
         return source.scales
     scales = np.full(len(source.sizes), FULL, np.int64)
     draft = source.options.draft if isinstance(source, EncodedImages) else None
-    if not isinstance(source, EncodedImages) or draft is None or isinstance(draft, str):
+    if not isinstance(source, EncodedImages) or draft is None:
         return scales
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, scales_allowed(plan, draft), scales)
@@ -63,7 +62,7 @@ def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
 
 def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan]]:
     """Return a source with the scales at which a GPU decodes its images, and the segments for those."""
-    if not isinstance(source, EncodedImages) or source.options.draft is None or source.options.draft == PLANES:
+    if not isinstance(source, EncodedImages) or source.options.draft is None:
         return source, segments
     starts = first_segments(segments)
     scales = scales_of(source, segments, starts, on_host=False)
@@ -74,24 +73,3 @@ def decoded_sizes(source: Encoded) -> Ints:
     """Return (N, 2) sizes at which images are decoded."""
     scales = source.scales if isinstance(source, EncodedImages) else None
     return source.sizes if scales is None else scaled_sizes(source.sizes, scales)
-
-
-def planar_images(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Mask:
-    """Return a mask (N,) of images whose luma and chroma are resampled at their own sizes; ``starts`` as above.
-
-    These are color JPEGs that our decoders take and that all their occurrences resample, by smooth filters.
-    """
-    planar = np.zeros(len(source.sizes), np.bool_)
-    if not isinstance(source, EncodedImages) or source.options.draft != PLANES:
-        return planar
-    if source.channels != 3 or source.dtype != "uint8":
-        return planar
-    for k, plan in enumerate(segments):
-        planar = np.where(starts == k, read_smoothly(plan), planar)
-    headers = source.headers.records
-    planar &= route.ours_takes(headers) & (headers["components"] == 3) & (headers["color"] == YCBCR)
-    first = source.first_occurrences()
-    if first is not None:
-        np.logical_and.at(planar, first, planar.copy())
-        planar = planar[first]
-    return planar

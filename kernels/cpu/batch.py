@@ -12,14 +12,12 @@ import numpy as np
 from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
-from ..jpeg.frame import factors, samples_of
-from ..jpeg.layout import DONE, HEADER, PLANES, PROGRESSIVE, STATUS, TABLE
+from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, STATUS, TABLE
 from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
 from .clock import now, pause
 from .exact import call_resize
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
-from .planar import PLANAR_SLACK
 from .records import (
     BATCH,
     CALLS,
@@ -89,27 +87,6 @@ def _copy_turned(stored, height, width, channels, turn, out):
 
 
 @loop
-def _set_planes(image, region, header, source):
-    """Fill in the planes, turned as shown, that a region of the stored image is decoded to."""
-    across, down = factors(header)
-    swap = 1 if image.turn & SWAP else 0  # the axis of the shown image that is the stored image's x
-    start = 0
-    for c in range(3):
-        plane = source.planes[c]
-        for axis in range(2):
-            low, high = region[axis], region[axis + 2]
-            factor = 1 if c == 0 else down if axis else across
-            first, end = samples_of(low, high, factor)
-            # Samples at the region's ends may reach beyond it. Columns and rows that are reversed begin at the end.
-            shown = axis ^ swap
-            reverses = image.turn & (FLIP_ROWS if shown else FLIP_COLUMNS)
-            plane.size[shown], plane.side[shown] = end - first, factor
-            plane.before[shown] = end * factor - high if reverses else low - first * factor
-        plane.start = start
-        start += plane.size[0] * plane.size[1]
-
-
-@loop
 def _region_size(image):
     """Return the height and width of an image's region, as shown."""
     return image.region[3] - image.region[1], image.region[2] - image.region[0]
@@ -120,13 +97,9 @@ def _decode(batch, image, header, scratch, thread, status, out):
     """Decode the region of an image into ``out``, in the orientation that is shown."""
     request = thread.request
     request.data, request.size = image.data, image.size
-    request.scale, request.channels = image.scale, PLANES if image.planar else batch.channels
+    request.scale, request.channels = image.scale, batch.channels
     request.row_maker = batch.row_maker
     _set_stored_region(image, request.region)
-    source = thread.source
-    source.planar = image.planar
-    if image.planar:
-        _set_planes(image, request.region, header, source)
     # One field after the other: Numba copies no records.
     request.access.entry, request.access.entry_bytes = image.access.entry, image.access.entry_bytes
     request.access.every, request.access.learns = image.access.every, image.access.learns
@@ -136,13 +109,8 @@ def _decode(batch, image, header, scratch, thread, status, out):
     decoder = batch.progressive_decoder if header.kind == PROGRESSIVE else batch.decoder
     call_decode(decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))
     if image.turn and status.result == DONE:
-        for c in range(3 if image.planar else 1):
-            channels, start = batch.channels, i64(0)
-            height, width = _region_size(image)
-            if image.planar:
-                plane = source.planes[c]
-                channels, start, width, height = 1, plane.start, plane.size[0], plane.size[1]
-            _copy_turned(stored[start:], height, width, channels, image.turn, out[start:])
+        height, width = _region_size(image)
+        _copy_turned(stored, height, width, batch.channels, image.turn, out)
 
 
 @loop
@@ -185,7 +153,6 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
             x, y = region[0], region[1]
         # The result of this segment is the source of the next one, which writes the other half.
-        source.planar = 0
         side = 1 - side
         row = width * one.channels
         corner = y * row + x * one.channels
@@ -205,7 +172,7 @@ def _find_source(batch, image, header, scratch, thread, status, out):
     round differently, samples the last pixels, so their number must not depend on where the pixels come from.
     """
     kind, source = image.kind, thread.source
-    source.channels, source.scale, source.planar = batch.channels, batch.scale, 0
+    source.channels, source.scale = batch.channels, batch.scale
     if kind == PIXELS:
         source.address, source.elements = image.source, image.elements
         return
@@ -223,7 +190,7 @@ def _find_source(batch, image, header, scratch, thread, status, out):
     else:
         for k in range(size):
             to[k] = 0
-    source.address, source.elements = address_of(to), size + (PLANAR_SLACK if source.planar else SOURCE_SLACK)
+    source.address, source.elements = address_of(to), size + SOURCE_SLACK
 
 
 @loop
@@ -232,14 +199,12 @@ def _run_views(i, images, passes, scratch, thread, streamed):
     source = thread.source
     # Passes overwrite the source with their results, so each view begins with the image's own again.
     address, elements, channels, scale = source.address, source.elements, source.channels, source.scale
-    row, planar = images[i].row, source.planar
+    row = images[i].row
     while i >= 0:
         image = images[i]
-        source.corner[0], source.corner[1] = image.corner[0], image.corner[1]
-        # In bytes: only sources of uint8 have views. That of planes is added to positions.
-        corner = 0 if planar else image.corner[1] * row + image.corner[0] * channels
+        corner = image.corner[1] * row + image.corner[0] * channels  # in bytes: only sources of uint8 have views
         source.address, source.elements = address + corner, elements - corner
-        source.channels, source.scale, source.planar = channels, scale, planar
+        source.channels, source.scale = channels, scale
         _run_passes(i, image, passes, source, row, scratch, streamed)
         i = image.next_view
 

@@ -44,7 +44,6 @@ IMAGE: Final = np.dtype(
         ("out_bytes", "<i8"),
         ("access", ACCESS),  # its entry in a seek index
         ("scale", "<i8"),  # eighths of its stored size that it is decoded at: 8, 4, 2 or 1
-        ("planar", "<i8"),  # 1 for a JPEG that is decoded to planes of luma and chroma, each at the size it has
         ("next_view", "<i8"),  # index of the next image of the batch that reads the same pixels, or -1
         ("corner", "<i8", 2),  # x and y of this view's first pixel, from the region's corner
     ],
@@ -170,17 +169,6 @@ def set_exact_pass(
 
 # -- a thread ----------------------------------------------------------------------------------------------------------
 
-#: A plane of luma or chroma of an image that is decoded to such planes.
-SOURCE_PLANE: Final = np.dtype(
-    [
-        ("start", "<i8"),  # elements from the source's address on
-        ("size", "<i8", 2),  # of the plane: columns and rows
-        ("side", "<i8", 2),  # columns and rows of the image for one of the plane: 1 or 2
-        ("before", "<i8", 2),  # columns and rows of the image between the plane's first sample and the region's corner
-    ],
-    align=True,
-)
-
 #: Source pixels of the pass that runs.
 SOURCE: Final = np.dtype(
     [
@@ -188,9 +176,6 @@ SOURCE: Final = np.dtype(
         ("elements", "<i8"),  # from there on that may be read
         ("channels", "<i8"),  # 1 or 3
         ("scale", "<f4"),  # 1 for float32, 1/255 for uint8
-        ("planar", "<i4"),  # 1 for planes of Y, Cb and Cr, which begin where these say
-        ("planes", SOURCE_PLANE, 3),
-        ("corner", "<i8", 2),  # of planes: columns and rows from the region's corner to the first pixel of this view
     ],
     align=True,
 )
@@ -242,7 +227,6 @@ CALLS: Final = np.dtype(
         ("sum_patches", "<i8"),
         ("take_pixels", "<i8"),
         ("separable", "<i8"),  # ways to sample
-        ("planar", "<i8"),
         ("whole", "<i8"),
         ("patched", "<i8"),
         ("gathered", "<i8"),

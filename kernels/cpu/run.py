@@ -16,7 +16,6 @@ from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import SUM_PATCHES_FUNCTIONS
-from .planar import PLANAR_FUNCTION
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS
 from .sample import (
@@ -42,7 +41,7 @@ _call_sample = caller(SAMPLE)
 
 def call_table(
     source: str, kind: int, form: str, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...],
-    others: tuple[str, ...], planar: bool,
+    others: tuple[str, ...],
 ) -> Any:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
 
@@ -61,8 +60,6 @@ def call_table(
         The user's functions.
     others : tuple of str
         Loops that the call needs besides, to be compiled together with these.
-    planar : bool
-        Whether images are planes of luma and chroma; they are resampled in the way SEPARABLE.
     """
     # The same choice as in _sample, per image.
     patched = (ways == GATHERED) & (filters <= LINEAR)
@@ -71,8 +68,6 @@ def call_table(
         loops |= {"take_pixels": TAKE_PIXELS_FUNCTIONS[source], "whole": WHOLE_FUNCTION}
     if np.any(ways == SEPARABLE):
         loops |= {"mix_rows": MIX_ROWS_FUNCTIONS[source], "separable": SEPARABLE_FUNCTION}
-    if planar:
-        loops["planar"] = PLANAR_FUNCTION
     if np.any(patched):
         loops |= {"sum_patches": SUM_PATCHES_FUNCTIONS[source], "patched": PATCHED_FUNCTION}
     if not np.all((ways != GATHERED) | patched):
@@ -128,9 +123,7 @@ def _run_row(calls, program, start, stop, statistics_, y, height, r, g, b, xs, y
 def _sample(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of the grid into the planes, by the fastest way that source and grid allow."""
     address = calls.gathered
-    if source.planar:
-        address = calls.planar
-    elif record.way == WHOLE:
+    if record.way == WHOLE:
         address = calls.whole
     elif record.way == SEPARABLE:
         address = calls.separable

@@ -15,7 +15,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
 from ..lang import types
 from ..scalar import loop
-from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, result_bytes
+from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
@@ -181,7 +181,7 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     """
     header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
-    out = array_at(out_, result_bytes(header, region, request.channels))
+    out = array_at(out_, region_bytes(region, request.channels))
     tables = array_at(tables_, TABLES)
     memory = array_at(work_, work_size)
     rows, columns = grid(header)

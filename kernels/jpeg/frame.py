@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop
-from .layout import PLANES
 
 i64 = np.int64
 
@@ -96,18 +95,6 @@ def mcus_of(header, scale, region, rows, columns):
 
 
 @loop
-def samples_of(low, high, factor):
-    """Return the samples, first and end, of pixels ``low`` to ``high`` along an axis; ``factor`` pixels share one."""
-    return low // factor, -(-high // factor)
-
-
-@loop
-def result_bytes(header, region, channels):
+def region_bytes(region, channels):
     """Return the bytes of a decoded region."""
-    size = (region[2] - region[0]) * (region[3] - region[1])
-    if channels != PLANES:
-        return size * channels
-    across, down = factors(header)
-    left, right = samples_of(region[0], region[2], across)
-    top, bottom = samples_of(region[1], region[3], down)
-    return size + 2 * (right - left) * (bottom - top)
+    return (region[2] - region[0]) * (region[3] - region[1]) * channels

@@ -67,8 +67,6 @@ ACCESS: Final = np.dtype(
     align=True,
 )
 
-PLANES: Final = 0  # channels of a result that is the planes of Y, Cb and Cr as stored, one after the other
-
 #: The task of one call of the decoder.
 REQUEST: Final = np.dtype(
     [
@@ -76,7 +74,7 @@ REQUEST: Final = np.dtype(
         ("size", "<i8"),  # its bytes
         ("region", "<i8", 4),  # x0, y0, x1, y1 of the requested pixels as stored, at ``scale``; not empty
         ("scale", "<i8"),  # eighths of its size that the image is decoded at: 8, 4, 2 or 1, sides rounded up
-        ("channels", "<i8"),  # of the result: 3, 1 for luma alone, or ``PLANES``, which are those of full scale
+        ("channels", "<i8"),  # of the result: 3, or 1 for luma alone
         ("row_maker", "<i8"),  # address of the loop that makes rows of pixels of coefficients
         ("access", ACCESS),
     ],

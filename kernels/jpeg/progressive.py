@@ -25,7 +25,7 @@ from ..cpu.intrinsics import (
 from ..lang import types
 from ..scalar import loop
 from .decode import work_bytes as row_bytes
-from .frame import MCU, factors, grid, list_blocks, mcus_of, result_bytes
+from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, HEADER, IRREGULAR, PROGRESSIVE, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
@@ -208,7 +208,7 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     """Decode the pixels of a region; the arguments are those of the baseline decoder."""
     header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
-    out = array_at(out_, result_bytes(header, region, request.channels))
+    out = array_at(out_, region_bytes(region, request.channels))
     status.row, status.entry = 0, UNUSED
     status.rows, _ = grid(header)
     tables, memory = array_at(tables_, TABLES), array_at(work_, work_size)

@@ -14,9 +14,9 @@ from ..cpu.intrinsics import BYTES, array_at, caller, record_at, record_pointer,
 from ..lang import types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
-from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, result_bytes, samples_of, scaled
+from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, region_bytes, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
-from .layout import HEADER, PLANES, REQUEST, YCBCR
+from .layout import HEADER, REQUEST, YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 
@@ -351,22 +351,15 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
 
 
 @loop
-def _copy_planes(r, first, region, count, shape, planes, out):
-    """Copy what MCU row ``r`` has of the first ``count`` planes of a region, which follow one another in the result."""
-    start = 0
-    for c in range(count):
-        plane = shape.planes[c]
-        across, down = (shape.across, shape.down) if c else (i64(1), i64(1))
-        x0, x1 = samples_of(region[0], region[2], across)
-        y0, y1 = samples_of(region[1], region[3], down)
-        width, rows = x1 - x0, plane.side * plane.block_rows
-        left = x0 - first * plane.side * plane.blocks
-        for y in range(max(y0, r * rows), min(y1, (r + 1) * rows)):
-            o, at = start + (y - y0) * width, _row_of(shape, c, y) + left
-            row, samples = out[o : o + width], planes[at : at + width]
-            for x in range(row.size):
-                row[x] = samples[x]
-        start += width * (y1 - y0)
+def _copy_luma(r, first, region, shape, planes, out):
+    """Copy what MCU row ``r`` has of the luma of a region to the result."""
+    plane, width = shape.planes[_Y], region[2] - region[0]
+    rows, left = plane.side * plane.block_rows, region[0] - first * plane.side * plane.blocks
+    for y in range(max(region[1], r * rows), min(region[3], (r + 1) * rows)):
+        o, at = (y - region[1]) * width, _row_of(shape, _Y, y) + left
+        row, samples = out[o : o + width], planes[at : at + width]
+        for x in range(row.size):
+            row[x] = samples[x]
 
 
 @loop
@@ -380,8 +373,8 @@ def _finished_rows(r, rows, shape):
 @loop
 def make_rows(header, r, first, region, columns, channels, shape, planes, sums, out, tail):
     """Make what MCU row ``r`` completes of the result."""
-    if channels != 3:  # gray is luma
-        _copy_planes(r, first, region, 3 if channels == PLANES else 1, shape, planes, out)
+    if channels == 1:  # gray is luma
+        _copy_luma(r, first, region, shape, planes, out)
         return
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     side = shape.planes[_Y].side
@@ -411,7 +404,7 @@ def _finish_row(
     header, request, mcu, shape = record_at(header_), record_at(request_), record_at(mcu_), record_at(shape_)
     blocks, channels = columns * mcu.blocks, request.channels
     coefficients, lasts = array_at(coefficients_, 64 * blocks), array_at(lasts_, blocks)
-    planes, out = array_at(planes_, planes_size), array_at(out_, result_bytes(header, request.region, channels))
+    planes, out = array_at(planes_, planes_size), array_at(out_, region_bytes(request.region, channels))
     steps = array_at(steps_, _STEPS)
     transform_row(r, columns, channels == 1, mcu, shape, coefficients, lasts, steps, planes)
     sums, tail = array_at(sums_, sums_size), array_at(tail_, _TAIL)

@@ -65,8 +65,6 @@ def results() -> Iterator[tuple[str, Any]]:
     small = gi.resize(photos(), (160, 192))
     for name, function in OPERATIONS.items():
         yield name, function(small).array("float32", "NHWC")
-    planes = gi.resize(gi.open_batch(FILES, device="cpu", draft="planes"), (160, 192))
-    yield "planes", planes.array("uint8", "NHWC")
     for color in ("rgb", "gray"):
         for k, image in enumerate(gi.decode_batch(FILES, device="cpu", color=color).arrays()):
             yield f"decoded {color} {k}", image

@@ -248,8 +248,8 @@ class Decoder:
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
         x0, y0, x1, y1 = region or (0, 0, width, height)
         memory = self._memory or Guarded
-        sizes = plane_sizes(header, (x0, y0, x1, y1)) if channels == words.PLANES else [(y1 - y0, x1 - x0, channels)]
-        out = memory(sum(map(math.prod, sizes)), self.fill)
+        shape = y1 - y0, x1 - x0, channels
+        out = memory(math.prod(shape), self.fill)
         headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
         size = progressive.work_bytes(headers) or jpeg.work_bytes(int(header["width"]))
         work = memory(size, self.fill)
@@ -269,16 +269,7 @@ class Decoder:
         broken = [one for part in (out, work, status, self._tables) if (one := part.broken())]
         if broken:
             raise AssertionError(f"{region} of {width} x {height}: {broken}")
-        pixels = out.bytes if channels == words.PLANES else out.bytes.reshape(sizes[0])
-        return Decoded(pixels, *status.bytes.view(words.STATUS)[0].tolist())
-
-
-def plane_sizes(header: Any, region: Region) -> list[tuple[int, int]]:
-    """Rows and columns of the planes of a region: of luma, and twice of all chroma samples that have a part in it."""
-    across, down = divmod(int(header["sampling"][0]), 16)
-    x0, y0, x1, y1 = region
-    chroma = -(-y1 // down) - y0 // down, -(-x1 // across) - x0 // across
-    return [(y1 - y0, x1 - x0), chroma, chroma]
+        return Decoded(out.bytes.reshape(shape), *status.bytes.view(words.STATUS)[0].tolist())
 
 
 def header_of(data: bytes | Pixels) -> Any:

@@ -210,8 +210,6 @@ def decoder(folder: Path) -> Callable[[int], str]:
         top, left, tall, wide = _crop(draw, int(header["height"]), int(header["width"]))
         part = decode(data, (left, top, left + wide, top + tall), 1 + 2 * draw.below(2), header=header)
         decode(data, header=header, scale=2 ** draw.below(4))
-        if header["components"] == 3:
-            decode(data, channels=words.PLANES, header=header)
         return "decoded" if part.how == words.DONE else "damaged"
 
     return check
