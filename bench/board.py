@@ -32,7 +32,7 @@ def decoders() -> dict[str, Callable[[bytes], Any]]:
 
     cv2.setNumThreads(1)
     return {
-        "gpuimg": lambda data: gpuimg.decode_batch([data], device="cpu")[0],
+        "gpuimg": lambda data: gpuimg.decode_image(data, device="cpu"),
         "simplejpeg": lambda data: simplejpeg.decode_jpeg(data, colorspace="RGB"),
         "opencv": lambda data: cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), 1), cv2.COLOR_BGR2RGB),
         "pillow": lambda data: np.asarray(Image.open(io.BytesIO(data)).convert("RGB")),

@@ -13,7 +13,7 @@ from . import models, presets, sizes, sources
 from ._batch.batch import Batch
 from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
-from ._batch.opening import decode_batch, image_info, open_batch
+from ._batch.opening import decode_batch, decode_image, image_info, open_batch
 from ._checks.elsewhere import not_here as _not_here
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
@@ -165,6 +165,7 @@ __all__ = [
     "crop",
     "cutmix",
     "decode_batch",
+    "decode_image",
     "describe",
     "elastic",
     "equalize",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._checks.types import Alpha, ColorMode, Decoder, Depth, Device, Icc, OnError
+from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
-from .._io.file_bytes import MAX_BYTES, Source, read
+from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read
 from .._runtimes.devices import check_decoder, runtime_for
+from ..errors import DecodeError, Failure
 from .batch import Batch
 from .encoded import info, open_images, with_index
 from .recording import Recording
@@ -192,3 +193,65 @@ def decode_batch(
     check_decoder(decoder, runtime)
     recording = Recording(runtime, open_images(sources, options, on_error))
     return Batch(Recording(runtime, recording.decoded()))
+
+
+def decode_image(
+    source: Source,
+    *,
+    device: Device | None = None,
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
+    depth: Depth = "uint8",
+    icc: Icc = "ignore",
+    decoder: Decoder = "auto",
+) -> Array:
+    """Decode one image.
+
+    For single images, as in the ``__getitem__`` of a data set that worker processes read: a JPEG is decoded on the
+    calling thread, with no batch around it. Many images at a time are decoded faster by :func:`decode_batch`, and
+    decoded and preprocessed faster by :func:`open_batch` and :func:`load`.
+
+    Parameters
+    ----------
+    source : path, bytes, bytearray, memoryview, uint8 array or open binary file
+    device, color, alpha, max_pixels, max_bytes, depth, icc, decoder
+        See :func:`open_batch`.
+
+    Returns
+    -------
+    array
+        (H, W, C), the size after the EXIF orientation, with the same pixels as in a batch: uint8, or uint16 for depth
+        ``"native"``. A CuPy array on a GPU, a NumPy array on the CPU.
+
+    Raises
+    ------
+    DecodeError
+        With the reason, if the source is not an image that can be decoded.
+    OSError
+        If a path cannot be read.
+    ValueError, TypeError
+        For unknown names, or a source of another type.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
+    >>> gpuimg.decode_image(file.getvalue(), device="cpu").shape
+    (30, 40, 3)
+    """
+    runtime = runtime_for(device)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
+    check_decoder(decoder, runtime)
+    try:
+        data = read(source, options.max_bytes)
+    except ValueError as error:
+        raise DecodeError((Failure(0, describe(source), str(error)),), 1) from error
+    pixels = runtime.decode_jpeg(data, options)
+    if pixels is not None:
+        return pixels
+    images = open_images([data], options, "raise", SourceNames([source]))
+    return Recording(runtime, images).decoded().view(0)

@@ -44,6 +44,15 @@ def read_headers(data: Sequence[Any]) -> Headers:
     return Headers(found, addresses, sizes)
 
 
+def read_header(data: Any) -> Headers:
+    """Read the header of one file, in a third of the time of a list with it; its bytes must stay alive."""
+    found = np.zeros(1, layout.HEADER)
+    from ..kernels.jpeg import headers
+
+    address = headers.read_header(np.frombuffer(data, np.uint8), found, np.empty(4, np.int64))
+    return Headers(found, np.array([address]), np.array([len(data)]))
+
+
 def shown_sizes(records: Records, pillow_only: Mask | None, max_pixels: int) -> tuple[Ints, dict[int, int]]:
     """Return sizes (N, 2) as displayed, and by index why a file's is not its header's: see :mod:`.layout`."""
     sizes = np.empty((len(records), 2), np.int64)

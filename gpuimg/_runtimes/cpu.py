@@ -13,6 +13,7 @@ import numpy as np
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .._data.patches import Form
+from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
 from .._threads.team import SharedIterator, each_side_by_side, side_by_side
 from .._threads.threads import threads
@@ -20,6 +21,7 @@ from .._threads.turn import end_turn
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
+from .cpu_image import decode_jpeg
 from .cpu_memory import Pool, RunningThreads, ThreadMemory
 from .draft import decoded_sizes
 from .protocol import Outcome
@@ -123,6 +125,16 @@ class CpuRuntime:
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
         return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads))
+
+    def decode_jpeg(self, data: Any, options: DecodeOptions) -> Any | None:
+        """See :meth:`Runtime.decode_jpeg`."""
+        end_turn()
+        memory = self._take()
+        try:
+            return decode_jpeg(data, options, memory, self._running_threads.running, self.empty)
+        finally:
+            with self._lock:
+                self._spare.append(memory)
 
     def run(
         self,

@@ -35,14 +35,13 @@ from .._plan.compile import (
 )
 from .._plan.plan import Plan
 from .._plan.scale import scaled_sizes
-from .._threads.threads import threads
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
-from ..kernels.cpu import artefacts, batch, elastic, exact, records
+from ..kernels.cpu import artefacts, elastic, exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import work_space
@@ -51,7 +50,7 @@ from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
-from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
+from .cpu_image import batch_of_bytes, run_images, set_files
 from .cpu_memory import RunningThreads, ThreadMemory, largest
 from .draft import at_scales, first_segments, scales_of
 from .protocol import Timings
@@ -65,9 +64,6 @@ _CHANNELS = 3  # the most channels that the kernels process
 _STREAMED = 8 << 20
 
 _PAGE = 4096  # bytes, the smallest of any system
-
-# Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
-_SIGNALS = 50_000_000
 
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
@@ -257,16 +253,14 @@ class Call:
         self._order = order[here[order]]
         self._needs = self._memory_needed()
         natively = np.any(self._images["kind"][self._order] == records.ENCODED)
-        shared = np.zeros(1, records.BATCH)
-        shared["channels"], shared["scale"] = source.channels, layout.SCALES[source.dtype]
-        shared["streamed"] = out.nbytes >= _STREAMED
         if natively:
             compile_together(_always(source))
-            shared["decoder"] = decoder.DECODE_FUNCTION.address
-            shared["row_maker"] = FINISH_ROW_FUNCTION.address
-            if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
-                shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
-        self._batch = shared
+            is_progressive = (self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE).any()
+            self._batch = batch_of_bytes(source.channels, bool(is_progressive)).copy()
+        else:
+            self._batch = np.zeros(1, records.BATCH)
+            self._batch["channels"] = source.channels
+        self._batch["scale"], self._batch["streamed"] = layout.SCALES[source.dtype], out.nbytes >= _STREAMED
 
     @property
     def launches(self) -> int:
@@ -313,11 +307,8 @@ class Call:
     def _set_files(self, source: EncodedImages) -> list[int]:
         """Fill in the records of encoded images; return the indices of those that Python decodes."""
         images, headers = self._images, source.headers.records
-        images["data"], images["size"] = source.headers.addresses, source.headers.sizes
-        swapped, rows, columns = exif.turns(source.orientations)
-        images["turn"] = records.SWAP * swapped + records.FLIP_ROWS * rows + records.FLIP_COLUMNS * columns
+        set_files(images, source.headers, source.orientations)
         kind = images["kind"]
-        kind[:] = records.ENCODED
         if source.seek is not None:
             images["access"] = source.seek.access
         failed = list(source.failures)
@@ -404,14 +395,10 @@ class Call:
         self._queue["stop"] = 1
 
     def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
-        # Not current_thread(), which would create an object for each helper that is never removed.
-        memory.thread["limit"] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
-        memory.thread["most"] = threads()
-        whole: bool = batch.run_images(
-            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory.scratch,
-            memory.thread, self._running_threads.running,
+        return run_images(
+            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory,
+            self._running_threads.running,
         )  # fmt: skip
-        return whole
 
     def _decoded(self, k: int) -> Iterator[tuple[int, Write | None]]:
         """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""

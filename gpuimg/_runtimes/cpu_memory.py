@@ -28,9 +28,7 @@ _DTYPES: Final[dict[str, Any]] = {
     "ints": np.int32,
     "packed": np.uint32,
 }
-_NAMES: Final = list(records.SCRATCH.names or ())
-_TABLES: Final = _NAMES.index("tables")
-_FIELDS: Final = [(k, name, _DTYPES.get(name, np.uint8)) for k, name in enumerate(_NAMES) if k != _TABLES]
+_FIELDS: Final = {name: (k, _DTYPES.get(name, np.uint8)) for k, name in enumerate(records.SCRATCH.names or ())}
 
 
 def largest(needs: Sequence[dict[str, int]]) -> dict[str, int]:
@@ -55,6 +53,7 @@ class ThreadMemory:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
         self.tables = np.zeros(TABLES, TABLE)
+        self._shown_tables: Any = None  # those in ``scratch``
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """Return a buffer of at least this many elements, contents undefined."""
@@ -65,10 +64,10 @@ class ThreadMemory:
         return buffer
 
     def reserve(self, needs: dict[str, int]) -> None:
-        """Prepare for a call whose largest image needs this many elements of fields of records.SCRATCH."""
+        """Prepare for a call whose largest image needs this many elements of these fields of records.SCRATCH."""
         numbers = self._numbers
-        for k, name, dtype in _FIELDS:
-            size = needs.get(name, 0)
+        for name, size in needs.items():
+            k, dtype = _FIELDS[name]
             buffer = self._buffers.get(name)
             if buffer is None or buffer.size < size:
                 buffer = self.flat(name, size, dtype)
@@ -76,7 +75,9 @@ class ThreadMemory:
             numbers[k, 1] = size
             if size and name == "exact":  # it says what the last image has left; freed memory may look like that
                 buffer[: records.KEPT_BYTES + ALIGNMENT] = 0
-        numbers[_TABLES] = address_of(self.tables), self.tables.size
+        if self._shown_tables is not self.tables:
+            self._shown_tables = self.tables
+            numbers[_FIELDS["tables"][0]] = address_of(self.tables), self.tables.size
         self.thread["decoding"] = self.thread["total"] = 0
 
 

@@ -45,6 +45,7 @@ from .._data.images import (
 )
 from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
+from .._decoding.options import DecodeOptions
 from .._plan.compile import (
     Pass,
     build_for,
@@ -226,6 +227,9 @@ class CudaRuntime:
             return Pixels(flat, offsets, sizes, channels)
 
     # -- decoding ----------------------------------------------------------------------------------------------
+
+    def decode_jpeg(self, data: Any, options: DecodeOptions) -> None:
+        """See :meth:`Runtime.decode_jpeg`."""
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one buffer that becomes the caller's."""

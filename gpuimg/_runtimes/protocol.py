@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from .._data.images import Encoded, Pixels
 from .._data.patches import Form
 from .._data.resident import ResidentFiles
+from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
 
 #: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
@@ -74,6 +75,9 @@ class Runtime(Protocol):
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode all images of a batch completely."""
+
+    def decode_jpeg(self, data: Any, options: DecodeOptions) -> Any | None:
+        """Return the pixels of one JPEG, (H, W, C) as displayed, decoded without a batch; None if it needs one."""
 
     def run(
         self,

@@ -8,7 +8,7 @@ Whatever is unusual, damaged or rare is left to other decoders, which then also 
 from __future__ import annotations
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import bytes_at
+from ..cpu.intrinsics import address_of, bytes_at
 from ..scalar import loop
 from .frame import factors, grid
 from .layout import (
@@ -308,6 +308,16 @@ def _read(data, header, places):
         header.kind = BASELINE
 
 
+@loop
+def _read_file(data, header, places):
+    for k in range(places.size):
+        places[k] = 0
+    if data.size >= 2 and data[0] == 0xFF and data[1] == 0xD8:
+        _read(data, header, places)
+    else:
+        header.kind = OTHER
+
+
 @cached_jit("none(int64[::1], int64[::1], HEADER[::1], int64[::1])", nogil=False, HEADER=HEADER)  # a microsecond a file
 def read_headers(addresses, sizes, headers, places):
     """Read the headers of files in memory.
@@ -322,14 +332,14 @@ def read_headers(addresses, sizes, headers, places):
         Scratch.
     """
     for i in range(sizes.size):
-        header = headers[i]
-        for k in range(places.size):
-            places[k] = 0
-        data = bytes_at(addresses[i], sizes[i])
-        if data.size >= 2 and data[0] == 0xFF and data[1] == 0xD8:
-            _read(data, header, places)
-        else:
-            header.kind = OTHER
+        _read_file(bytes_at(addresses[i], sizes[i]), headers[i], places)
+
+
+@cached_jit("int64(uint8[::1], HEADER[::1], int64[::1])", nogil=False, HEADER=HEADER)
+def read_header(data, headers, places):
+    """Read the header of one file into (1,) HEADER, as above; return the address of its bytes."""
+    _read_file(data, headers[0], places)
+    return address_of(data)
 
 
 @cached_jit("int64(HEADER[::1], int64, int64[:, ::1], int64[::1])", nogil=False, HEADER=HEADER)

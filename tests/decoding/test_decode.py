@@ -226,6 +226,86 @@ def test_bad_source_is_named(entry: object, bad: object, reason: str, capfd: pyt
     assert capfd.readouterr() == ("", "")
 
 
+SINGLE = {
+    **{name: encode(photo(61, 83), **options) for name, options in VARIANTS.items()},
+    "gray": encode(photo(61, 83).convert("L")),
+    "cmyk": encode(photo(61, 83).convert("CMYK")),
+    "png": encode(photo(61, 83), "PNG"),
+    "transparent": encode(photo(61, 83).convert("RGBA"), "PNG"),
+    "deep": encode(Image.fromarray(np.arange(63, dtype=np.uint16).reshape(7, 9) * 999), "PNG"),
+    "one pixel": encode(photo(1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"color": "gray"}, {"color": "rgba"}, {"alpha": "white"}, {"depth": "native"}, {"icc": "srgb"}],
+    ids=str,
+)
+def test_one_image_is_as_in_a_batch(name: str, options: dict[str, Any]) -> None:
+    (expected,) = gi.decode_batch([SINGLE[name]], device="cpu", **options)
+    image = gi.decode_image(SINGLE[name], device="cpu", **options)
+    assert image.dtype == expected.dtype
+    np.testing.assert_array_equal(image, expected)
+
+
+@pytest.mark.parametrize("value", range(1, 9))
+@pytest.mark.parametrize("progressive", [False, True])
+def test_one_image_is_turned(value: int, progressive: bool) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = value
+    data = encode(photo(40, 72), exif=exif, progressive=progressive)
+    assert_close(gi.decode_image(data, device="cpu"), reference(data))
+
+
+def test_one_image_of_every_source_on_many_threads(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(GOOD)
+    expected = gi.decode_batch([GOOD], device="cpu")[0]
+    sources = [path, str(path), GOOD, bytearray(GOOD), memoryview(GOOD), np.frombuffer(GOOD, np.uint8)]
+    with ThreadPoolExecutor(8) as pool:
+        for image in pool.map(gi.decode_image, sources * 20):
+            np.testing.assert_array_equal(image, expected)
+    with path.open("rb") as file:
+        np.testing.assert_array_equal(gi.decode_image(file, device="cpu"), expected)
+
+
+class Decoding:
+    """A map-style data set that decodes one image a call."""
+
+    def __init__(self, files: list[bytes]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> Any:
+        return gi.decode_image(self._files[index], device="cpu")
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_one_image_in_worker_processes(start: str) -> None:
+    data = pytest.importorskip("torch.utils.data")
+    files = [SINGLE["420"], SINGLE["progressive"], SINGLE["png"]] * 3
+    expected = gi.decode_batch(files, device="cpu").arrays()
+    loader = data.DataLoader(
+        Decoding(files), batch_size=2, num_workers=2, collate_fn=list, multiprocessing_context=start
+    )
+    images = [image for batch in loader for image in batch]
+    assert len(images) == len(files)
+    for image, one in zip(images, expected, strict=True):
+        np.testing.assert_array_equal(image, one)
+
+
+@pytest.mark.parametrize(("bad", "reason"), BAD.values(), ids=BAD)
+def test_one_bad_image_is_an_error(bad: Any, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises((gi.DecodeError, OSError), match=reason) as caught:
+        gi.decode_image(bad, device="cpu")
+    assert isinstance(caught.value, OSError) == isinstance(bad, str)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_all_bad_sources_are_in_one_error() -> None:
     with pytest.raises(gi.DecodeError) as caught:
         gi.decode_batch([b"", GOOD, b"nonsense"], device="cpu")

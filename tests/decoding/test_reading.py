@@ -292,6 +292,8 @@ def test_the_limit_of_a_batch(call: Any, tmp_path: Path) -> None:
             call([source], device="cpu", max_bytes=size - 1)
         x = call([source], device="cpu", max_bytes=size - 1, on_error="fill")
         assert [error.reason for error in x.errors.values()] == [over(size, size - 1)]
+    with pytest.raises(gi.DecodeError, match=over(size, size - 1)):
+        gi.decode_image(path, device="cpu", max_bytes=size - 1)
     with pytest.raises(ValueError, match="max_bytes must be"):
         call([data], device="cpu", max_bytes=0)
     with pytest.raises(ValueError, match="max_bytes must be"):

@@ -98,7 +98,9 @@ def test_random_functions_are_here() -> None:
     assert {name for name in FUNCTIONS if name.startswith("random_")} <= set(RANDOM_FUNCTIONS)
 
 
-@pytest.mark.parametrize("name", ["decode_batch", "open_batch", "image_info", "to_torch", "to_jax", "to_tensorflow"])
+@pytest.mark.parametrize(
+    "name", ["decode_batch", "decode_image", "open_batch", "image_info", "to_torch", "to_jax", "to_tensorflow"]
+)
 def test_options_are_keyword_only(name: str) -> None:
     first, *others = inspect.signature(getattr(gpuimg, name)).parameters.values()
     assert first.default is inspect.Parameter.empty
