@@ -31,6 +31,7 @@ from bench import common, photos
 from gpuimg._batch.batch import recording_of
 from gpuimg._plan.scale import FULL
 from gpuimg._runtimes.draft import first_segments, scales_of
+from gpuimg.typing import PrepareReport
 
 SIZE, BATCH = 224, 32
 SIDES = {"S": 256, "S-4.8": 256, "1280x960": 512}  # the shorter side that photos of a set are prepared to
@@ -237,7 +238,7 @@ def preparing(files: Files, side: int, rounds: int) -> dict[str, Any]:
         photos.write_classes(files, Path(name, "in"))
         source, number = gi.folder(Path(name, "in")), 0
 
-        def prepare(threads: int, measure: bool = False) -> gi.PrepareReport:
+        def prepare(threads: int, measure: bool = False) -> PrepareReport:
             # In another folder than the last run: ext4 does not reuse the inodes of deleted files for some seconds,
             # and skipping them takes up to half of the time, with the folder locked.
             nonlocal number

@@ -52,9 +52,8 @@ def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 
 #: Classes that only functions create: their signatures are not shown.
 WITHOUT_SIGNATURE = {
-    "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
-    "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError", "gpuimg.VideoError",
-    "gpuimg.torch.Loader", "gpuimg.torch.TensorBatch",
+    "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.SavedPlan", "gpuimg.DecodeError",
+    "gpuimg.VideoError", "gpuimg.torch.Loader", "gpuimg.torch.TensorBatch",
 }  # fmt: skip
 
 
@@ -64,7 +63,7 @@ def _signature(app: Any, what: str, name: str, value: Any, options: Any, signatu
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
         return str(inspect.Signature(bare)), None
-    return ("", None) if name in WITHOUT_SIGNATURE else None
+    return ("", None) if name in WITHOUT_SIGNATURE or name.startswith("gpuimg.typing.") else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, decode_image, image_info, open_batch
 from ._checks.elsewhere import not_here as _not_here
-from ._decoding.decoder import ImageInfo
-from ._index.report import IndexReport
 from ._index.seek_index import SeekIndex
 from ._loading.blocks import Blocks
 from ._loading.buckets import Buckets, TokenBudget
@@ -70,7 +68,6 @@ from ._ops.selection import five_crop, ten_crop, uniform_temporal_subsample
 from ._ops.targets import transform_boxes, transform_points
 from ._ops.warp import affine, perspective, rotate
 from ._prepare.prepare import prepare
-from ._prepare.report import PrepareReport, TrainRate
 from ._random.clips import random_clips
 from ._random.color import (
     color_jitter,
@@ -84,7 +81,7 @@ from ._random.color import (
     random_posterize,
     random_solarize,
 )
-from ._random.copy_paste import CopyPaste, copy_paste
+from ._random.copy_paste import copy_paste
 from ._random.filters import random_gaussian_blur, random_jpeg, random_motion_blur, random_sharpness, three_augment
 from ._random.geometry import (
     random_affine,
@@ -97,8 +94,8 @@ from ._random.geometry import (
     random_zoom_out,
 )
 from ._random.iou_crop import random_iou_crop
-from ._random.mixing import Mix, blend, cutmix, mixup
-from ._random.mosaic import Mosaic, mosaic
+from ._random.mixing import blend, cutmix, mixup
+from ._random.mosaic import mosaic
 from ._random.pixels import coarse_dropout, random_elastic, random_erasing, random_gaussian_noise, random_grid_mask
 from ._random.policies import augmix, auto_augment, rand_augment, trivial_augment
 from ._random.rng import Rng
@@ -107,8 +104,7 @@ from ._random.timm_policies import timm_augment
 from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
-from ._video.index import VideoInfo
-from .errors import DecodeError, Failure, ImageError, VideoError
+from .errors import DecodeError, ImageError, VideoError
 from .sources import Remote, array_record, coco, file_list, folder, iterable, lmdb, parquet, recordio, tar, tfrecord
 
 __all__ = [
@@ -118,25 +114,16 @@ __all__ = [
     "Blocks",
     "Buckets",
     "Clips",
-    "CopyPaste",
     "DecodeError",
-    "Failure",
     "ImageError",
-    "ImageInfo",
-    "IndexReport",
     "LoadedBatch",
     "Loader",
-    "Mix",
-    "Mosaic",
-    "PrepareReport",
     "Remote",
     "Rng",
     "SavedPlan",
     "SeekIndex",
     "TokenBudget",
-    "TrainRate",
     "VideoError",
-    "VideoInfo",
     "__version__",
     "adjust_brightness",
     "adjust_contrast",

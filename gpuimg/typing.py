@@ -26,6 +26,12 @@
     :func:`gpuimg.load`, ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
+``ImageInfo``, ``VideoInfo``, ``Failure``
+    Records of a file: what its header says, or why it could not be read or decoded.
+``Mix``, ``Mosaic``, ``CopyPaste``
+    Results of :func:`gpuimg.mixup` and :func:`gpuimg.cutmix`, :func:`gpuimg.mosaic`, and :func:`gpuimg.copy_paste`.
+``IndexReport``, ``PrepareReport``, ``TrainRate``
+    Results of :func:`gpuimg.build_index` and :func:`gpuimg.prepare`.
 """
 
 from ._batch.batch import Images
@@ -51,7 +57,15 @@ from ._checks.types import (
     Size,
     Where,
 )
+from ._decoding.decoder import ImageInfo
+from ._index.report import IndexReport
 from ._loading.options import LoadOptions
+from ._prepare.report import PrepareReport, TrainRate
+from ._random.copy_paste import CopyPaste
+from ._random.mixing import Mix
+from ._random.mosaic import Mosaic
+from ._video.index import VideoInfo
+from .errors import Failure
 
 __all__ = [
     "Alpha",
@@ -60,20 +74,29 @@ __all__ = [
     "ClipLayout",
     "Color",
     "ColorMode",
+    "CopyPaste",
     "DType",
     "Decoder",
     "Depth",
     "Exact",
+    "Failure",
     "Icc",
+    "ImageInfo",
     "Images",
+    "IndexReport",
     "Interpolation",
     "Layout",
     "LoadOptions",
+    "Mix",
+    "Mosaic",
     "OnError",
     "OnSampleError",
     "PaddingMode",
     "PerImage",
+    "PrepareReport",
     "Samples",
     "Size",
+    "TrainRate",
+    "VideoInfo",
     "Where",
 ]

@@ -9,6 +9,7 @@ _SIZES = "use Batch.sizes, Batch.channels and Batch.frames, or gpuimg.image_info
 _STRINGS = 'options are strings, such as interpolation="bilinear"; torchvision\'s enum members are also accepted'
 _LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg.torch.load yields tensors"
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
+_MOVED = "CopyPaste", "Failure", "ImageInfo", "IndexReport", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
 
 #: Names of other libraries -> a name in gpuimg, or advice.
 ELSEWHERE = {
@@ -120,6 +121,8 @@ ELSEWHERE = {
     "IterableDataset": "import gpuimg.torch, and use gpuimg.torch.IterableDataset",
     "WebDataset": "tar",
     "default_collate": _LOADER,
+    # gpuimg 0.2
+    **{name: f"use gpuimg.typing.{name}" for name in _MOVED},
 }
 
 

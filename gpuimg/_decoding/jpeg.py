@@ -78,7 +78,7 @@ def _bytes_alone(one: Any) -> bytes | None:
 
 
 def chroma_subsampling(header: Any) -> str:
-    """Return the name in :class:`gpuimg.ImageInfo` for a header's sampling factors."""
+    """Return the name in :class:`gpuimg.typing.ImageInfo` for a header's sampling factors."""
     count = min(int(header["components"]), 4)
     return chroma([divmod(factors, 16) for factors in header["sampling"][:count].tolist()])
 

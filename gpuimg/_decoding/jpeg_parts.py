@@ -127,7 +127,7 @@ def _frame(segment: _Segment) -> _Frame:
 
 
 def chroma(sampling: Sequence[tuple[int, int]]) -> str:
-    """Return the name in :class:`gpuimg.ImageInfo` for the sampling factors of all components."""
+    """Return the name in :class:`gpuimg.typing.ImageInfo` for the sampling factors of all components."""
     if len(sampling) == 1:
         return "gray"
     if len(sampling) != 3 or sampling[1] != sampling[2]:

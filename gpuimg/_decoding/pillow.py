@@ -63,7 +63,7 @@ class PillowHeader(NamedTuple):
     Attributes
     ----------
     codec : str
-        A name of :class:`gpuimg.ImageInfo`.
+        A name of :class:`gpuimg.typing.ImageInfo`.
     channels : int
         In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with transparency.
     depth : int

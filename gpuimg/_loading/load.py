@@ -202,7 +202,8 @@ def load(
     ImportError
         For ``progress`` without tqdm, and ``decoder="nvimagecodec"`` without that on a GPU.
     RuntimeError
-        In the loop, if a forked child continues an iterator of its parent; a new loop in the child works.
+        In the loop, if a forked child continues an iterator of its parent; a new loop in the child works, except in a
+        worker process of a ``torch.utils.data.DataLoader``.
 
     Notes
     -----

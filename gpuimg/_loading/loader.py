@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,11 +63,7 @@ class Loader:
         self._settings = settings
         self._epochs = epochs
         self._max_failures = max_failures
-        if settings.of_stream and settings.workers > 1:
-            raise ValueError(
-                "a stream needs one worker, not several of a DataLoader: use num_workers=0 or 1; the loader has threads"
-            )
-        self._most = failure_limit(max_failures, settings.images(settings.share(), 0, 0) // settings.workers)
+        self._most = failure_limit(max_failures, settings.images(settings.share(), 0, 0))
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
@@ -88,14 +85,7 @@ class Loader:
         settings = self._settings
         if settings.of_stream:
             raise TypeError("the loader of a stream has no length")
-        epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
-        return len(range(settings.worker, self._epochs * epoch, settings.workers))
-
-    def _for_worker(self, worker: int, workers: int) -> Loader:
-        """Return a loader at the same position that makes the batches of one of several ``DataLoader`` workers."""
-        loader = changed(self, Loader, worker=worker, workers=workers)
-        loader._progress_bar = None
-        return loader
+        return self._epochs * -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
 
     @property
     def source(self) -> Any:
@@ -138,6 +128,14 @@ class Loader:
         return self._begin(lambda: self) if self._own is None else self
 
     def _begin(self, owner: Callable[[], Loader | None]) -> _Loop:
+        torch_data = sys.modules.get("torch.utils.data")
+        if torch_data is not None and torch_data.get_worker_info() is not None:
+            raise RuntimeError(
+                "a loader gains nothing in worker processes of a DataLoader, which would all yield the same samples: "
+                "use gpuimg.load or gpuimg.torch.load alone, whose threads read and decode ahead, with num_workers=0 "
+                "in a DataLoader around gpuimg.torch.IterableDataset; or gpuimg.torch.Dataset, whose single samples "
+                "workers may decode"
+            )
         running = self._loop() if self._loop is not None else None
         if running is not None:
             running.was_replaced = True
@@ -181,7 +179,8 @@ class Loader:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Loader cannot be pickled or copied, as its loop has threads; pickle loader.state_dict() and pass it to "
+            "a Loader cannot be pickled or copied, nor passed to worker processes, as its loop has threads; use "
+            "num_workers=0 in a DataLoader around it, and to resume pickle loader.state_dict() and pass it to "
             "load_state_dict() of another loader, created with gpuimg.load for the same source"
         )
 
@@ -239,17 +238,7 @@ class Loader:
         dict
             State for :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks,
             threads and devices. Under ``on_error="skip"`` ranks advance at different speeds: store the state of each.
-
-        Raises
-        ------
-        RuntimeError
-            If this is one of several workers of a ``DataLoader`` under ``on_error="skip"``.
         """
-        if self._settings.workers > 1 and self._settings.on_error == "skip":
-            raise RuntimeError(
-                'under on_error="skip" several DataLoader workers have no common position; use one worker (the '
-                'loader has threads) or on_error="fill"'
-            )
         at, settings = self._reached(), self._settings
         return {
             "version": 1, **_identity(settings), "seed": settings.seed,

@@ -40,7 +40,6 @@ from .samples import Sample, SampleNames, collate, label_examples, reread
 from .settings import Settings
 from .sharding import Position
 from .waits import Watch
-from .worker_split import BatchSchedule, Epoch
 
 
 class LoadedBatch(NamedTuple):
@@ -132,7 +131,6 @@ class Pipeline:
         self._settings = settings
         self._memory = memory
         self._start = position, last_epoch
-        self._schedule = BatchSchedule(settings, position, last_epoch)
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
@@ -140,7 +138,7 @@ class Pipeline:
         self._late = True  # do not wait for kernels that decode, as they have not failed yet
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
-        self._read_jobs = ReadJobs(settings, self._schedule)
+        self._read_jobs = ReadJobs(settings)
         self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
         self.read_waited = 0.0  # seconds, of readers that have ended
         _keep_freed_memory()
@@ -150,7 +148,7 @@ class Pipeline:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _start_reading(self, epochs: Iterator[Epoch]) -> None:
+    def _start_reading(self, epochs: Iterator[tuple[Position, int]]) -> None:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
@@ -213,27 +211,23 @@ class Pipeline:
         if self._settings.on_error == "skip":
             yield from self._refilling()
             return
-        self._start_reading(self._schedule.epochs())
+        self._start_reading(self._settings.epochs(*self._start))
         numbers = count()
-        for epoch in self._schedule.epochs():
-            for batch in self._schedule.own(epoch):
-                samples = self._next_batch(self._schedule.size(epoch, batch))
-                yield partial(
-                    self._make, next(numbers), samples, epoch.position.epoch, self._schedule.after(epoch, batch)
-                )
+        for position, left in self._settings.epochs(*self._start):
+            for at in range(0, left, self._settings.batch_size):
+                size = min(self._settings.batch_size, left - at)
+                samples = self._next_batch(size)
+                yield partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
                 del samples
 
     def _refilling(self) -> Iterator[Callable[[], FinishedBatch]]:
         """Yield jobs as :meth:`_jobs`, with skipped samples replaced by the ones after them."""
         numbers = count()
-        for epoch in self._schedule.epochs():
-            self._start_reading(iter([epoch]))
-            position = epoch.position
-            for batch in self._schedule.own(epoch):
-                finished = self._refilled(next(numbers), self._schedule.size(epoch, batch), position)
+        for position, left in self._settings.epochs(*self._start):
+            self._start_reading(iter([(position, left)]))
+            for at in range(0, left, self._settings.batch_size):
+                finished = self._refilled(next(numbers), min(self._settings.batch_size, left - at), position)
                 position = finished.position
-                if self._settings.workers > 1:  # the places of one worker are not a single range
-                    finished = finished._replace(position=self._schedule.after(epoch, batch))
                 yield partial(_same, finished)
                 del finished
 

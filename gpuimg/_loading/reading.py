@@ -20,8 +20,7 @@ from .blocks import Blocks, neighbors
 from .order import Order
 from .samples import Sample, name_videos, read_others, read_samples
 from .settings import Settings
-from .sharding import Share
-from .worker_split import BatchSchedule, Epoch
+from .sharding import Position, Share
 
 # Samples per read job: enough to amortize the switch between threads, few enough to occupy all threads and to
 # release memory early, as the samples of a job share a buffer.
@@ -53,8 +52,8 @@ class BufferPart(NamedTuple):
 class ReadJobs:
     """Read jobs of one loop; any thread runs them."""
 
-    def __init__(self, settings: Settings, schedule: BatchSchedule) -> None:
-        self._settings, self._schedule = settings, schedule
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
@@ -71,31 +70,31 @@ class ReadJobs:
         samples = self._buffer or 2 * self._settings.batch_size
         return max(-(-samples // self._chunk), self._settings.readers) + 1
 
-    def of(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], ReadChunk]]:
-        """Yield the jobs of all samples of some epochs."""
+    def of(self, epochs: Iterator[tuple[Position, int]]) -> Iterator[Callable[[], ReadChunk]]:
+        """Yield the jobs of all samples of some epochs, see :meth:`Settings.epochs`."""
         remote, run, order = is_remote(self._settings.source), self._buffer, self._settings.order
-        for epoch in epochs:
-            share = self._settings.share(epoch.position.levels)
-            for start, stop in self._spans(epoch):
+        for position, left in epochs:
+            share, epoch = self._settings.share(position.levels), position.epoch
+            for start, stop in self._spans(position.taken, left):
                 at = start
                 while at < stop:
                     if isinstance(order, BatchOrder):
                         end = at + 1
-                        yield partial(self._read_batch, order, share, epoch.position.epoch, at)
+                        yield partial(self._read_batch, order, share, epoch, at)
                     elif run:
                         end = min(at // run * run + run, stop)
-                        for part in self._parts(order, share, epoch.position.epoch, at, end):
+                        for part in self._parts(order, share, epoch, at, end):
                             yield partial(self._read_part, part)
                     else:
                         end = min(at + (self._remote_chunk() if remote else self._chunk), stop)
-                        yield partial(self._read_samples, order, share, epoch.position.epoch, at, end)
+                        yield partial(self._read_samples, order, share, epoch, at, end)
                     at = end
 
-    def _spans(self, epoch: Epoch) -> Iterator[tuple[int, int]]:
+    def _spans(self, start: int, left: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of the rank's share that are read; under "skip" also endless padding of the one epoch."""
-        yield from self._schedule.spans(epoch)
+        yield start, start + left
         if self._settings.on_error == "skip":
-            for at in count(epoch.position.taken + epoch.left, self._chunk):
+            for at in count(start + left, self._chunk):
                 yield at, at + self._chunk
 
     def _remote_chunk(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -31,7 +31,7 @@ from .batch_order import BatchOrder
 from .clips import Clips, VideoClips
 from .order import Order
 from .samples import Columns, read_whole
-from .sharding import Level, Share
+from .sharding import Level, Position, Share
 
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
@@ -68,8 +68,6 @@ class Settings:
     index: SeekIndex | LearnedIndex | None = None
     videos: VideoClips | None = None  # if samples are videos
     resident: ResidentFiles | None = None  # a GPU's memory for files
-    worker: int = 0  # of a DataLoader: this one makes the batches worker, worker + workers, ... of the rank
-    workers: int = 1
     memory: ResultMemory | None = None  # for results, instead of the runtimes' own
     place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
 
@@ -98,6 +96,15 @@ class Settings:
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """Return this rank's share of the rest of an epoch."""
         return Share(self.places, levels, self.rank, self.world, self.order.run)
+
+    def epochs(self, position: Position, last: int | None) -> Iterator[tuple[Position, int]]:
+        """Yield the epochs from a position to the one before ``last``, endless if that is None.
+
+        Each is the position at which it is entered, and the number of the rank's samples from there on.
+        """
+        while last is None or position.epoch < last:
+            yield position, self.share(position.levels).count(self.batch_size, self.drop_last) - position.given
+            position = Position(position.epoch + 1)
 
 
 def adapted(preprocess: Any) -> Preprocess | None:

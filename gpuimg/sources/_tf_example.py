@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ._names import printable
-from ._protobuf import Values, features, values
+from ._protobuf import message_class, parsed
+
+Values: TypeAlias = "list[bytes] | NDArray[Any]"
 
 
 class Keys(NamedTuple):
@@ -20,7 +25,10 @@ class Keys(NamedTuple):
         for name, key in (("image", image), ("label", label)):
             if key is not None and not isinstance(key, str):
                 raise TypeError(f"{name} must be the name of a feature, or None, not {key!r}")
-        return cls(image, label if image is not None else None)
+        if image is None:
+            return cls(None, None)
+        message_class("Example")  # raises the error of a missing library
+        return cls(image, label)
 
     def sample(self, record: bytes) -> tuple[bytes, Any]:
         """Return image and label of a record.
@@ -32,7 +40,7 @@ class Keys(NamedTuple):
         """
         if self.image is None:
             return record, None
-        found = features(record)
+        found = {entry.key: entry.value for entry in parsed("Example", record).features.feature}
         images = _values(found, self.image)
         if not isinstance(images, list):
             raise ValueError(f"feature {self.image!r} must hold bytes, not {images.dtype}")
@@ -41,16 +49,17 @@ class Keys(NamedTuple):
         return images[0], None if self.label is None else _single(_values(found, self.label))
 
 
-def _values(found: dict[bytes, memoryview], key: str) -> Values:
+def _values(found: dict[bytes, Any], key: str) -> Values:
     try:
         feature = found[key.encode()]
     except KeyError:
         has = ", ".join(sorted(repr(printable(name)) for name in found)) or "none"
         raise ValueError(f"no feature {key!r}; it has {has}") from None
-    try:
-        return values(feature)
-    except ValueError as error:
-        raise ValueError(f"feature {key!r}: {error}") from error
+    kind = feature.WhichOneof("kind")
+    if kind is None:
+        raise ValueError(f"feature {key!r} holds no value")
+    values = getattr(feature, kind).value
+    return list(values) if kind == "bytes_list" else np.array(values, np.float32 if kind == "float_list" else np.int64)
 
 
 def _single(several: Values) -> Any:

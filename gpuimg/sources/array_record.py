@@ -106,7 +106,7 @@ def array_record(
     OSError
         If a file cannot be read.
     ImportError
-        Without array_record, which the extra ``array-record`` installs.
+        Without array_record and protobuf, which the extra ``array-record`` installs.
 
     Notes
     -----

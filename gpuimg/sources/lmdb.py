@@ -10,7 +10,7 @@ from .._io.open_file import Span
 from ._btree import Values, find_values
 from ._fetching import RemoteSpan
 from ._names import printable
-from ._protobuf import datum
+from ._protobuf import message_class, parsed
 from ._reading import OpenFiles, Path
 from ._remote import Remote
 from ._table import Stored, source_repr
@@ -81,6 +81,8 @@ def lmdb(
         key.
     OSError
         If the file cannot be read.
+    ImportError
+        For ``"datum"`` without protobuf, which the extra ``tfrecord`` installs.
 
     Notes
     -----
@@ -103,6 +105,8 @@ def lmdb(
         raise ValueError(f'format must be "raw" or "datum", not {format!r}')
     if parse is not None and not callable(parse):
         raise TypeError(f"parse must be callable, not {type(parse).__name__}")
+    if format == "datum":
+        message_class("Datum")  # raises the error of a missing library
     name = os.fsdecode(path)
     file = os.path.join(name, _DATA) if os.path.isdir(name) else name
     files = OpenFiles([file], remote)
@@ -121,7 +125,15 @@ def _raw(key: bytes, value: bytes) -> tuple[bytes, str | bytes]:
 
 
 def _datum(_: bytes, value: bytes) -> tuple[bytes, int]:
-    return datum(value)
+    found = parsed("Datum", value)
+    if not found.encoded:
+        raise ValueError(
+            f"a Datum with raw pixels ({found.channels} x {found.height} x {found.width}), not with an encoded image: "
+            "write it with convert_imageset --encoded"
+        )
+    if not found.HasField("data"):
+        raise ValueError("a Datum without data")
+    return found.data, found.label
 
 
 _FORMATS: dict[str, Parse] = {"raw": _raw, "datum": _datum}

@@ -95,7 +95,7 @@ def tfrecord(
     OSError
         If a file cannot be read.
     ImportError
-        Without google-crc32c, which the extra ``tfrecord`` installs.
+        Without google-crc32c and protobuf, which the extra ``tfrecord`` installs.
 
     Notes
     -----

@@ -284,14 +284,13 @@ class Decoding:
         return gi.decode_image(self._files[index], device="cpu")
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_one_image_in_worker_processes(start: str) -> None:
     data = pytest.importorskip("torch.utils.data")
     files = [SINGLE["420"], SINGLE["progressive"], SINGLE["png"]] * 3
-    expected = gi.decode_batch(files, device="cpu").arrays()
-    loader = data.DataLoader(
-        Decoding(files), batch_size=2, num_workers=2, collate_fn=list, multiprocessing_context=start
-    )
+    expected = list(gi.decode_batch(files, device="cpu"))
+    options = {"batch_size": 2, "num_workers": 2, "collate_fn": list}
+    loader = data.DataLoader(Decoding(files), multiprocessing_context=start, **options)
     images = [image for batch in loader for image in batch]
     assert len(images) == len(files)
     for image, one in zip(images, expected, strict=True):

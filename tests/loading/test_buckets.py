@@ -313,14 +313,6 @@ def test_states_of_other_batches_are_refused() -> None:
         cpu(source, resized, batch_size=gi.Buckets(3, ALLOWED), drop_last=True).load_state_dict(state)
 
 
-def test_workers_of_a_data_loader_divide_the_batches() -> None:
-    options: dict[str, Any] = {"batch_size": gi.Buckets(3, ALLOWED), "shuffle": True, "epochs": 2}
-    one = drawn(cpu(Various(30), resized, **options))
-    split = [cpu(Various(30), resized, **options)._for_worker(worker, 3) for worker in range(3)]
-    found = [drawn(loader) for loader in split]
-    assert [found[k % 3][k // 3] for k in range(len(one))] == one
-
-
 def test_bad_images_have_the_size_of_their_batch() -> None:
     source = Various(20, corrupt=(4, 11))
     with pytest.warns(RuntimeWarning, match="2 samples"):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg.typing import Failure
 from tests.data_sets import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
 from tests.watchdog import no_hang, ours
 
@@ -210,7 +211,7 @@ def test_paths_are_read_and_named(tmp_path: Path) -> None:
         (batch,) = loader
     assert batch.valid.tolist() == [True, False, True]
     assert batch.labels.tolist() == [0, -1, 2]
-    assert loader.failures == [gi.Failure(1, str(paths[1]), "cannot be read: No such file or directory")]
+    assert loader.failures == [Failure(1, str(paths[1]), "cannot be read: No such file or directory")]
 
 
 def test_failures_of_a_table_are_named_once(tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ def test_failures_of_a_table_are_named_once(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(gi.DecodeError) as caught:
         next(loader)
-    assert caught.value.failures == (gi.Failure(0, str(path), "cannot be read: No such file or directory"),)
+    assert caught.value.failures == (Failure(0, str(path), "cannot be read: No such file or directory"),)
 
 
 # -- epochs and positions ----------------------------------------------------------------------------------------------

@@ -224,13 +224,6 @@ def test_states_of_another_choice_are_refused() -> None:
     loader().load_state_dict(old)
 
 
-def test_workers_of_a_data_loader_divide_the_draws() -> None:
-    for options in ORDERS:
-        whole = drawn(loader(**options, epochs=2))
-        split = [loader(**options, epochs=2)._for_worker(worker, 2) for worker in range(2)]
-        assert Counter(whole) == Counter(one for worker in split for one in drawn(worker))
-
-
 @pytest.mark.parametrize("policy", ["skip", "fill"])
 @pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
 def test_bad_samples_are_left_out(policy: str) -> None:

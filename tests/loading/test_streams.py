@@ -165,7 +165,6 @@ def test_failures() -> None:
         (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
         (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),
         (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
-        (ValueError, "one worker", lambda: cpu(stream(5))._for_worker(0, 2)),
     ],
 )
 def test_what_is_refused(error: type[Exception], match: str, make: Any) -> None:

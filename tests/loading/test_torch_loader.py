@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import multiprocessing
 import os
 import pickle
 from itertools import islice
@@ -14,7 +15,6 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
-from tests.loading.test_torch_dataset import FORKED
 from tests.processes import python
 from tests.watchdog import ours
 
@@ -25,6 +25,11 @@ pytestmark = [
     pytest.mark.usefixtures("watched"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),
 ]
+
+
+# Workers that fork from a process that has imported, rather than import torch each.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["torch", "gpuimg.torch", __name__])
 
 
 def load(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
@@ -218,87 +223,27 @@ def epoch_of(pixels: dict[int, bytes]) -> int:
     raise AssertionError("of no epoch")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seeded", [False, True])
-def test_workers_that_start_for_each_loop_begin_the_next_epoch(seeded: bool) -> None:
-    """Also if each loop has the same seed, and after a loop that was left, whose last worker may not have begun."""
-    import gpuimg.torch
-
-    dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, shuffle=True, device="cpu")
-    loader = data.DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=FORKED)
-    found = []
-    for _ in range(2):
-        if seeded:
-            torch.manual_seed(7)
-        found.append(epoch_of(digests(loader)))
-    assert found == [0, 1]
-    dataset.set_epoch(5)
-    assert epoch_of(digests(loader)) == 5
-    if not seeded:
-        next(iter(loader))
-        assert epoch_of(digests(loader)) == 7
+# -- a mapped data set -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [FORKED, "spawn"], ids=["forkserver", "spawn"])
 @pytest.mark.parametrize("persistent", [False, True])
 def test_the_epoch_reaches_workers_however_they_start(method: Any, persistent: bool) -> None:
-    import gpuimg.torch
-
-    options = {"num_workers": 2, "multiprocessing_context": method, "persistent_workers": persistent}
-    iterable = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
-    requested = mapped()
-    loaders = data.DataLoader(iterable, batch_size=None, **options), data.DataLoader(requested, batch_size=4, **options)
-    for dataset, loader in zip((iterable, requested), loaders, strict=True):
-        assert [epoch_of(digests(loader)) for _ in range(3)] == [0, 1, 2]
-        dataset.set_epoch(6)
-        assert epoch_of(digests(loader)) == 6
-
-
-@pytest.mark.slow
-def test_the_epoch_reaches_workers_that_are_forked() -> None:
-    """In a process of their own: JAX, which other tests import, warns of forks."""
-    said = python(
-        "-c",
-        """
-import gpuimg.torch
-from torch.utils.data import DataLoader
-from tests.loading.test_torch_loader import Source, digests, epoch_of, train
-dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
-loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-print([epoch_of(digests(loader)) for _ in range(3)])
-""",
+    dataset = mapped()
+    loader = data.DataLoader(
+        dataset, batch_size=4, num_workers=2, multiprocessing_context=method, persistent_workers=persistent
     )
-    assert said == "[0, 1, 2]\n"
+    assert [epoch_of(digests(loader)) for _ in range(2)] == [0, 1]
+    dataset.set_epoch(6)
+    assert epoch_of(digests(loader)) == 6
 
 
-@pytest.mark.slow
-def test_loops_of_two_data_loaders_are_two_epochs() -> None:
-    """At the same time, with workers of both."""
-    import gpuimg.torch
-
-    dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=2, device="cpu")
-    options = {"num_workers": 2, "multiprocessing_context": FORKED}
-    loaders = [data.DataLoader(dataset, batch_size=None, **options) for _ in range(2)]
-    pairs = list(zip(*loaders, strict=True))
-    found = [epoch_of(digests([pair[k] for pair in pairs])) for k in range(2)]
-    assert sorted(found) == [0, 1]
-
-
-@pytest.mark.slow
 def test_a_copy_of_a_data_set_counts_by_itself() -> None:
-    import gpuimg.torch
-
-    one = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
-    list(one)
-    for dataset, first in ((pickle.loads(pickle.dumps(one)), 1), (pickle.loads(pickle.dumps(mapped())), 0)):
-        loader = data.DataLoader(
-            dataset, batch_size=4 if first == 0 else None, num_workers=1, multiprocessing_context=FORKED
-        )
-        assert [epoch_of(digests(loader)) for _ in range(2)] == [first, first + 1]
-
-
-# -- a mapped data set -------------------------------------------------------------------------------------------------
+    dataset = mapped()
+    first = dataset[3][0]
+    assert torch.equal(pickle.loads(pickle.dumps(dataset))[3][0], first)
+    assert not torch.equal(dataset[3][0], first)
 
 
 def test_samples_of_a_mapped_data_set_are_those_of_the_loader() -> None:

@@ -7,14 +7,21 @@ import importlib
 import inspect
 import pkgutil
 import re
+from dataclasses import is_dataclass
 from types import FunctionType
 
 import pytest
 
 import gpuimg
+import gpuimg.typing
 
 FUNCTIONS = [name for name in gpuimg.__all__ if isinstance(getattr(gpuimg, name), FunctionType)]
-CLASSES = [name for name in gpuimg.__all__ if inspect.isclass(getattr(gpuimg, name))]
+RECORDS = {
+    name: value
+    for name, value in vars(gpuimg.typing).items()
+    if inspect.isclass(value) and (is_dataclass(value) or issubclass(value, tuple))
+}
+CLASSES = {name: value for name in gpuimg.__all__ if inspect.isclass(value := getattr(gpuimg, name))} | RECORDS
 IMAGE_FUNCTIONS = [
     name
     for name in FUNCTIONS
@@ -50,6 +57,7 @@ def documented_names(text: str) -> list[str]:
 def test_all_is_sorted_complete_and_real() -> None:
     assert sorted(set(gpuimg.__all__)) == sorted(gpuimg.__all__)
     assert all(hasattr(gpuimg, name) for name in gpuimg.__all__)
+    assert sorted(gpuimg.typing.__all__) == gpuimg.typing.__all__
     public = {name for name, value in vars(gpuimg).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert public == set(gpuimg.__all__) - {"__version__", "models", "presets", "sizes", "sources"}
     assert len(IMAGE_FUNCTIONS) >= 23
@@ -70,7 +78,7 @@ def test_function_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_is_documented(name: str) -> None:
-    kind = getattr(gpuimg, name)
+    kind = CLASSES[name]
     found = sections(kind.__doc__)
     assert found[""].strip().splitlines()[0].endswith(".")
     assert "Attributes" in found or "Examples" in found

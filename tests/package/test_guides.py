@@ -17,7 +17,7 @@ import pytest
 import gpuimg
 
 from ..processes import python
-from .test_api import FUNCTIONS
+from .test_api import FUNCTIONS, RECORDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,6 +127,7 @@ def public_names() -> set[str]:
     of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
     modules = (gpuimg.presets, gpuimg.models, gpuimg.sizes)
     others = {f"{module.__name__.removeprefix('gpuimg.')}.{name}" for module in modules for name in _functions(module)}
+    others |= {f"typing.{name}" for name in RECORDS}
     return names | others | of_torch | {"sources.Stream", "sources.Table", "integrations.transformers.register"}
 
 

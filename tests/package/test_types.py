@@ -93,7 +93,7 @@ def test_checkers_find_a_checkout_that_is_installed_for_editing(tmp_path: Path) 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Public functions and methods."""
-    for module in (gpuimg, gpuimg.presets, gpuimg.sources):
+    for module in (gpuimg, gpuimg.presets, gpuimg.sources, gpuimg.typing):
         for name, value in vars(module).items():
             if name.startswith("_") or getattr(value, "__module__", "").split(".")[0] != "gpuimg":
                 continue

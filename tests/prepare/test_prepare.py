@@ -31,6 +31,7 @@ from gpuimg._prepare.images import _parts
 from gpuimg._prepare.manifest import NAME, Manifest
 from gpuimg._prepare.names import label_members
 from gpuimg._prepare.options import checked_options
+from gpuimg.typing import PrepareReport
 
 from ..decoding.test_index import SOURCES, make_source
 from ..processes import Forks, forks
@@ -55,7 +56,7 @@ def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
     return {f"{'ab'[k * 2 // n]}/{k:05}.{'png' if k % 7 == 6 else 'jpg'}": data[k % 7] for k in range(n)}
 
 
-def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
+def prepared(source: Any, folder: Path, **options: Any) -> PrepareReport:
     return gi.prepare(source, folder, **{"measure": False, **options})
 
 

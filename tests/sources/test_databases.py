@@ -14,7 +14,6 @@ import pytest
 from gpuimg.sources import lmdb
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
-from .test_protobuf import messages
 
 
 def write(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
@@ -84,18 +83,30 @@ def test_trees_of_any_depth(tmp_path: Path, n: int, format_: int) -> None:
     assert_law(lmdb(path), [(entries[key], label(key)) for key in keys], names(path, keys))
 
 
+def varint(number: int) -> bytes:
+    """A number as protocol buffers encode it: 7 bits per byte, lowest first; negative ones have 64 bits."""
+    low, rest = number & 127, (number & (1 << 64) - 1) >> 7
+    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
+
+
+def encoded_datum(label: int, data: bytes) -> bytes:
+    """Caffe's ``Datum``: data is field 4, label field 5, float_data, which is unused, field 6, and encoded field 7."""
+    return b"\x22" + varint(len(data)) + data + b"\x28" + varint(label) + b"\x35" + bytes(4) + b"\x38\1"
+
+
 def test_datum(tmp_path: Path) -> None:
-    kind = messages()["Datum"]
     data = photos(3)
-    written = [kind(data=content, label=i - 1, encoded=True).SerializeToString() for i, content in enumerate(data)]
-    written += [kind(channels=1, height=2, width=3, data=bytes(6), label=1).SerializeToString(), b"\xff"]
+    written = [encoded_datum(i - 1, content) for i, content in enumerate(data)]
+    written += [b"\x08\1\x10\2\x18\3\x22\6abcdef\x28\1", b"\xff", b"\x38\1"]
     path = write(tmp_path / "db", {b"%05d_a.jpg" % i: value for i, value in enumerate(written)})
     found = lmdb(path, format="datum")
     assert [found[i] for i in range(3)] == [(content, i - 1) for i, content in enumerate(data)]
     with pytest.raises(ValueError, match=r"data\.mdb: key 00003_a\.jpg: a Datum with raw pixels \(1 x 2 x 3\)"):
         found[3]
-    with pytest.raises(ValueError, match=r"key 00004_a\.jpg: the message ends in a number"):
+    with pytest.raises(ValueError, match=r"data\.mdb: key 00004_a\.jpg: no Datum message, or damaged: "):
         found[4]
+    with pytest.raises(ValueError, match=r"key 00005_a\.jpg: a Datum without data"):
+        found[5]
 
 
 def split(key: bytes, value: bytes) -> tuple[bytes, tuple[bytes, int]]:

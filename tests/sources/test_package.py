@@ -96,6 +96,28 @@ def test_missing_library_is_named(module: str, call: str, words: str, monkeypatc
     assert str(caught.value) == f"reading {words}; {hint}"
 
 
+def test_missing_protobuf_is_named() -> None:
+    code = """
+import sys
+sys.modules["google.protobuf"] = None
+from gpuimg import sources
+for call in (
+    lambda: sources.tfrecord("a"),
+    lambda: sources.array_record("a"),
+    lambda: sources.lmdb("a", format="datum"),
+    lambda: sources.tfrecord("nowhere", image=None),
+):
+    try:
+        call()
+    except (ImportError, FileNotFoundError) as error:
+        print(str(error).split(";")[0])
+"""
+    needed = [f"reading {name} messages needs protobuf" for name in ("Example", "Example", "Datum")]
+    *found, last = python(code).splitlines()
+    assert found == needed
+    assert "nowhere" in last
+
+
 # -- names -------------------------------------------------------------------------------------------------------------
 
 

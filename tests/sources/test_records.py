@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from gpuimg.sources import array_record, tfrecord
 from gpuimg.sources._reading import OPEN_FILES
+from gpuimg.sources._tf_example import Keys
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 
@@ -104,12 +105,42 @@ def test_features_that_are_not_there(tmp_path: Path) -> None:
         tfrecord(path, image=LABEL)[0]
     path.write_bytes(frame(b"\x00", b"", bytes([0x0A, 6, 0x0A, 4, 0x0A, 2]) + b"hi"))
     found = tfrecord(path, image="hi")
-    with pytest.raises(ValueError, match="record 0: not a protobuf message"):
+    with pytest.raises(ValueError, match="a: record 0: no Example message, or damaged: "):
         found[0]
     with pytest.raises(ValueError, match="record 1: no feature 'hi'; it has none"):
         found[1]
-    with pytest.raises(ValueError, match="record 2: feature 'hi': holds no value"):
+    with pytest.raises(ValueError, match="record 2: feature 'hi' holds no value"):
         found[2]
+
+
+@given(
+    entries=st.dictionaries(st.text(max_size=9), st.lists(st.binary(max_size=40), min_size=1, max_size=1), max_size=6),
+    data=st.data(),
+)
+def test_an_example_whole_and_damaged(entries: dict[str, list[bytes]], data: st.DataObject) -> None:
+    written = needs("tfrecord").example_pb2.Example()
+    for key, value in entries.items():
+        written.features.feature[key].bytes_list.value.extend(value)
+    example = bytearray(written.SerializeToString())
+    for key, value in entries.items():
+        assert Keys(key, key).sample(memoryview(example)) == (value[0], value[0])
+    position = data.draw(st.integers(0, max(len(example) - 1, 0)))
+    cut = bytes(example[:position])
+    if example:
+        example[position] ^= data.draw(st.integers(1, 255))
+    for damaged in (cut, bytes(example), data.draw(st.binary(max_size=200))):
+        for key in entries:
+            with contextlib.suppress(ValueError):
+                Keys(key, key).sample(damaged)
+
+
+def test_a_feature_whose_name_is_not_text(tmp_path: Path) -> None:
+    entry = b"\x0a\1\xff" + b"\x12\5" + b"\x0a\3\x0a\1x"  # key 0xff, and a list of the bytes "x"
+    inner = b"\x0a" + bytes([len(entry)]) + entry
+    path = tmp_path / "a"
+    path.write_bytes(frame(b"\x0a" + bytes([len(inner)]) + inner))
+    with pytest.raises(ValueError, match="no feature 'image/encoded'; it has "):
+        tfrecord(path)[0]
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -258,7 +289,7 @@ def test_array_record_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="b: no records in it"):
         array_record(write_array(tmp_path / "b"))
     path = write_array(tmp_path / "c", b"\0", serialized(1)[0])
-    with pytest.raises(ValueError, match="c: record 0: not a protobuf message"):
+    with pytest.raises(ValueError, match="c: record 0: no Example message, or damaged: "):
         array_record(path)[0]
     with pytest.raises(ValueError, match="c: record 1: no feature 'x'; it has 'image/class/label', 'image/encoded'"):
         array_record(path, image="x")[1]
