@@ -827,7 +827,7 @@ def test_repr() -> None:
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 IMPORTS = """
-import os, signal, sys, threading
+import itertools, os, signal, sys, threading
 import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu, valid_indices
 """
@@ -843,6 +843,7 @@ def processes() -> Iterator[Forks]:
 @pytest.mark.parametrize(("body", "status"), [
     ("it = iter(loader); next(it)", 0),
     ("next(loader); sys.exit(3)", 3),
+    ("it = gi.prefetch(itertools.count()); next(it)", 0),
     (
         "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
         "except KeyboardInterrupt:\n"
