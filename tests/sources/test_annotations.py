@@ -155,10 +155,9 @@ def test_wrong_entries(tmp_path: Path, content: dict[str, Any], match: str) -> N
         coco(tmp_path, path)
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [({"bbox": [1, 2, -3, 4]}, "bbox must be"), ({"category_id": 3}, "category_id 3 is not in the file")],
-)
+@pytest.mark.parametrize(("values", "reason"), [
+    ({"bbox": [1, 2, -3, 4]}, "bbox must be"), ({"category_id": 3}, "category_id 3 is not in the file"),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:1 sample could not be decoded:RuntimeWarning")
 def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values: dict[str, Any], reason: str) -> None:
     """The others are as without it."""
@@ -179,9 +178,9 @@ def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values
             assert batch.labels[k]["boxes"].tolist() == whole[k][1]["boxes"].tolist()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"\xff", b"[" * 10**6, b'{"images": 3}', b'{"images": {"a": 1}}']
-)
+@pytest.mark.parametrize("content", [
+    b"", b"{", b"[]", b"\xff", b"[" * 10**6, b'{"images": 3}', b'{"images": {"a": 1}}',
+])  # fmt: skip
 def test_no_annotations(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"a\.json: "):

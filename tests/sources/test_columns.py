@@ -15,7 +15,7 @@ import pytest
 from gpuimg.sources import parquet
 from gpuimg.sources.parquet import Recent
 
-from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+from .laws import assert_law, assert_vanished, needs, photos
 
 columns = importlib.import_module("gpuimg.sources.parquet")  # the name in the package is the function's
 
@@ -112,36 +112,6 @@ def test_arguments(tmp_path: Path) -> None:
         parquet(tmp_path / "nowhere")
 
 
-def test_cut_off(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", photos(4), [1, 2, 3, 4])
-    whole = path.read_bytes()
-    samples = list(zip(photos(4), [1, 2, 3, 4], strict=True))
-    for size in cuts(len(whole)):
-        path.write_bytes(whole[:size])
-        assert outcome(path, lambda: parquet(path), samples) == "refused", size
-    path.write_bytes(b"")
-    with pytest.raises(ValueError, match="a: empty: 0 bytes"):
-        parquet(path)
-    path.write_bytes(b"no table")
-    with pytest.raises(ValueError, match="a: not a Parquet file, or damaged: "):
-        parquet(path)
-
-
-def test_flipped_bits(tmp_path: Path) -> None:
-    data = photos(6, size=(48, 64))
-    path = write(tmp_path / "a", data, list(range(6)), write_page_checksum=True, write_statistics=False)
-    whole = path.read_bytes()
-    samples = list(zip(data, range(6), strict=True))
-    found = []
-    for position in range(4, len(whole), 401):
-        path.write_bytes(flipped(whole, position))
-        found.append(outcome(path, lambda: parquet(path), samples))
-    assert found.count("unreadable") > len(found) * 0.8
-    path.write_bytes(flipped(whole, len(whole) // 4))
-    with pytest.raises((OSError, ValueError), match=r"a: row 0: .*CRC"):
-        parquet(path)[0]
-
-
 def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
     path = write(tmp_path / "a", photos(6), list(range(6)))
     found = parquet(path)
@@ -154,14 +124,6 @@ def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
         found[5]
     assert_vanished(found, 4, path)
     assert found[1] == (photos(2)[1], 1)  # still in memory
-
-
-def test_no_files_stay_open(tmp_path: Path) -> None:
-    for i in range(100):
-        write(tmp_path / str(i), photos(1), [i])
-    before = open_files(tmp_path)
-    assert [label for _, label in parquet(f"{tmp_path}/{{0..99}}")] == list(range(100))
-    assert open_files(tmp_path) == before
 
 
 # -- row groups in memory ----------------------------------------------------------------------------------------------

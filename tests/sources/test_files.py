@@ -188,18 +188,14 @@ def test_text_file_without_labels(tmp_path: Path) -> None:
     assert [label for _, label in file_list(text, "xyz")] == ["x", "y", "z"]
 
 
-@pytest.mark.parametrize(
-    ("content", "match"),
-    [
-        ("a.jpg 1\n\nb.jpg\n", "list.txt, line 3: no label, but line 1 has one"),
-        ("a.jpg\nb.jpg 2\n", "line 2: a label, but line 1 has none"),
-        ("a.jpg\tcat\n", "line 1: the label must be a whole number, not 'cat'"),
-        ("a.jpg\t1\nb.jpg\t\n", "line 2: no label, but line 1 has one"),
-        (f"a.jpg {1 << 63}", "line 1: the label 9223372036854775808 takes more than 64 bits"),
-        ("\n \n", "list.txt: no paths in it"),
-        ("", "list.txt: no paths in it"),
-    ],
-)
+@pytest.mark.parametrize(("content", "match"), [
+    ("a.jpg 1\n\nb.jpg\n", "list.txt, line 3: no label, but line 1 has one"),
+    ("a.jpg\nb.jpg 2\n", "line 2: a label, but line 1 has none"),
+    ("a.jpg\tcat\n", "line 1: the label must be a whole number, not 'cat'"),
+    ("a.jpg\t1\nb.jpg\t\n", "line 2: no label, but line 1 has one"),
+    (f"a.jpg {1 << 63}", "line 1: the label 9223372036854775808 takes more than 64 bits"),
+    ("\n \n", "list.txt: no paths in it"), ("", "list.txt: no paths in it"),
+])  # fmt: skip
 def test_text_file_errors(tmp_path: Path, content: str, match: str) -> None:
     (tmp_path / "list.txt").write_text(content)
     with pytest.raises(ValueError, match=match):

@@ -77,14 +77,10 @@ def test_import_loads_nothing_optional() -> None:
     assert python(f"import gpuimg.sources, sys; print(sorted({OPTIONAL!r} & set(sys.modules)))") == "[]"
 
 
-@pytest.mark.parametrize(
-    ("module", "call", "words"),
-    [
-        ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"),
-        ("pyarrow", "parquet", "Parquet needs pyarrow"),
-        ("array_record", "array_record", "ArrayRecord needs array_record"),
-    ],
-)
+@pytest.mark.parametrize(("module", "call", "words"), [
+    ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"), ("pyarrow", "parquet", "Parquet needs pyarrow"),
+    ("array_record", "array_record", "ArrayRecord needs array_record"),
+])  # fmt: skip
 def test_missing_library_is_named(module: str, call: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
@@ -118,18 +114,11 @@ def test_printable() -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("a.tar", ["a.tar"]),
-        ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
-        ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]),
-        ("a{,-b}", ["a", "a-b"]),
-        ("a{b}", ["a{b}"]),
-        ("a{1..}", ["a{1..}"]),
-        (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "expected"), [
+    ("a.tar", ["a.tar"]), ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
+    ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]), ("a{,-b}", ["a", "a-b"]),
+    ("a{b}", ["a{b}"]), ("a{1..}", ["a{1..}"]), (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
+])  # fmt: skip
 def test_patterns(pattern: Any, expected: list[str]) -> None:
     assert shards(pattern) == tuple(expected)
 
