@@ -35,6 +35,7 @@ def drawn(loop: Any) -> list[tuple[int, bytes]]:
 WEIGHTS = np.arange(30) % 5
 LISTED = [7, 3, 3, 29, 0, 3, 11, 12, 13, 14, 7]
 ORDERS: list[dict[str, Any]] = [
+    {"shuffle": True},
     {"indices": LISTED},
     {"indices": LISTED, "shuffle": True},
     {"repeats": 3, "shuffle": True},
