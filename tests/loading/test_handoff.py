@@ -21,7 +21,8 @@ def framework(name: str) -> ModuleType:
     """An optional framework; missing is a failure where the interop tests must run."""
     if os.environ.get("GPUIMG_REQUIRE_INTEROP") == "1":
         return importlib.import_module(name)
-    return pytest.importorskip(name)
+    module: ModuleType = pytest.importorskip(name)
+    return module
 
 
 def batch(n: int = 3) -> gi.Batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._loading.prefetch import Prefetcher, stop
-from tests.watchdog import ours
+from tests.watchdog import on_threads, ours
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -49,8 +50,7 @@ def test_workers_work_at_the_same_time() -> None:
             return k
 
     barrier = threading.Barrier(4)
-    table: Any = Meeting(8)
-    assert list(gi.prefetch(table, 4, workers=4)) == list(range(8))
+    assert list(gi.prefetch(cast(Sequence[int], Meeting(8)), 4, workers=4)) == list(range(8))
 
 
 def test_spare_threads_help_a_slow_one_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +111,6 @@ def test_an_error_comes_in_its_place_and_ends_it(workers: int) -> None:
     assert ours() == []
 
 
-def test_a_stray_stop_iteration_does_not_end_the_loop_silently() -> None:
-    class Stray(Table):
-        def __getitem__(self, k: int) -> int:
-            raise StopIteration
-
-    stray: Any = Stray(3)
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        list(gi.prefetch(stray, 2, workers=2))
-
-
 def test_closing_dropping_and_with() -> None:
     ahead = gi.prefetch(iter(range(100)))
     next(ahead)
@@ -159,9 +149,18 @@ def test_dropped_by_a_thread_that_another_waits_for() -> None:
     assert lock.acquire(timeout=100.0)  # both have gone on
 
 
+def test_a_stray_stop_iteration_is_an_error() -> None:
+    class Stray(Table):
+        def __getitem__(self, k: int) -> int:
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(gi.prefetch(cast(Sequence[int], Stray(3)), 2, workers=2))
+
+
 def test_dropped_in_a_thread_it_leaves_no_dummy_thread() -> None:
     """``threading.enumerate`` would list one for ever."""
-    ended = threading.Event()
+    before, ended = threading.enumerate(), threading.Event()
 
     def items() -> Iterator[int]:
         try:
@@ -169,32 +168,27 @@ def test_dropped_in_a_thread_it_leaves_no_dummy_thread() -> None:
         finally:
             ended.set()
 
-    def consume() -> None:
-        next(gi.prefetch(items()))
-
-    before = threading.enumerate()
-    thread = threading.Thread(target=consume)
-    thread.start()
-    thread.join()
+    on_threads(lambda: next(gi.prefetch(items())), 1)
     assert ended.wait(100.0)
     assert [thread.name for thread in threading.enumerate() if thread not in before and "Dummy" in thread.name] == []
 
 
 def test_items_are_not_kept_alive() -> None:
     class Item:
-        alive = 0
+        pass
 
-        def __init__(self) -> None:
-            Item.alive += 1
+    def items() -> Iterator[Item]:
+        for _ in range(200):
+            item = Item()
+            alive.add(item)
+            yield item
 
-        def __del__(self) -> None:
-            Item.alive -= 1
-
-    for item in gi.prefetch((Item() for _ in range(200)), depth=2):
+    alive = weakref.WeakSet[Item]()
+    for item in gi.prefetch(items(), depth=2):
         del item
-        assert Item.alive <= 2 + 2  # ready, being made, and the one the generator holds
+        assert len(alive) <= 2 + 2  # ready, being made, and the one the generator holds
     gc.collect()
-    assert Item.alive == 0
+    assert not alive
 
 
 @pytest.mark.parametrize(("options", "error"), [

@@ -122,8 +122,10 @@ def _one_file(kind: str, root: Path) -> Callable[..., Table]:
     return lambda base, **options: KINDS[kind].open(f"{base}/{path.name}", **options)
 
 
-EVERY = {kind: partial(_one_file, kind) for kind in ("tar", "tfrecord", "recordio", "recordio without idx", "lmdb")}
-EVERY |= {"parquet": _parquet, "folder": _folder, "file list": _file_list, "coco": _coco}
+EVERY: dict[str, Callable[[Path], Callable[..., Table]]] = {
+    **{kind: partial(_one_file, kind) for kind in ("tar", "tfrecord", "recordio", "recordio without idx", "lmdb")},
+    "parquet": _parquet, "folder": _folder, "file list": _file_list, "coco": _coco,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", EVERY)

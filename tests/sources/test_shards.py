@@ -156,8 +156,8 @@ def test_keys_of_a_json_label(tmp_path: Path) -> None:
     for label, message in (("json.title", "no 'title'; it has keys 'Caption', 'box', 'n'"), ("json.n.x", "it has int")):
         with pytest.raises(ValueError, match=message):
             tar(path, label=label)[0]
-    for ending, value in (("json", b"{"), ("json", b"[" * 10**6), ("txt", b"\xff"), ("cls", b"\xff")):
-        path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", value))
+    for ending, data in (("json", b"{"), ("json", b"[" * 10**6), ("txt", b"\xff"), ("cls", b"\xff")):
+        path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", data))
         with pytest.raises(ValueError, match=rf"a\.tar: k: its \.{ending} cannot be read: "):
             tar(path, label=ending)[0]
 
