@@ -82,7 +82,7 @@ def test_failures_are_kept() -> None:
     assert not after[1].any()
 
 
-def test_a_deep_copy_is_independent_and_a_copy_is_itself() -> None:
+def test_deep_copies_are_independent_and_copies_the_same() -> None:
     images = np.full((1, 4, 4, 3), 7, np.uint8)
     batch = gi.horizontal_flip(images)
     deep = copy.deepcopy(batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import pickle
 import sys
@@ -25,18 +24,6 @@ OPTIONAL = ("google_crc32c", "pyarrow", "array_record", "lmdb", "google.protobuf
 
 
 # -- conventions -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_function_is_documented(name: str) -> None:
-    function = getattr(sources, name)
-    for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
-        assert f"\n    {section}\n    ---" in function.__doc__
-    for parameter in inspect.signature(function).parameters.values():
-        assert f"\n    {parameter.name} : " in function.__doc__
-        assert parameter.annotation is not inspect.Parameter.empty
-        positional = parameter.name in ("root", "paths", "path", "images", "annotations", "labels", "samples")
-        assert positional or parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
 
 @pytest.mark.parametrize(("module", "call", "words"), [
