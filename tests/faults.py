@@ -107,7 +107,7 @@ FAULTS = [
     Fault("tar: samples of one name in two folders are one", "gpuimg/sources/tar.py",
           "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),
     Fault("tfrecord: a file may end within its last checksum", "gpuimg/sources/tfrecord.py",
-          "if size + _CHECKSUM.size > end - position:", "if size > end - position:", "sources/records"),
+          "if size + _CHECKSUM.size > end - position:", "if size > end - position:", "sources/damage"),
     Fault("lmdb: the first meta page is taken for the newest", "gpuimg/sources/_btree.py",
           "newest = max(first, second, key=lambda meta: meta[7])", "newest = first", "sources/databases"),
     Fault("recordio: parts of a record are not padded to four bytes", "gpuimg/sources/recordio.py",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import re
 import signal
-import subprocess
-import sys
 import tarfile
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,15 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.typing import Failure
 from tests.data_sets import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
+from tests.processes import Forks, forks
 from tests.watchdog import no_hang, ours
 
 pytestmark = pytest.mark.usefixtures("watched")
+ignored = pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
+
+
+def small(x: gi.Batch) -> gi.Batch:
+    return gi.resize(x, (8, 8))
 
 
 def directly(indices: list[int], seed: int = 0, epoch: int = 0) -> NDArray[Any]:
@@ -33,6 +39,11 @@ def directly(indices: list[int], seed: int = 0, epoch: int = 0) -> NDArray[Any]:
     x = gi.open_batch([FILES[i % len(FILES)] for i in indices], device="cpu")
     array: NDArray[Any] = train(x, gi.Rng(seed, epoch=epoch, indices=indices)).array("float32", "NCHW")
     return array
+
+
+def take(loader: gi.Loader, count: int) -> list[gi.LoadedBatch]:
+    """The first batches of a loop, which is left then."""
+    return [batch for _, batch in zip(range(count), loader, strict=False)]
 
 
 # -- what it gives -----------------------------------------------------------------------------------------------------
@@ -59,12 +70,11 @@ def test_each_epoch_has_its_own_order_and_randomness() -> None:
     np.testing.assert_array_equal(batches[4].images, directly(second[8:16], 3, 1).transpose(0, 2, 3, 1))
 
 
-@pytest.mark.parametrize("batch_size", [16, 64])
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_same_pixels_whatever_threads_and_batch_size(
+@pytest.mark.parametrize(("threads", "batch_size"), [(1, 64), (5, 16)])
+def test_same_pixels_whatever_threads_and_batch_size(
     threads: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = {int(i): d for i, d in pixels_of(cpu(Source(100), batch_size=1, readers=1, decoders=1)).items()}
+    expected = pixels_of(cpu(Source(100), batch_size=1, readers=1, decoders=1))
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(threads))
     loader = cpu(Source(100), shuffle=True, batch_size=batch_size, readers=threads, decoders=threads)
     assert pixels_of(loader) == expected
@@ -77,35 +87,29 @@ def test_two_devices_take_turns() -> None:
         np.testing.assert_array_equal(a.images, b.images)
 
 
-def test_without_preprocess_it_decodes() -> None:
+def test_images_of_different_sizes_are_a_batch() -> None:
     files = [jpeg(k, (10 + k, 12)) for k in range(5)]
     (batch,) = cpu([(data, None) for data in files], None)
     assert isinstance(batch.images, gi.Batch)
     assert batch.labels is None
     for image, expected in zip(batch.images, gi.decode_batch(files, device="cpu"), strict=True):
         np.testing.assert_array_equal(image, expected)
-
-
-def test_results_of_different_sizes_are_a_batch() -> None:
-    files = [jpeg(k, (10 + k, 12)) for k in range(5)]
     (batch,) = cpu([(data, None) for data in files], gi.horizontal_flip, dtype="float32", layout="NCHW")
     assert [image.shape for image in batch.images] == [(3, 10 + k, 12) for k in range(5)]
     assert batch.images[0].dtype == "float32"
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", np.float32])
-def test_dtypes(dtype: Any) -> None:
-    batch = next(cpu(Source(8), lambda x: gi.resize(x, (8, 8)), dtype=dtype))
-    assert batch.images.dtype == np.dtype(dtype)
-
-
-def test_gray() -> None:
-    assert next(cpu(Source(8), lambda x: gi.resize(x, (8, 8)), color="gray")).images.shape == (8, 8, 8, 1)
+@pytest.mark.parametrize(("options", "dtype", "channels"), [
+    ({"dtype": "float16"}, "float16", 3), ({"dtype": np.float32}, "float32", 3), ({"color": "gray"}, "uint8", 1),
+])  # fmt: skip
+def test_dtype_and_color(options: dict[str, Any], dtype: str, channels: int) -> None:
+    images = next(cpu(Source(8), small, **options)).images
+    assert (images.dtype, images.shape) == (dtype, (8, 8, 8, channels))
 
 
 def test_preprocess_with_labels() -> None:
     def mix(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[Any, Any]:
-        mixed = gi.mixup(gi.resize(x, (8, 8)), rng=rng)
+        mixed = gi.mixup(small(x), rng=rng)
         return mixed.images, mixed.labels(labels, 8)
 
     (batch,) = cpu(Source(8), mix)
@@ -113,15 +117,16 @@ def test_preprocess_with_labels() -> None:
     np.testing.assert_allclose(batch.labels.sum(1), 1.0, atol=1e-6)
 
 
-def test_boxes_follow_the_images() -> None:
-    boxes = [np.array([[1.0, 2.0, 5.0 + k, 6.0]] * (k + 1), np.float32) for k in range(4)]
-
+def test_boxes_follow_images_and_must_lie_within() -> None:
     def flip(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[Any, Any]:
         x = gi.horizontal_flip(x)
         return x, gi.transform_boxes(x, labels)[0]
 
-    (batch,) = cpu([(FILES[k], boxes[k]) for k in range(4)], flip)
-    np.testing.assert_allclose(batch.labels[2][0], [28 - 7, 2, 27, 6])
+    boxes = [np.array([[1.0, 2.0, 5.0 + k, 90.0 if k == 1 else 6.0]], np.float32) for k in range(4)]
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded .*\n.* box 0 reaches beyond the image"):
+        (batch,) = cpu([(FILES[k], boxes[k]) for k in range(4)], flip, on_error="fill")
+    assert batch.valid.tolist() == [True, False, True, True]
+    np.testing.assert_allclose(batch.labels[2], [[28 - 7, 2, 27, 6]])
 
 
 @pytest.mark.parametrize(("labels", "expected"), [
@@ -129,8 +134,10 @@ def test_boxes_follow_the_images() -> None:
     ([1, 2.5, 3], np.array([1.0, 2.5, 3.0])),
     ([np.ones(2), np.zeros(2), np.ones(2)], np.array([[1.0, 1], [0, 0], [1, 1]])),
     (["a", "b", 3], ["a", "b", 3]),
-    ([(1, 2), (3, 4), (5, 6)], [(1, 2), (3, 4), (5, 6)]),
     ([None, None, None], None),
+    ([(1 << 63) - 1, -(1 << 63), 0], np.array([(1 << 63) - 1, -(1 << 63), 0])),
+    ([1 << 63, 1, 2.5], [1 << 63, 1, 2.5]),
+    ([-(1 << 63) - 1, 1, 10**400], [-(1 << 63) - 1, 1, 10**400]),
 ])  # fmt: skip
 def test_labels(labels: list[Any], expected: Any) -> None:
     (batch,) = cpu([(FILES[k], label) for k, label in enumerate(labels)])
@@ -139,57 +146,56 @@ def test_labels(labels: list[Any], expected: Any) -> None:
     assert getattr(batch.labels, "dtype", None) == getattr(expected, "dtype", None)
 
 
-@pytest.mark.parametrize("item", [
-    {"image": {"bytes": FILES[0], "path": None}, "label": 4},
-    {"image": FILES[0], "label": 4},
-    (bytearray(FILES[0]), 4), [memoryview(FILES[0]), 4], (np.frombuffer(FILES[0], np.uint8), 4),
-])  # fmt: skip
-def test_what_a_source_may_give(item: Any) -> None:
-    batch = next(cpu([item] * 3, None))
-    np.testing.assert_array_equal(batch.images[0], gi.decode_batch([FILES[0]], device="cpu")[0])
-    assert batch.labels.tolist() == [4, 4, 4]
+def test_labels_that_are_tensors_are_stacked() -> None:
+    """Unless their shapes differ."""
+    torch = pytest.importorskip("torch")
+    for label in (torch.tensor(5), torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])):
+        (batch,) = cpu([(FILES[0], label), (FILES[1], 0 * label)], batch_size=2)
+        np.testing.assert_array_equal(batch.labels, torch.stack([label, 0 * label]).numpy(), strict=True)
+    (batch,) = cpu([(FILES[0], torch.zeros(2)), (FILES[1], torch.zeros(3))], batch_size=2)
+    assert [type(label) for label in batch.labels] == [torch.Tensor] * 2
 
 
 ROW = {"jpg": FILES[0], "fine": 4, "coarse": 1}
 
 
 @pytest.mark.parametrize(("item", "options", "labels"), [
+    ((bytearray(FILES[0]), 4), {}, np.array([4, 4])),
+    ([memoryview(FILES[0]), 4], {}, np.array([4, 4])),
+    ((np.frombuffer(FILES[0], np.uint8), 4), {"image": "jpg", "label": "fine"}, np.array([4, 4])),
+    ({"image": {"bytes": FILES[0], "path": None}, "label": 4, "id": 9}, {}, np.array([4, 4])),
     (ROW, {"image": "jpg", "label": "fine"}, np.array([4, 4])),
     (ROW, {"image": "jpg", "label": None}, [{"fine": 4, "coarse": 1}] * 2),
-    ({"image": FILES[0], "label": 4, "id": 9}, {}, np.array([4, 4])),
     ({"image": FILES[0]}, {}, None),
     ({"image": FILES[0]}, {"label": None}, None),
-    ((FILES[0], 4), {"image": "jpg", "label": "fine"}, np.array([4, 4])),
 ])  # fmt: skip
-def test_columns(item: Any, options: dict[str, Any], labels: Any) -> None:
+def test_items_of_a_source(item: Any, options: dict[str, Any], labels: Any) -> None:
     batch = next(cpu([item] * 2, None, **options))
     np.testing.assert_array_equal(batch.images[1], gi.decode_batch([FILES[0]], device="cpu")[0])
     assert type(batch.labels) is type(labels)
     np.testing.assert_array_equal(batch.labels, labels)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; pass the name of the image column as image="),
-    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; pass the name of the label column as label=, or"),
-    ({"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
+OPENED = Image.open(io.BytesIO(FILES[0]))
+
+
+@pytest.mark.parametrize(("item", "options", "message"), [
+    (7, {}, r"source\[0\] must be a pair .*, not int"), ((1, 2, 3), {}, "must be a pair .*, not tuple"),
+    ((3.5, 1), {}, r"source\[0\]: .*float"),
+    (FILES[0], {}, r"images without labels pass gpuimg\.file_list"),
+    (ROW, {}, r"source\[0\] has no 'image', but 'jpg', 'fine', 'coarse'; pass the name of the image column as image="),
+    (ROW, {"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; pass the name of the label column as label="),
+    (ROW, {"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
+    ({"pic": OPENED, "label": 1}, {"image": "pic"},
+     r"decoded image \(JpegImageFile\).*cast_column\('pic', datasets\.Image\(decode=False"),
+    ((np.zeros((4, 5, 3), np.uint8), 1), {}, r"decoded image \(ndarray\).*loader=lambda path: path"),
 ])  # fmt: skip
-def test_columns_that_are_not_there(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(TypeError, match=rf"source\[0\] {message}"):
-        next(cpu([ROW] * 2, **options))
+def test_items_that_are_refused(item: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        next(cpu([item] * 2, on_error="skip", **options))
 
 
-@pytest.mark.parametrize("decoded", [Image.open(io.BytesIO(FILES[0])), np.zeros((4, 5, 3), np.uint8)])
-def test_decoded_images_are_refused_with_what_to_do(decoded: Any) -> None:
-    kind = type(decoded).__name__
-    with pytest.raises(
-        TypeError, match=rf"decoded image \({kind}\).*cast_column\('pic', datasets\.Image\(decode=False"
-    ):
-        next(cpu([{"pic": decoded, "label": 1}], image="pic"))
-    with pytest.raises(TypeError, match=rf"decoded image \({kind}\).*loader=lambda path: path"):
-        next(cpu([(decoded, 1)]))
-
-
-def test_hugging_faces_datasets() -> None:
+def test_hugging_face_datasets() -> None:
     datasets = pytest.importorskip("datasets")
     rows = {"picture": [{"bytes": data, "path": None} for data in FILES[:3]], "fine": [5, 6, 7]}
     undecoded = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image(decode=False))
@@ -201,70 +207,50 @@ def test_hugging_faces_datasets() -> None:
 
 
 def test_paths_are_read_and_named(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{k}.jpg" for k in range(3)]
+    paths = [tmp_path / "class" / f"{k}.jpg" for k in range(3)]
+    paths[0].parent.mkdir()
     for k, path in enumerate(paths):
         path.write_bytes(FILES[k])
-    loader = cpu([(path, k) for k, path in enumerate(paths)], on_error="fill")
-    assert [batch.valid.all() for batch in loader] == [True]
+    loader, table = cpu([*zip(paths, range(3), strict=True), ("a\0b\n.jpg", 1)], on_error="fill"), gi.folder(tmp_path)
     paths[1].unlink()
-    with pytest.warns(RuntimeWarning, match="No such file"):
+    with pytest.warns(RuntimeWarning, match=r"2 samples could not .*\n.*No such file(?s:.*)a\\x00b\\n\.jpg"):
         (batch,) = loader
-    assert batch.valid.tolist() == [True, False, True]
-    assert batch.labels.tolist() == [0, -1, 2]
-    assert loader.failures == [Failure(1, str(paths[1]), "cannot be read: No such file or directory")]
-
-
-def test_failures_of_a_table_are_named_once(tmp_path: Path) -> None:
-    path = tmp_path / "class" / "a.jpg"
-    path.parent.mkdir()
-    path.write_bytes(FILES[0])
-    loader = cpu(gi.folder(tmp_path))
-    path.unlink()
+    assert batch.valid.tolist() == [True, False, True, False]
+    assert batch.labels.tolist() == [0, -1, 2, -1]
+    missing = Failure(1, str(paths[1]), "cannot be read: No such file or directory")
+    assert loader.failures[0] == missing
     with pytest.raises(gi.DecodeError) as caught:
-        next(loader)
-    assert caught.value.failures == (Failure(0, str(path), "cannot be read: No such file or directory"),)
+        next(cpu(table))
+    assert caught.value.failures == (missing,)
 
 
 # -- epochs and positions ----------------------------------------------------------------------------------------------
 
 
 def test_each_loop_is_the_next_epoch() -> None:
-    once = cpu(Source(20), shuffle=True, epochs=3)
-    again = cpu(Source(20), shuffle=True)
-    expected = valid_indices(once)
-    assert [i for _ in range(3) for i in valid_indices(again)] == expected
-    assert (once.epoch, again.epoch) == (3, 3)
-
-
-def test_after_a_break_comes_the_next_epoch() -> None:
+    """Also after a loop that was left, and one that next() began."""
+    orders = valid_indices(cpu(Source(20), shuffle=True, epochs=4))
     loader = cpu(Source(20), shuffle=True)
-    orders = [valid_indices(cpu(Source(20), shuffle=True, epochs=2))[20 * k : 20 * k + 20] for k in range(2)]
+    assert valid_indices(loader) + valid_indices(loader) == orders[:40]
     for batch in loader:
-        assert batch.indices.tolist() == orders[0][:8]
+        assert batch.indices.tolist() == orders[40:48]
         break
     assert ours() == []
-    assert loader.epoch == 0
-    assert valid_indices(loader) == orders[1]
-
-
-def test_next_and_for_go_on_together() -> None:
-    loader = cpu(Source(20))
-    first = next(loader).indices.tolist()
-    assert first + valid_indices(loader) == list(range(20))
-    assert valid_indices(loader) == list(range(20))
+    assert loader.epoch == 2
+    assert next(loader).indices.tolist() + valid_indices(loader) == orders[60:]
+    assert loader.epoch == 4
 
 
 def test_endless() -> None:
     loader = cpu(Source(5), epochs=None, batch_size=2)
-    taken = [batch.indices.tolist() for _, batch in zip(range(7), loader, strict=False)]
-    assert taken == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
+    assert [batch.indices.tolist() for batch in take(loader, 7)] == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
     with pytest.raises(TypeError, match="endless"):
         len(loader)
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize(("world", "n"), [(1, 40), (3, 40), (4, 40), (7, 5), (3, 3)])
-def test_ranks_get_the_same_number_and_share_no_sample(world: int, n: int, drop_last: bool) -> None:
+@pytest.mark.parametrize(("world", "n"), [(3, 40), (7, 5)])
+def test_ranks_share_no_sample(world: int, n: int, drop_last: bool) -> None:
     loaders = [cpu(Source(n), shuffle=True, batch_size=4, shard=(r, world), drop_last=drop_last) for r in range(world)]
     ranks = [list(loader) for loader in loaders]
     sizes = {tuple(len(batch.indices) for batch in batches) for batches in ranks}
@@ -272,7 +258,20 @@ def test_ranks_get_the_same_number_and_share_no_sample(world: int, n: int, drop_
     valid = [int(i) for batches in ranks for batch in batches for i in batch.indices[batch.valid]]
     assert len(valid) == len(set(valid)) == (n // (4 * world) * 4 * world if drop_last else n)
     if drop_last:
-        assert sizes == {(4,) * len(loaders[0])}
+        assert sizes == {(4,) * len(loaders[0])}  # none at all of 5 samples
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+    """A function that sets the variables of a launcher, and removes all others."""
+    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+    def launch(variables: dict[str, str]) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return launch
 
 
 @pytest.mark.parametrize(("variables", "shard"), [
@@ -282,93 +281,56 @@ def test_ranks_get_the_same_number_and_share_no_sample(world: int, n: int, drop_
     ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)),
     ({"PMI_RANK": "1", "PMI_SIZE": "3"}, (1, 3)),
     ({"RANK": "1"}, (0, 1)),
-    ({}, (0, 1)),
+    ({"WORLD_SIZE": "2"}, r"WORLD_SIZE is 2, but RANK, .*shard=\(trainer\.global_rank"),
+    ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE must be a whole number"),
+    ({"RANK": "0", "WORLD_SIZE": "1.0"}, "WORLD_SIZE must be a whole number"),
 ])  # fmt: skip
-def test_the_launcher_says_the_rank(
-    variables: dict[str, str], shard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert cpu(Source(4)).shard == shard
+def test_rank_of_the_launcher(variables: dict[str, str], shard: Any, launched: Callable[[Any], None]) -> None:
+    launched(variables)
+    if isinstance(shard, str):
+        with pytest.raises(ValueError, match=shard):
+            cpu(Source(4))
+    else:
+        assert cpu(Source(4)).shard == shard
     assert cpu(Source(4), shard=(1, 5)).shard == (1, 5)
 
 
-def test_a_launcher_that_says_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match=r"WORLD_SIZE is 2, but RANK, .*shard=\(trainer\.global_rank"):
-        cpu(Source(4))
-    assert cpu(Source(4), shard=(1, 2)).shard == (1, 2)
-
-
-@pytest.mark.parametrize("at", range(8))
-@pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (1, 5), (3, 4), (2, 8)])
-def test_resume_anywhere_with_another_world_and_batch_size(at: int, world: int, batch_size: int) -> None:
-    """Batches delivered before and those of all ranks after contain every sample of the epochs once."""
-    source = Source(27)
-    loader = cpu(source, shuffle=True, seed=5, epochs=2)
-    before = [int(i) for _, batch in zip(range(at), loader, strict=False) for i in batch.indices]
-    state = loader.state_dict()
-    ranks = []
-    for rank in range(world):
-        other = cpu(source, shuffle=True, epochs=2, batch_size=batch_size, shard=(rank, world), decoders=3)
-        other.load_state_dict(state)
-        ranks.append(list(other))
-    assert len({len(batches) for batches in ranks}) == 1
-    after = [int(i) for batches in ranks for batch in batches for i in batch.indices[batch.valid]]
-    assert sorted(before + after) == sorted(2 * list(range(27))) if at < 8 else not after
-    if world == 1 and batch_size == 8:
-        rest = [int(i) for batch in cpu(source, shuffle=True, seed=5, epochs=2) for i in batch.indices][len(before) :]
-        assert after == rest
-
-
-def test_resumed_batches_have_the_same_pixels() -> None:
-    loader = cpu(Source(40), shuffle=True, epochs=2)
-    expected = [batch.images for batch in loader]
-    loader = cpu(Source(40), shuffle=True, epochs=2)
-    for _, _ in zip(range(6), loader, strict=False):
-        pass
-    resumed = cpu(Source(40), shuffle=True, epochs=2, seed=77)
-    resumed.load_state_dict(loader.state_dict())
-    for batch, images in zip(resumed, expected[6:], strict=True):
-        np.testing.assert_array_equal(batch.images, images)
-
-
-def test_a_state_again_and_again() -> None:
-    """A run that is cut off after each batch, with another world each time, still sees each sample once."""
-    seen: list[int] = []
-    state, steps = None, 0
-    while state is None or state["epoch"] == 0:
-        world = 1 + steps % 3
-        ranks = [cpu(Source(50), shuffle=True, batch_size=3, shard=(r, world)) for r in range(world)]
-        for rank in ranks:
-            if state is not None:
-                rank.load_state_dict(state)
-            batch = next(rank)
-            seen += batch.indices[batch.valid].tolist()
-            rank.close()
-        state, steps = ranks[-1].state_dict(), steps + 1
-    assert sorted(seen) == list(range(50))
+@pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (1, 5), (3, 4)])
+def test_resume_with_another_world_and_batch_size(world: int, batch_size: int) -> None:
+    """Batches delivered before and those of all ranks after have every sample of the epochs once, with its pixels."""
+    options: dict[str, Any] = {"shuffle": True, "epochs": 2}
+    whole = list(cpu(Source(27), seed=5, **options))
+    for at in (0, 3, 4, 7):
+        loader = cpu(Source(27), seed=5, **options)
+        before = valid_indices(take(loader, at))
+        ranks = []
+        for rank in range(world):
+            other = cpu(Source(27), batch_size=batch_size, shard=(rank, world), decoders=3, **options)
+            other.load_state_dict(loader.state_dict())
+            ranks.append(list(other))
+        assert len({len(batches) for batches in ranks}) == 1
+        after = [i for batches in ranks for i in valid_indices(batches)]
+        assert sorted(before + after) == sorted(2 * list(range(27)))
+        if world == 1:
+            assert after == valid_indices(whole[at:])
+        if batch_size == 8:
+            for batch, expected in zip(ranks[0], whole[at:], strict=True):
+                np.testing.assert_array_equal(batch.images, expected.images)
 
 
 def test_states_are_plain_and_checked() -> None:
-    import json
-
     loader = cpu(Source(20), shuffle=True)
     next(loader)
     state = json.loads(json.dumps(loader.state_dict()))
     cpu(Source(20), shuffle=True).load_state_dict(state)
-    with pytest.raises(ValueError, match="samples=20, but this loader has 21"):
-        cpu(Source(21), shuffle=True).load_state_dict(state)
-    with pytest.raises(ValueError, match="shuffle=True"):
-        cpu(Source(20)).load_state_dict(state)
-    with pytest.raises(ValueError, match="version"):
-        loader.load_state_dict({})
-    with pytest.raises(ValueError, match="ranks"):
-        loader.load_state_dict([state, state])
+    for other, given, message in (
+        (cpu(Source(21), shuffle=True), state, "samples=20, but this loader has 21"),
+        (cpu(Source(20)), state, "shuffle=True"),
+        (loader, {}, "version"),
+        (loader, [state, state], "ranks"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            other.load_state_dict(given)
     values: list[Any] = ["x", -1, [0], [[]], [["x"]], 1.5]
     for name in state:
         for value in values:
@@ -377,6 +339,9 @@ def test_states_are_plain_and_checked() -> None:
     for wrong in (5, "x", [], [5]):
         with pytest.raises(TypeError, match=r"state must be a dict"):
             loader.load_state_dict(wrong)  # type: ignore[arg-type]
+    skipping = {**state, "alike": False, "world": 3, "rank": 2}
+    with pytest.raises(ValueError, match="needs the states of all ranks"):
+        loader.load_state_dict(skipping)
 
 
 def test_a_million_samples_cost_nothing() -> None:
@@ -392,8 +357,7 @@ def test_a_million_samples_cost_nothing() -> None:
             Million.requests += 1
             return FILES[i % 64], i
 
-    for _ in cpu(Source(8), shuffle=True):  # what is made once
-        pass
+    list(cpu(Source(8), shuffle=True))  # what is made once
     state = cpu(Million(), shuffle=True, batch_size=64).state_dict()
     tracemalloc.start()
     for taken in (0, 64 * 1000, 999_936):
@@ -411,71 +375,54 @@ def test_a_million_samples_cost_nothing() -> None:
 # -- bad samples -------------------------------------------------------------------------------------------------------
 
 UNREADABLE, UNDECODABLE = (3, 17, 30), (5, 8, 39)
+BAD = Source(40, UNREADABLE, UNDECODABLE)
 
 
-def test_raising_names_the_samples() -> None:
-    loader = cpu(Source(40, UNREADABLE, UNDECODABLE))
-    with pytest.raises(
-        gi.DecodeError, match=r"2 of 8 images.*\n.*image 3 \(sample 3\): cannot be read: disk error"
-    ) as e:
-        next(loader)
-    assert [failure.index for failure in e.value.failures] == [3, 5]
-    assert isinstance(e.value.__cause__, OSError)
+def test_raise_names_the_samples() -> None:
+    message = r"2 of 8 images.*\n.*image 3 \(sample 3\): cannot be read: disk error"
+    with pytest.raises(gi.DecodeError, match=message) as caught:
+        next(cpu(BAD))
+    assert [failure.index for failure in caught.value.failures] == [3, 5]
+    assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_an_error_comes_in_its_place() -> None:
-    got: list[list[int]] = []
-    batches = (batch.indices.tolist() for batch in cpu(Source(40, [30]), decoders=4, prefetch=4))
-    with pytest.raises(gi.DecodeError, match="image 30 "):
-        got.extend(batches)
-    assert got == [list(range(k, k + 8)) for k in (0, 8, 16)]
-    assert ours() == []
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_skipping_keeps_batches_full(threads: int) -> None:
-    source = Source(40, UNREADABLE, UNDECODABLE)
-    loader = cpu(source, shuffle=True, on_error="skip", readers=threads, decoders=threads)
+def test_skip_keeps_batches_full() -> None:
+    loader = cpu(BAD, shuffle=True, on_error="skip")
     with pytest.warns(RuntimeWarning, match="6 samples could not be decoded and were left out"):
         batches = list(loader)
     assert [len(batch.indices) for batch in batches] == [8] * 5
-    valid = [int(i) for batch in batches for i in batch.indices[batch.valid]]
-    order = valid_indices(cpu(Source(40), shuffle=True))
-    assert valid == [i for i in order if i not in source.bad]
-    assert sorted(failure.index for failure in loader.failures) == sorted(source.bad)
+    assert valid_indices(batches) == [i for i in valid_indices(cpu(Source(40), shuffle=True)) if i not in BAD.bad]
+    assert sorted(failure.index for failure in loader.failures) == sorted(BAD.bad)
     assert sum(int((~batch.valid).sum()) for batch in batches) == 6
-    expected = pixels_of(cpu(Source(40)))
-    assert all(pixels_of([batch])[int(i)] == expected[int(i)] for batch in batches for i in batch.indices[batch.valid])
+    assert pixels_of(batches).items() <= pixels_of(cpu(Source(40))).items()
 
 
-def test_filling_marks_them() -> None:
-    source = Source(40, UNREADABLE, UNDECODABLE)
-    loader = cpu(source, lambda x: gi.resize(x, (8, 8)), on_error="fill")
+def test_fill_marks_black_images() -> None:
     with pytest.warns(RuntimeWarning, match=r"sample 3 \(sample 3\): cannot be read: disk error"):
-        batches = list(loader)
-    indices, valid, labels = (
-        np.concatenate([getattr(b, name) for b in batches]) for name in ("indices", "valid", "labels")
-    )
+        batches = list(cpu(BAD, small, on_error="fill"))
+    names = ("indices", "valid", "labels", "images")
+    indices, valid, labels, images = (np.concatenate([getattr(b, name) for b in batches]) for name in names)
     assert indices.tolist() == list(range(40))
-    assert set(indices[~valid].tolist()) == source.bad
+    assert set(indices[~valid].tolist()) == BAD.bad
     assert all(labels[i] == (-1 if i in UNREADABLE else i) for i in range(40))
-    images = np.concatenate([batch.images for batch in batches])
     assert not images[~valid].any()
     assert images[valid].any((1, 2, 3)).all()
 
 
-@pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
-@pytest.mark.parametrize("policy", ["raise", "skip", "fill"])
-@pytest.mark.parametrize(("preprocess", "reason"), [
-    (gi.models.clip(96), "resized from 1 x 6000 to 96 x 576000"),
-    (lambda x: gi.resize(x, gi.sizes.smart(x.sizes, 28)).tokens(14), "6000.0 times as long as wide"),
-    (lambda x: gi.resize(x, gi.sizes.longest(x.sizes, 32)), "too narrow for a longest side of 32"),
-    (lambda x: gi.models.clip(96)(x.take(range(len(x))[::-1])).take(range(len(x))[::-1]), "resized from 1 x 6000"),
+def turned(x: gi.Batch) -> gi.Batch:
+    """A function that fails for an image that has another place in the batch."""
+    return gi.models.clip(96)(x.take(range(len(x))[::-1])).take(range(len(x))[::-1])
+
+
+@ignored
+@pytest.mark.parametrize(("preprocess", "policy", "reason"), [
+    (turned, "raise", "resized from 1 x 6000"), (turned, "skip", "resized from 1 x 6000"),
+    (lambda x: gi.resize(x, gi.sizes.longest(x.sizes, 32)), "fill", "too narrow for a longest side of 32"),
+    (lambda x: gi.resize(x, gi.sizes.smart(x.sizes, 28)).tokens(14), "fill", "6000.0 times as long as wide"),
 ])  # fmt: skip
-def test_an_image_that_preprocess_refuses_is_a_bad_sample(preprocess: Any, reason: str, policy: Any) -> None:
+def test_an_image_that_preprocess_refuses_is_bad(preprocess: Any, policy: str, reason: str) -> None:
     narrow = jpeg(1, (1, 6000))
-    source = [(narrow if i in (5, 12) else FILES[i], i) for i in range(20)]
-    loader = cpu(source, preprocess, on_error=policy)
+    loader = cpu([(narrow if i in (5, 12) else FILES[i], i) for i in range(20)], preprocess, on_error=policy)
     if policy == "raise":
         with pytest.raises(gi.DecodeError, match=rf"1 of 8 .*\n  image 5 \(sample 5\): .*{reason}"):
             list(loader)
@@ -484,25 +431,10 @@ def test_an_image_that_preprocess_refuses_is_a_bad_sample(preprocess: Any, reaso
     assert [(failure.index, reason in failure.reason) for failure in loader.failures] == [(5, True), (12, True)]
 
 
-def test_a_box_beyond_its_image_is_a_bad_sample() -> None:
-    source = [(FILES[i], np.array([[0.0, 0.0, 4.0, 90.0 if i == 2 else 5.0]])) for i in range(4)]
-
-    def resized(x: gi.Batch, rng: gi.Rng, boxes: Any) -> Any:
-        x = gi.resize(x, (8, 8))
-        return x, gi.transform_boxes(x, boxes)[0]
-
-    loader = cpu(source, resized, on_error="fill")
-    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded .*\n.* box 0 reaches beyond the image"):
-        (batch,) = loader
-    assert batch.valid.tolist() == [True, True, False, True]
-
-
 @pytest.mark.parametrize("policy", ["skip", "fill"])
-@pytest.mark.parametrize(
-    ("most", "raises"), [(0, True), (5, True), (6, False), (0.14, True), (0.15, False), (1.0, False)]
-)
+@pytest.mark.parametrize(("most", "raises"), [(0, True), (5, True), (6, False), (0.14, True), (0.15, False)])
 def test_too_many_failures(policy: str, most: float, raises: bool) -> None:
-    loader = cpu(Source(40, UNREADABLE, UNDECODABLE), on_error=policy, max_failures=most)
+    loader = cpu(BAD, on_error=policy, max_failures=most)
     if raises:
         with pytest.raises(gi.DecodeError) as caught:
             list(loader)
@@ -516,10 +448,11 @@ def test_no_good_sample_at_all() -> None:
     with pytest.raises(gi.DecodeError, match="cannot be read"):
         list(cpu(Source(10, range(10)), on_error="skip"))
     with pytest.warns(RuntimeWarning, match="10 samples"):
-        assert not any(batch.valid.any() for batch in cpu(Source(10, range(10)), on_error="fill"))
+        batches = list(cpu(Source(10, range(10)), on_error="fill"))
+    assert [(bool(batch.valid.any()), batch.labels is None) for batch in batches] == [(False, True)] * 2
 
 
-def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_failures_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuimg._loading.loader._STORED", 25)
     with cpu(Source(8, range(1, 8)), on_error="fill", epochs=None) as loader:
         for k, _ in zip(range(10), loader, strict=False):
@@ -527,17 +460,9 @@ def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.
             assert loader.stats()["failures"] == 7 * (k + 1)
         assert [failure.index for failure in loader.failures] == [4, 5, 6, 7, *[*range(1, 8)] * 3]
     again = cpu(Source(30, range(1, 30)), on_error="fill")
-    with pytest.warns(RuntimeWarning, match="29 samples could not") as caught:
+    with pytest.warns(RuntimeWarning, match=r"29 samples could not(?s:.*)and 9 more"):
         assert len(list(again)) == 4
-    assert "and 9 more" in str(caught[0].message)
     assert again.stats()["failures"] == 29
-
-
-def test_a_path_that_cannot_be_one_is_a_failure_of_its_sample() -> None:
-    loader = cpu([(FILES[0], 0), ("a\0b\n.jpg", 1)], on_error="fill")
-    with pytest.warns(RuntimeWarning, match=r"1 sample could not be decoded and was .*\n.*a\\x00b\\n\.jpg"):
-        (batch,) = loader
-    assert batch.valid.tolist() == [True, False]
 
 
 class Labelled(Source):
@@ -551,101 +476,51 @@ class Labelled(Source):
         return super().__getitem__(i)[0], self.label
 
 
-def test_labels_that_are_tensors_are_stacked() -> None:
-    """Unless their shapes differ."""
-    torch = pytest.importorskip("torch")
-    for label in (torch.tensor(5), torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])):
-        (batch,) = cpu([(FILES[0], label), (FILES[1], 0 * label)], batch_size=2)
-        assert isinstance(batch.labels, np.ndarray)
-        np.testing.assert_array_equal(batch.labels, torch.stack([label, 0 * label]).numpy(), strict=True)
-    (batch,) = cpu([(FILES[0], torch.zeros(2)), (FILES[1], torch.zeros(3))], batch_size=2)
-    assert [type(label) for label in batch.labels] == [torch.Tensor] * 2
-
-
-filled = pytest.mark.filterwarnings("ignore:[0-9]+ samples could not be decoded:RuntimeWarning")
-
-
-@filled
-@pytest.mark.parametrize("bad", [range(4), range(4, 8), range(12, 16), range(12)])
-@pytest.mark.parametrize("label", [5, np.int32(5), 0.5, np.arange(6.0).reshape(2, 3), "word", None])
-def test_labels_of_a_batch_without_a_readable_sample_keep_their_type(label: Any, bad: range) -> None:
+@ignored
+@pytest.mark.parametrize("bad", [range(4, 8), range(12)])
+@pytest.mark.parametrize("label", [5, 0.5, np.arange(6.0).reshape(2, 3), "word", None])
+def test_label_type_of_a_batch_without_readable_samples(label: Any, bad: range) -> None:
     """The first batch's included: with those around it they are concatenated or stacked."""
     with cpu(Labelled(label, [0]), batch_size=4, on_error="fill") as loader:
         mixed = next(loader).labels
-    batches = list(cpu(Labelled(label, bad), batch_size=4, on_error="fill", decoders=1))
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(cpu(Labelled(label, bad), batch_size=4, on_error="fill", decoders=1)):
         assert type(batch.labels) is type(mixed)
         if isinstance(mixed, np.ndarray):
             assert (batch.labels.dtype, batch.labels.shape) == (mixed.dtype, mixed.shape)
         if label is not None:
-            gone = number * 4 in bad
-            np.testing.assert_array_equal(batch.labels, [mixed[0] if gone else mixed[1]] * 4)
+            np.testing.assert_array_equal(batch.labels, [mixed[0] if number * 4 in bad else mixed[1]] * 4)
 
 
-@filled
-def test_labels_of_every_source_keep_their_type(tmp_path: Path) -> None:
+@ignored
+def test_label_type_of_every_source(tmp_path: Path) -> None:
     """A folder with no file left, a tar whose first shard is gone, paths that lead nowhere, a stream of such, rows."""
-    for k in range(8):
-        (tmp_path / "in" / "ab"[k // 4]).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / "ab"[k // 4] / f"{k}.jpg").write_bytes(FILES[k])
-    folder = gi.folder(tmp_path / "in")
-    for path in (tmp_path / "in").rglob("*.jpg"):
-        path.unlink()
-    for shard in range(2):
-        with tarfile.open(tmp_path / f"{shard}.tar", "w") as tar:
+    for name in "ab":
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "0.jpg").write_bytes(FILES[0])
+        (tmp_path / "0.cls").write_text("1")
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
             for k in range(4):
-                for ending, content in (("jpg", FILES[k]), ("cls", b"1")):
-                    member = tarfile.TarInfo(f"{k}.{ending}")
-                    member.size = len(content)
-                    tar.addfile(member, io.BytesIO(content))
-    shards = gi.tar([tmp_path / "0.tar", tmp_path / "1.tar"])
-    (tmp_path / "0.tar").unlink()
+                tar.add(tmp_path / "in" / name / "0.jpg", f"{k}.jpg")
+                tar.add(tmp_path / "0.cls", f"{k}.cls")
+    folder, shards = gi.folder(tmp_path / "in"), gi.tar([tmp_path / "a.tar", tmp_path / "b.tar"])
+    for path in ("in/a/0.jpg", "in/b/0.jpg", "a.tar"):
+        (tmp_path / path).unlink()
     pairs = [(str(tmp_path / "nowhere.jpg"), 3)] * 8
-    rows = [{"image": str(tmp_path / "nowhere.jpg"), "label": 3}] * 8
+    rows = [{"image": path, "label": label} for path, label in pairs]
     for source in (folder, shards, pairs, gi.iterable(pairs), rows):
         for batch in cpu(source, batch_size=4, on_error="fill"):
             assert batch.labels.dtype == np.int64
-            assert batch.valid.all() or batch.labels.tolist() == [-1] * 4
+            assert batch.valid.all() or set(batch.labels.tolist()) == {-1}
 
 
-@filled
-def test_labels_that_nobody_knows() -> None:
-    (batch,) = cpu(Source(4, range(4)), batch_size=4, on_error="fill")
-    assert batch.labels is None
-
-
-@pytest.mark.parametrize("at", range(6))
-def test_resume_while_skipping(at: int) -> None:
-    source = Source(40, UNREADABLE, UNDECODABLE)
-    whole = cpu(source, shuffle=True, on_error="skip")
-    with pytest.warns(RuntimeWarning):
-        expected = [batch.indices.tolist() for batch in whole]
-    loader = cpu(source, shuffle=True, on_error="skip")
-    for _, _ in zip(range(at), loader, strict=False):
-        pass
-    resumed = cpu(source, shuffle=True, on_error="skip")
-    resumed.load_state_dict(loader.state_dict())
-    rest = [batch.indices.tolist() for _, batch in zip(range(5 - at), resumed, strict=False)]
-    assert rest == expected[at:]
-
-
-def test_resume_while_skipping_in_another_world() -> None:
-    """Ranks stand at different places; the states of all of them say what is left."""
-    source = Source(60, (1, 2, 5, 7), (10, 11, 30))
-    ranks = [cpu(source, shuffle=True, batch_size=4, on_error="skip", shard=(r, 3)) for r in range(3)]
-    seen = [int(i) for rank in ranks for _ in range(2) for i in next(rank).indices]
-    states = [rank.state_dict() for rank in ranks]
-    for rank in ranks:
-        rank.close()
-    assert len({state["taken"] for state in states}) > 1
-    others = [cpu(source, shuffle=True, batch_size=4, on_error="skip", shard=(r, 2)) for r in range(2)]
-    with pytest.raises(ValueError, match="needs the states of all ranks"):
-        others[0].load_state_dict(states[1])
-    for other in others:
-        other.load_state_dict(states[::-1])
-        with pytest.warns(RuntimeWarning):
-            seen += valid_indices(other)
-    assert sorted(seen) == sorted(set(range(60)) - source.bad)
+@ignored
+def test_resume_after_skipped_samples() -> None:
+    expected = [batch.indices.tolist() for batch in cpu(BAD, shuffle=True, on_error="skip")]
+    for at in (1, 2, 4):
+        loader, resumed = (cpu(BAD, shuffle=True, on_error="skip") for _ in range(2))
+        take(loader, at)
+        resumed.load_state_dict(loader.state_dict())
+        assert [batch.indices.tolist() for batch in take(resumed, 5 - at)] == expected[at:]
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------
@@ -653,16 +528,16 @@ def test_resume_while_skipping_in_another_world() -> None:
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"batch_size": 0}, "batch_size"), ({"batch_size": 2.0}, "batch_size"), ({"prefetch": 0}, "prefetch"),
-    ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
-    ({"readers": 2**31}, "readers .* from 1 to 1024"), ({"decoders": 2**31}, "decoders .* from 1 to 1024"),
-    ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
-    ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
+    ({"readers": 0}, "readers .* from 1 to 1024"), ({"decoders": 2**31}, "decoders .* from 1 to 1024"),
+    ({"epochs": 0}, "epochs"), ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"),
+    ({"on_error": "ignore"}, "on_error"), *(({"max_failures": most}, "max_failures") for most in (-1, 1.5, True)),
     ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
-    ({"shard": np.zeros((2, 2))}, "shard"), ({"seed": True}, "seed"), ({"max_failures": True}, "max_failures"),
+    *(({"shard": shard}, "shard") for shard in ((2, 2), np.zeros((2, 2)), "all", 3)), ({"seed": -1}, "seed"),
     ({"image": ""}, "image must be the name"), ({"label": 3}, "label must be the name"),
-    ({"image": "a", "label": "a"}, "two columns"), ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"),
-    ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
+    ({"image": "a", "label": "a"}, "two columns"), ({"devices": ["cpu"]}, "not both"),
     ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
+    ({"drop_last": True, "epochs": None}, "drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"),
+    ({"stream": 2}, "per-thread default stream"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -678,85 +553,48 @@ def test_numpys_numbers_are_numbers() -> None:
     }  # fmt: skip
     loader = cpu(Source(16), shuffle=True, shard=np.array([0, 2]), **numbers)
     plain: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
-    expected = cpu(Source(16), shuffle=True, shard=(0, 2), **plain)
     assert loader.shard == (0, 2)
-    assert valid_indices(loader) == valid_indices(expected)
+    assert valid_indices(loader) == valid_indices(cpu(Source(16), shuffle=True, shard=(0, 2), **plain))
     assert cpu(Source(16), max_failures=np.float32(0.5))
-
-
-@pytest.mark.parametrize("world", ["two", "0", "1.0"])
-def test_a_launcher_that_says_no_number(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", world)
-    with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number"):
-        cpu(Source(4))
-
-
-def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
-    with pytest.raises(TypeError, match="source"):
-        cpu(iter([]))
-    with pytest.raises(ValueError, match="no samples"):
-        cpu([])
-    with pytest.raises(TypeError, match="preprocess"):
-        gi.load(Source(4), "resize", batch_size=2)
-    with pytest.raises(ValueError, match="drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"):
-        cpu(Source(4), drop_last=True, epochs=None)
-    assert list(cpu(Source(4), drop_last=True)) == []
-    with pytest.raises(TypeError, match="stream"):
-        cpu(Source(4), stream="main")
-    index: Any = 1.5
-    with pytest.raises(TypeError, match="index must be a path"):
-        cpu(Source(4), index=index)
-    with pytest.raises(ValueError, match="per-thread default stream"):
-        cpu(Source(4), stream=2)
 
 
 def fails(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     raise KeyError("mine")
 
 
-@pytest.mark.parametrize(("preprocess", "error", "message"), [
-    (fails, KeyError, "mine"),
-    (lambda x: None, TypeError, "return missing"),
-    (lambda x: [1, 2], TypeError, "images"),
-    (lambda x, rng: gi.mixup(gi.resize(x, (8, 8)), rng=rng), TypeError, "Mix"),
-    (lambda x, rng, labels: x, TypeError, r"\(images, labels\)"),
-    (lambda x: x.array()[:2], ValueError, "given 8 images and returned 2"),
+@pytest.mark.parametrize(("source", "preprocess", "options", "error", "message"), [
+    (iter([]), None, {}, TypeError, "source"), ([], None, {}, ValueError, "no samples"),
+    (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
+    (Source(4), None, {"index": 1.5}, TypeError, "index must be a path"),
+    (Source(8), fails, {}, KeyError, "mine"), (Source(8), lambda x: None, {}, TypeError, "return missing"),
+    (Source(8), lambda x: [1, 2], {}, TypeError, "images"),
+    (Source(8), lambda x, rng: gi.mixup(small(x), rng=rng), {}, TypeError, "Mix"),
+    (Source(8), lambda x, rng, labels: x, {}, TypeError, r"\(images, labels\)"),
+    (Source(8), lambda x: x.array()[:2], {}, ValueError, "given 8 images and returned 2"),
 ])  # fmt: skip
-def test_errors_of_preprocess_reach_the_loop(preprocess: Any, error: type[Exception], message: str) -> None:
+def test_wrong_sources_and_functions(
+    source: Any, preprocess: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """What ``preprocess`` raises or returns is an error in the loop."""
     with pytest.raises(error, match=message):
-        next(cpu(Source(8), preprocess))
+        next(cpu(source, preprocess, **options))
     assert ours() == []
-
-
-@pytest.mark.parametrize("item", [7, (1, 2, 3), {"picture": b""}, (3.5, 1)])
-def test_a_source_that_gives_something_else(item: Any) -> None:
-    with pytest.raises(TypeError, match=r"source\[\d\]"):
-        next(cpu([item] * 3, on_error="skip"))
 
 
 # -- threads, memory, progress -----------------------------------------------------------------------------------------
 
 
-def large(x: gi.Batch) -> gi.Batch:
-    """So large that the memory comes from the pool."""
-    return gi.resize(x, (400, 400))
-
-
-def test_results_stay_while_somebody_holds_them() -> None:
-    """Memory is used again, but never under a result that is still referred to."""
-    kept, copies = [], []
-    for k, batch in enumerate(cpu(Source(64), large, batch_size=4, epochs=2)):
-        if k % 3 == 0:
-            kept.append(batch.images[1:3])  # a view keeps the memory, too
+def test_memory_is_used_again_but_not_under_results() -> None:
+    """So large results that their memory comes from the pool; a view keeps it too."""
+    kept, copies, addresses = [], [], set()
+    loader = cpu(Source(64), lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=4)
+    for k, batch in enumerate(loader):
+        addresses.add(batch.images.ctypes.data)
+        if k < 30 and k % 3 == 0:
+            kept.append(batch.images[1:3])
             copies.append(batch.images[1:3].copy())
-    for view, copy in zip(kept, copies, strict=True):
-        np.testing.assert_array_equal(view, copy)
-
-
-def test_memory_is_used_again() -> None:
-    addresses = {batch.images.ctypes.data for batch in cpu(Source(64), large, batch_size=4, epochs=8)}
-    assert len(addresses) <= 3 + 2 + 2 + 3  # ready, in the making, the consumer's old and new one, spare
+    np.testing.assert_array_equal(kept, copies)
+    assert len(addresses) <= len(kept) + 3 + 2 + 2 + 3  # ready, in the making, the consumer's old and new one, spare
 
 
 def resident() -> int:
@@ -774,10 +612,9 @@ def test_thousands_of_batches_in_flat_memory() -> None:
     assert memory[1] - memory[0] < 1400  # 480 bytes a batch
 
 
-def test_closing_and_with() -> None:
+def test_threads_end_with_close_and_with_the_iterator() -> None:
     with cpu(Source(64), epochs=None) as loader:
-        for _, _ in zip(range(3), loader, strict=False):
-            pass
+        take(loader, 3)
         it = iter(loader)
         next(it)
     assert ours() == []
@@ -827,8 +664,7 @@ def test_interrupted_loops_end_their_threads(loops: int, policy: str) -> None:
         for _ in range(loops):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.03 * draws.uniform(0.02, 1.0) ** 4)  # most while threads start
-                for _ in cpu(Source(64), on_error=policy, epochs=100, batch_size=4):
-                    pass
+                list(cpu(Source(64), on_error=policy, epochs=100, batch_size=4))
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
                 interrupted += 1
@@ -853,7 +689,6 @@ def test_a_new_loop_ends_the_old_one() -> None:
             next(old)
     with pytest.raises(RuntimeError, match="ended by another one over the same loader"):
         list(zip(loader, loader, strict=True))
-    assert len(valid_indices(loader)) == 64
     ended = iter(loader)
     list(ended)
     assert len(valid_indices(loader)) == 64
@@ -873,73 +708,14 @@ def test_stats_say_what_limits() -> None:
     slow = cpu(Slow(48), readers=1)
     list(slow)
     assert slow.stats()["limit"] == "read"
-    loader = cpu(Source(64))
+    loader = cpu(Source(32))
     for _ in loader:
         time.sleep(0.2)  # far longer than a batch takes, on a busy machine too
     stats = loader.stats()
-    assert stats["limit"] == "consumer"
-    assert stats["images"] == 64
-    assert stats["consumer"]["seconds"] > 1.5
+    assert (stats["limit"], stats["images"]) == ("consumer", 32)
+    assert stats["consumer"]["seconds"] > 0.7
     assert stats["ready"] > 0.5
-    assert stats["decode"]["seconds"] > 0
-    assert stats["kernels"]["seconds"] > 0
-
-
-def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tqdm")
-    list(cpu(Source(64), progress=True))
-    shown = capsys.readouterr().err
-    assert "64.0/64.0" in shown
-    assert "limited by" in shown
-
-
-def test_repr() -> None:
-    assert repr(cpu(Source(20), shard=(1, 2))) == (
-        "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
-    )
-    assert repr(cpu(Source(1_281_167))).startswith("<gpuimg.Loader of 1,281,167 samples, ")
-
-
-SCRIPT = """
-import os, signal, sys, threading
-import gpuimg as gi
-from tests.data_sets import Source, cpu
-loader = cpu(Source(64), epochs=None)
-{body}
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("body", "status"), [
-    ("it = iter(loader); next(it)", 0),
-    ("next(loader); sys.exit(3)", 3),
-    ("for k, _ in enumerate(loader):\n    if k == 3: raise SystemExit(5)", 5),
-    (
-        "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(7 if not [t for t in threading.enumerate() if t.name.startswith('gpuimg')] else 8)", 7,
-    ),
-])  # fmt: skip
-def test_the_process_ends(body: str, status: int) -> None:
-    with no_hang():
-        root = Path(__file__).parents[2]
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT.format(body=body)], capture_output=True, timeout=300, cwd=root
-        )
-    assert (done.returncode, done.stderr) == (status, b"")
-
-
-def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureFixture[str]) -> None:
-    import os
-
-    def consume() -> None:
-        for k, _ in enumerate(cpu(Source(64, corrupt=(3,)), on_error="fill")):
-            os.write(2, b"step %d\n" % k)
-            subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('child\\n')"], check=True)
-
-    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded and was"):
-        consume()
-    assert capfd.readouterr().err.splitlines() == [w for k in range(8) for w in (f"step {k}", "child")]
+    assert min(stats["decode"]["seconds"], stats["kernels"]["seconds"], stats["cores"]) > 0
 
 
 class Busy:
@@ -960,6 +736,17 @@ class Busy:
         self._thread.join()
 
 
+class Opening(Source):
+    """A user's source, which reads files by itself."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__(len(paths))
+        self.paths = paths
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        return self.paths[i].read_bytes(), i
+
+
 @pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
     """Files in memory while other threads are busy in Python: storage is not the limit."""
@@ -968,51 +755,93 @@ def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
     for k, path in enumerate(paths):
         path.write_bytes(FILES[k % len(FILES)])
     sources = {
-        "paths": [(path, k) for k, path in enumerate(paths)],
-        "bytes": Opening(paths),
+        "paths": [(path, k) for k, path in enumerate(paths)], "bytes": Opening(paths),
         "table": gi.file_list(paths, range(len(paths))),
-    }
-    loader = cpu(sources[kind], readers=1)
+    }  # fmt: skip
+    loader = cpu(sources[kind], small, readers=1)
     list(loader)  # compiled
     with Busy(), Busy():
         list(loader)
     assert loader.stats()["limit"] != "read"
+    assert kind != "bytes" or loader.stats()["read"]["held"] > 0
 
 
-class Opening:
-    """A user's source, which reads files by itself."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        self.paths = paths
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, i: int) -> tuple[bytes, int]:
-        return self.paths[i].read_bytes(), i
+def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    list(cpu(Source(64), progress=True))
+    shown = capsys.readouterr().err
+    assert "64.0/64.0" in shown
+    assert "limited by" in shown
 
 
-def test_waits_for_the_gil_differ_from_slow_storage() -> None:
-    for _ in range(3):  # on a busy machine readers wait for the lock as well, for any time
-        slow = cpu(Slow(24), readers=1)
-        list(slow)
-        read = slow.stats()["read"]
-        assert read["seconds"] + read["held"] > 0.24
-        if read["held"] < read["seconds"]:
-            break
-    assert read["held"] < read["seconds"]
-    loader = cpu(Opening([Path(__file__)] * 64), readers=1, on_error="fill")
-    with Busy(), Busy(), pytest.warns(RuntimeWarning):
-        list(loader)
-    assert loader.stats()["read"]["held"] > 0
-    assert loader.stats()["cores"] > 0
+def test_repr() -> None:
+    expected = "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
+    assert repr(cpu(Source(20), shard=(1, 2))) == expected
+    assert repr(cpu(Source(1_281_167))).startswith("<gpuimg.Loader of 1,281,167 samples, ")
 
 
-@pytest.mark.parametrize("large", [1 << 63, -(1 << 63) - 1, 10**400])
-@pytest.mark.parametrize("other", [1, 2.5])
-def test_labels_of_more_than_64_bits(large: int, other: float) -> None:
-    """Are given as they are, and end nothing."""
-    (batch,) = cpu([(FILES[0], large), (FILES[1], other)], batch_size=2)
-    assert batch.labels == [large, other]
-    (batch,) = cpu([(FILES[0], (1 << 63) - 1), (FILES[1], -(1 << 63))], batch_size=2)
-    assert batch.labels.tolist() == [(1 << 63) - 1, -(1 << 63)]
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+IMPORTS = """
+import itertools, os, signal, sys, threading
+import gpuimg as gi
+from tests.data_sets import FILES, Source, cpu, valid_indices
+"""
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Forks]:
+    with forks(IMPORTS, "-W", "ignore::DeprecationWarning") as processes:
+        yield processes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("body", "status"), [
+    ("it = iter(loader); next(it)", 0),
+    ("next(loader); sys.exit(3)", 3),
+    ("it = gi.prefetch(itertools.count()); next(it)", 0),
+    (
+        "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7 if not [t for t in threading.enumerate() if t.name.startswith('gpuimg')] else 8)", 7,
+    ),
+])  # fmt: skip
+def test_the_process_ends(processes: Forks, body: str, status: int) -> None:
+    with no_hang():
+        done = processes.run(f"{IMPORTS}loader = cpu(Source(64), epochs=None)\n{body}")
+    assert (done.returncode, done.stderr) == (status, "")
+
+
+# A child that waits for ever is ended by its alarm, with its own exit status.
+FORKED = """
+loader = cpu(Source(64), epochs=2)
+it = {begin}
+next(it)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    for _ in range(2):
+        try:
+            next(it)
+        except RuntimeError as error:
+            print(error, flush=True)
+    {then}
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(it) is not None)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("begin", "then"), [
+    ("iter(loader)", "assert len(valid_indices(loader)) == 128"),
+    ("iter(loader)", "loader.close()"),
+    ("gi.prefetch(iter(range(9)))", "it.close()"),
+    ("gi.prefetch(range(9), workers=2)", "assert list(gi.prefetch(range(9), workers=2)) == list(range(9))"),
+])  # fmt: skip
+def test_a_forked_child_does_not_continue_a_loop(processes: Forks, begin: str, then: str) -> None:
+    """The child raises an error instead of hanging, can start again, and ends; the parent continues."""
+    with no_hang():
+        done = processes.run(IMPORTS + FORKED.format(begin=begin, then=then))
+    *said, last = done.stdout.splitlines()
+    assert (done.stderr, last, len(said)) == ("", "7 True", 2)
+    assert all("start a new loop in the child" in line for line in said)

@@ -15,12 +15,11 @@ import pytest
 import gpuimg as gi
 
 from ..processes import python
+from ..samples import PHOTOS, ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
 SHA = r"SHA-256 of the pixels (\w+)"
 
 

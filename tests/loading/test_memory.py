@@ -14,6 +14,7 @@ from bench.processors import OURS
 from ..processes import Forks, forks
 
 NARROW = 64 << 20  # bytes that any call may need: those of narrow images, tables, code that is loaded
+pytestmark = pytest.mark.slow
 EVALS = ("imagenet_eval", "timm_eval", "open_clip_eval")
 
 IMPORTS = """
@@ -63,12 +64,7 @@ for shape in ((1, 65535), (65535, 1), (30000, 1), (1, 30000)):
     print(json.dumps([shape, found]))
 """
 #: Words of images that are refused.
-REFUSED = (
-    "times as long as wide",
-    "pixels in between; resize it in two steps",
-    "a side may grow to",
-    "too narrow for",
-)
+REFUSED = ("times as long as wide", "pixels in between; resize it in two steps", "a side may grow to", "too narrow for")
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +93,7 @@ def output(process: Forks, code: str, *arguments: str) -> str:
     return done.stdout
 
 
-_FAST = ("clip", "qwen2_vl", "idefics3", "llava_anyres")
-NAMES = [pytest.param(name, marks=[] if name in _FAST else pytest.mark.slow) for name in (*OURS, *EVALS)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*OURS, *EVALS])
 @pytest.mark.parametrize("sizes", [[(3000, 4000)], [(1200, 1600), *[(375, 500)] * 4, (300, 640), (300, 640)]])
 def test_memory_of_a_call(
     process: Forks, photos: dict[tuple[int, int], str], name: str, sizes: list[tuple[int, int]]
@@ -112,15 +103,13 @@ def test_memory_of_a_call(
     assert grown <= result + 24 * largest + NARROW
 
 
-@pytest.mark.slow
 def test_idefics3_keeps_the_bytes_of_a_few_images(process: Forks, photos: dict[tuple[int, int], str]) -> None:
     """Those of all 14 are 67 MB."""
     result, grown = json.loads(output(process, CALL, "idefics3", photos[90, 120], *[photos[375, 500]] * 14))
     assert grown <= result + 24 * 375 * 500 + NARROW * 3 // 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*OURS, *EVALS])
 def test_narrow_images_are_refused_or_cheap(process: Forks, name: str) -> None:
     lines = [json.loads(line) for line in output(process, HOSTILE, name).splitlines()]
     assert len(lines) == 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -15,13 +14,13 @@ from gpuimg._loading.sharding import Share, shuffled
 from tests.random.distributions import chi_square
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 10, 31, 32, 33, 100, 1023, 4096, 10007])
 @pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
-def test_every_sample_comes_once(n: int, seed: int) -> None:
-    assert sorted(shuffled(np.arange(n), n, seed, epoch=3).tolist()) == list(range(n))
+def test_every_sample_comes_once(seed: int) -> None:
+    for n in (*range(1, 11), 31, 32, 33, 100, 1023, 4096, 10007):
+        assert sorted(shuffled(np.arange(n), n, seed, epoch=3).tolist()) == list(range(n))
 
 
-def test_an_order_is_the_same_in_any_pieces() -> None:
+def test_order_is_the_same_in_any_pieces() -> None:
     whole = shuffled(np.arange(1000), 1000, 5, 2)
     pieces = [shuffled(np.arange(at, min(at + 37, 1000)), 1000, 5, 2) for at in range(0, 1000, 37)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
@@ -49,18 +48,6 @@ def test_places_are_independent_of_samples() -> None:
     counts = np.histogram2d(np.arange(n), order, bins=16, range=[[0, n], [0, n]])[0].ravel()
     assert chi_square(counts) > 1e-3
     assert np.mean(np.abs(np.diff(order)) == 1) < 1e-3
-
-
-def test_a_million_samples_need_no_memory() -> None:
-    shuffled(np.arange(2), 1_000_000, 0, 0)  # compiles
-    tracemalloc.start()
-    for place in (0, 123_456, 999_936):
-        share = Share(1_000_000, ((7, 9, 8), (1000,)), 5, 16)
-        places, _ = share.places(place // 16, place // 16 + 64)
-        shuffled(places, 1_000_000, 0, 1)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100_000
 
 
 def test_far_more_samples_than_memory() -> None:
@@ -107,16 +94,6 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     assert [places[real].tolist() for places, real in found] == dealt(expected, world, run)
     padding = [int(place) for places, real in found for place in places[~real]]
     assert padding == [k % n for k in range(len(padding))]
-
-
-@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6))
-def test_ranks_take_turns(n: int, levels: tuple[tuple[int, ...], ...], world: int) -> None:
-    """Without runs, rank r has the places r, r + world, ..."""
-    expected = left_of(n, levels)
-    for rank in range(world):
-        share = Share(n, levels, rank, world)
-        places, real = share.places(0, share.count(1, drop_last=False))
-        assert places[real].tolist() == expected[rank::world]
 
 
 @given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))

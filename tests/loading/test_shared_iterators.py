@@ -6,14 +6,10 @@ Here ``iter`` of the module under test is replaced by the worst that such a Pyth
 
 from __future__ import annotations
 
-import io
-import re
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +25,8 @@ from gpuimg._threads.team import SharedIterator
 from gpuimg.sources import _fetching
 
 from ..decoding.jpegs import encoded
+from ..samples import file_of
+from ..watchdog import on_threads
 
 N = 24
 
@@ -59,14 +57,10 @@ def _switch_often(watched: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     sys.setswitchinterval(before)
 
 
-def taken(items: Iterable[int], threads: int = 4) -> Counter[int]:
+def taken(items: Iterable[int]) -> Counter[int]:
     """How often threads get each item."""
     found: list[int] = []
-    workers = [threading.Thread(target=lambda: found.extend(items)) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    on_threads(lambda: found.extend(items))
     return Counter(found)
 
 
@@ -76,22 +70,6 @@ def test_each_item_goes_to_one_thread() -> None:
     assert taken(Unlocked(range(200))) != once  # which the tests below rely on
 
 
-def test_threads_share_no_other_iterator() -> None:
-    for path in (Path(gi.__file__).parent).rglob("*.py"):
-        text = path.read_text()
-        if "side_by_side(" in text and path.name != "team.py":
-            assert not re.search(r"\biter\(", text), path
-
-
-def files(format_: str, mode: str, first: int) -> list[bytes]:
-    found = []
-    for k in range(N):
-        out = io.BytesIO()
-        Image.new(mode, (5, 4), tuple([first + 5 * k] * len(mode))).save(out, format_)
-        found.append(out.getvalue())
-    return found
-
-
 def arrays(channels: int, first: int) -> Any:
     return np.random.default_rng(first).integers(0, 256, (N, 6, 5, channels), np.uint8)
 
@@ -99,12 +77,16 @@ def arrays(channels: int, first: int) -> Any:
 # Results of each place that shares images, files or clips; other ones for other values of ``first``.
 
 
+def files(form: str, channels: int, first: int) -> list[bytes]:
+    return [file_of(np.full((4, 5, channels), first + 5 * k, np.uint8), form) for k in range(N)]
+
+
 def others(first: int) -> Any:
-    return np.stack(list(gi.decode_batch(files("BMP", "RGB", first), device="cpu")))
+    return np.stack(list(gi.decode_batch(files("BMP", 3, first), device="cpu")))
 
 
 def with_alpha(first: int) -> Any:
-    return gi.open_batch(files("PNG", "RGBA", first), color="rgba", device="cpu").array()
+    return gi.open_batch(files("PNG", 4, first), color="rgba", device="cpu").array()
 
 
 def four_channels(first: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,10 +36,9 @@ def seen(loader: Any) -> list[tuple[list[int], list[int], list[bool]]]:
     return [(b.indices.tolist(), b.labels.tolist(), b.valid.tolist()) for b in loader]
 
 
-CASES = list(itertools.product((1, 7, 16, 23), (1, 4, 5), (1, 2, 3), (False, True)))
-
-
-@pytest.mark.parametrize(("n", "batch", "world", "drop_last"), CASES)
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize(("n", "batch"), [(1, 4), (7, 1), (16, 4), (23, 5)])
 def test_a_stream_is_a_list(n: int, batch: int, world: int, drop_last: bool) -> None:
     options: dict[str, Any] = {"batch_size": batch, "drop_last": drop_last, "epochs": 2}
     for rank in range(world):
@@ -54,16 +52,18 @@ def test_a_stream_is_a_list(n: int, batch: int, world: int, drop_last: bool) -> 
                 seen(loader)
 
 
-def test_pixels_are_those_of_a_list() -> None:
-    expected = pixels_of(cpu(pairs(40)))
-    assert pixels_of(cpu(stream(40))) == expected
-    assert pixels_of(cpu(stream(40), shuffle=True)) == expected
-    assert pixels_of(cpu(gi.iterable(pairs(40)))) == expected
+def test_pixels_are_those_of_a_list(tmp_path: Path) -> None:
+    for k in range(20):
+        (tmp_path / f"{k}.jpg").write_bytes(FILES[k])
+    rows = gi.iterable(lambda: ({"image": tmp_path / f"{k}.jpg", "label": k} for k in range(20)))
+    expected = pixels_of(cpu(pairs(20)))
+    for loader in (cpu(stream(20)), cpu(stream(20), shuffle=True), cpu(gi.iterable(pairs(20))), cpu(rows)):
+        assert pixels_of(loader) == expected
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("worlds", [(1, 1), (1, 3), (3, 2)])
-def test_resumed_with_another_number_of_ranks(shuffle: bool, worlds: tuple[int, int]) -> None:
+@pytest.mark.parametrize("worlds", [(1, 3), (3, 2)])
+def test_resume_with_another_number_of_ranks(shuffle: bool, worlds: tuple[int, int]) -> None:
     def loaders(world: int, batch: int) -> list[gi.Loader]:
         source = stream(50, buffer=8)
         return [cpu(source, shuffle=shuffle, batch_size=batch, shard=(rank, world)) for rank in range(world)]
@@ -80,7 +80,7 @@ def test_resumed_with_another_number_of_ranks(shuffle: bool, worlds: tuple[int, 
     assert sorted(found) == list(range(50))
 
 
-def test_resumed_stream_goes_on_as_if_it_had_not_stopped() -> None:
+def test_resume_continues_a_shuffled_stream() -> None:
     whole = valid_indices(cpu(stream(50, buffer=8), shuffle=True, epochs=2))
     loader = cpu(stream(50, buffer=8), shuffle=True, epochs=2)
     with loader:
@@ -129,13 +129,6 @@ def test_a_stream_for_each_rank() -> None:
         cpu(source, shard=(0, 3), batch_size=4).load_state_dict(loaders[0].state_dict())
 
 
-def test_paths_and_mappings(tmp_path: Path) -> None:
-    for k in range(5):
-        (tmp_path / f"{k}.jpg").write_bytes(FILES[k])
-    source = gi.iterable(lambda: ({"image": tmp_path / f"{k}.jpg", "label": k} for k in range(5)))
-    assert pixels_of(cpu(source)) == pixels_of(cpu(pairs(5)))
-
-
 def test_failures() -> None:
     bad = [(CORRUPT if k == 5 else FILES[k], k) for k in range(12)]
     with pytest.raises(gi.DecodeError, match=r"image 5 \(sample 5 of the stream\)"):
@@ -151,27 +144,24 @@ def test_failures() -> None:
         list(cpu(gi.iterable(breaks)))
 
 
-@pytest.mark.parametrize(
-    ("error", "match", "make"),
-    [
-        (TypeError, "is exhausted after one epoch", lambda: gi.iterable(iter([]))),
-        (TypeError, "must be a function or an iterable, not int", lambda: gi.iterable(5)),  # type: ignore[arg-type]
-        (TypeError, "needs a function that takes", lambda: gi.iterable([], sharded=True)),
-        (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
-        (ValueError, 'use "fill"', lambda: cpu(stream(5), on_error="skip")),
-        (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
-        (ValueError, "index and clips need", lambda: cpu(stream(5), index="memory")),
-        (TypeError, "has no length", lambda: len(cpu(stream(5)))),
-        (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
-        (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),
-        (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
-    ],
-)
+@pytest.mark.parametrize(("error", "match", "make"), [
+    (TypeError, "is exhausted after one epoch", lambda: gi.iterable(iter([]))),
+    (TypeError, "must be a function or an iterable, not int", lambda: gi.iterable(5)),  # type: ignore[arg-type]
+    (TypeError, "needs a function that takes", lambda: gi.iterable([], sharded=True)),
+    (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
+    (ValueError, 'use "fill"', lambda: cpu(stream(5), on_error="skip")),
+    (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
+    (ValueError, "index and clips need", lambda: cpu(stream(5), index="memory")),
+    (TypeError, "has no length", lambda: len(cpu(stream(5)))),
+    (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
+    (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),
+    (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
+])  # fmt: skip
 def test_what_is_refused(error: type[Exception], match: str, make: Any) -> None:
     with pytest.raises(error, match=match):
         make()
 
 
-def test_words() -> None:
+def test_repr() -> None:
     assert repr(gi.iterable([], buffer=2000)) == "<gpuimg.iterable list: shuffled 2,000 at a time>"
     assert "iterable" in repr(cpu(stream(5)))

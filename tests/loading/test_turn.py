@@ -26,13 +26,8 @@ def _entered(turn: Turn) -> tuple[threading.Thread, threading.Event]:
     return thread, entered
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_ends_with_its_block_or_where_native_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuimg._threads.turn._PATIENCE", 60.0)
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_turn_ends_with_its_block_or_where_native_work_begins() -> None:
     turn = Turn()
     with turn:
         thread, entered = _entered(turn)

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import gc
 import importlib
-import io
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -16,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 from gpuimg.sources._table import read_together
+
+from ..samples import file_of
 
 
 def needs(module: str) -> Any:
@@ -32,12 +32,7 @@ def needs(module: str) -> Any:
 
 def photos(n: int, form: str = "JPEG", size: tuple[int, int] = (24, 16)) -> list[bytes]:
     """``n`` small images, no two alike."""
-    found = []
-    for i in range(n):
-        file = io.BytesIO()
-        Image.fromarray(np.random.default_rng(i).integers(0, 256, (*size, 3), np.uint8)).save(file, form)
-        found.append(file.getvalue())
-    return found
+    return [file_of(np.random.default_rng(i).integers(0, 256, (*size, 3), np.uint8), form) for i in range(n)]
 
 
 def assert_same(actual: Any, expected: Any) -> None:

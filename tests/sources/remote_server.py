@@ -78,7 +78,6 @@ class Server(ThreadingHTTPServer):
         return request
 
     def answer(self, request: Request, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Respond as a server without faults."""
         if self.upstream is not None:
             return _handed_on(self.upstream, request, headers, body)
         path = unquote(urlsplit(request.path).path)

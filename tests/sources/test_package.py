@@ -2,89 +2,34 @@
 
 from __future__ import annotations
 
-import doctest
 import errno
-import importlib
-import inspect
 import os
 import pickle
-import pkgutil
-import subprocess
 import sys
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gpuimg import sources
-from gpuimg.sources import _reading as reading
 from gpuimg.sources._names import Names, printable
 from gpuimg.sources._reading import OpenFiles, shards
 from gpuimg.sources._table import Table
 
-MODULES = [module.name for module in pkgutil.iter_modules(sources.__path__, "gpuimg.sources.")]
+from ..processes import python
+
 FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, name), FunctionType)]
-OPTIONAL = {
-    "google_crc32c",
-    "pyarrow",
-    "array_record",
-    "lmdb",
-    "tfrecord",
-    "google.protobuf",
-    "etils",
-    "absl",
-    "fsspec",
-    "aiohttp",
-}
-
-
-def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+OPTIONAL = ("google_crc32c", "pyarrow", "array_record", "lmdb", "google.protobuf", "fsspec", "aiohttp")
 
 
 # -- conventions -------------------------------------------------------------------------------------------------------
 
 
-def test_functions_are_the_public_ones() -> None:
-    assert len(FUNCTIONS) == 10
-    assert sorted(sources.__all__) == sources.__all__
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str) -> None:
-    module = importlib.import_module(name)
-    assert module.__doc__
-    assert doctest.testmod(module).failed == 0
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_function_is_documented(name: str) -> None:
-    function = getattr(sources, name)
-    for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
-        assert f"\n    {section}\n    ---" in function.__doc__
-    for parameter in inspect.signature(function).parameters.values():
-        assert f"\n    {parameter.name} : " in function.__doc__
-        assert parameter.annotation is not inspect.Parameter.empty
-        positional = parameter.name in ("root", "paths", "path", "images", "annotations", "labels", "samples")
-        assert positional or parameter.kind is inspect.Parameter.KEYWORD_ONLY
-
-
-def test_import_loads_nothing_optional() -> None:
-    assert python(f"import gpuimg.sources, sys; print(sorted({OPTIONAL!r} & set(sys.modules)))") == "[]"
-
-
-@pytest.mark.parametrize(
-    ("module", "call", "words"),
-    [
-        ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"),
-        ("pyarrow", "parquet", "Parquet needs pyarrow"),
-        ("array_record", "array_record", "ArrayRecord needs array_record"),
-    ],
-)
+@pytest.mark.parametrize(("module", "call", "words"), [
+    ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"), ("pyarrow", "parquet", "Parquet needs pyarrow"),
+    ("array_record", "array_record", "ArrayRecord needs array_record"),
+])  # fmt: skip
 def test_missing_library_is_named(module: str, call: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
@@ -118,13 +63,17 @@ for call in (
     assert "nowhere" in last
 
 
+def test_import_loads_nothing_optional() -> None:
+    code = f"import gpuimg.sources, sys; print([name for name in {OPTIONAL!r} if name in sys.modules])"
+    assert python("-c", code) == "[]\n"
+
+
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def test_names() -> None:
+def test_names_take_little_memory() -> None:
     given = [b"a", b"", b"\xff\0", "\N{SNOWMAN}".encode()]
     names = Names(given)
-    assert len(names) == 4
     for copy in (names, Names.of(names.arrays()), pickle.loads(pickle.dumps(names))):
         assert [copy[i] for i in range(len(copy))] == given
     assert len(Names([])) == len(Names.of(Names([]).arrays())) == 0
@@ -140,18 +89,11 @@ def test_printable() -> None:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pattern", "expected"),
-    [
-        ("a.tar", ["a.tar"]),
-        ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
-        ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]),
-        ("a{,-b}", ["a", "a-b"]),
-        ("a{b}", ["a{b}"]),
-        ("a{1..}", ["a{1..}"]),
-        (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "expected"), [
+    ("a.tar", ["a.tar"]), ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
+    ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]), ("a{,-b}", ["a", "a-b"]),
+    ("a{b}", ["a{b}"]), ("a{1..}", ["a{1..}"]), (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
+])  # fmt: skip
 def test_patterns(pattern: Any, expected: list[str]) -> None:
     assert shards(pattern) == tuple(expected)
 
@@ -198,17 +140,3 @@ def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match=f"{tmp_path}/a: record 0: Input/output error") as caught:
         table[0]
     assert caught.value.errno == errno.EIO
-
-
-def test_naming() -> None:
-    with pytest.raises(OSError, match="Input/output error: 'here'") as caught, reading.naming("here"):
-        raise OSError(errno.EIO, "Input/output error")
-    assert caught.value.filename == "here"
-    with pytest.raises(FileNotFoundError, match="there"), reading.naming("here"):
-        os.stat("there")
-    with pytest.raises(ValueError, match=r"^here: wrong$"), reading.naming("here"):
-        raise ValueError("wrong")
-
-
-def test_labels_of_numpy_are_python_numbers() -> None:
-    assert [type(label) for _, label in sources.file_list([__file__], np.array([1]))] == [int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 import gpuimg
 from gpuimg.sources import coco
 
-from .laws import photos
-from .test_annotations import CATEGORIES, IMAGES
+from .test_annotations import IMAGES
+from .test_annotations import write as write_all
 
 of_older_numpy = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
 BOX = {"category_id": 1, "bbox": [0, 0, 3, 4]}
@@ -25,22 +24,15 @@ TEXT = {"size": [24, 16], "counts": "]21b9"}
 
 
 def write(root: Path, annotations: list[dict[str, Any]]) -> Path:
-    path = root / "instances.json"
-    path.write_text(json.dumps({"images": IMAGES, "categories": CATEGORIES, "annotations": annotations}))
-    (root / "deep").mkdir(exist_ok=True)
-    for entry, data in zip(IMAGES, photos(3), strict=True):
-        (root / str(entry["file_name"])).write_bytes(data)
-    return path
+    return write_all(root, annotations=annotations)
 
 
 def annotations_of(*segmentations: Any, image: int = 2, **more: Any) -> list[dict[str, Any]]:
-    found = [
-        {"id": k, "image_id": image, **BOX, "segmentation": each} | more for k, each in enumerate(segmentations, 1)
+    """Annotations of an image, without a segmentation where it is ``...``."""
+    return [
+        {"id": k, "image_id": image, **BOX} | ({} if each is ... else {"segmentation": each}) | more
+        for k, each in enumerate(segmentations, 1)
     ]
-    for entry in found:
-        if entry["segmentation"] is ...:
-            del entry["segmentation"]
-    return found
 
 
 def polygons(rng: np.random.Generator, height: int, width: int) -> list[list[float]]:
@@ -124,11 +116,7 @@ def test_key_points(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels[2]["keypoints"], [expected])
     x = gpuimg.horizontal_flip(np.zeros((3, 24, 16, 3), np.uint8))
     moved = gpuimg.transform_keypoints(x, [label["keypoints"] for label in labels], pixel_indices=True)
-    assert moved[0][0].tolist() == [
-        [14, 2, 2],
-        [0, 0, 0],
-        [0, 0, 0],
-    ]
+    assert moved[0][0].tolist() == [[14, 2, 2], [0, 0, 0], [0, 0, 0]]
     assert coco(tmp_path, write(tmp_path, annotations_of(...)), keypoints=True)[0][1]["keypoints"].shape == (1, 0, 3)
 
 
@@ -166,36 +154,26 @@ def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> N
         assert found.label(2)["keypoints"].tolist() == [[[3, 4, 1]]]
 
 
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        ({"segmentation": [[1, 2, 3, 4]]}, r"a polygon must have x and y of at least 3 points, not \[1, 2, 3, 4\]"),
-        ({"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, "a polygon must have x and y of at least 3 points"),
-        ({"segmentation": [1, 2, 3, 4, 5, 6]}, "segmentation must be a list of polygons or an object with counts"),
-        ({"segmentation": "polygon"}, "segmentation must be a list of polygons"),
-        ({"segmentation": [[1, 2, 3, 4, 5, "6"]]}, "a polygon must hold numbers within 100000 pixels"),
-        (
-            {"segmentation": [[1, 2, 3, 4, 5, float("nan")]]},
-            r"a polygon must hold numbers within 100000 pixels, not \[1, 2",
-        ),
-        ({"segmentation": [[1, 2, 3, 4, 5, 1e6]]}, "a polygon must hold numbers within 100000 pixels"),
-        ({"segmentation": RUNS | {"size": [16, 24]}}, r"segmentation size must be \[24, 16\], not \[16, 24\]"),
-        ({"segmentation": RUNS | {"counts": [383]}}, "segmentation counts must be run lengths of 384 pixels"),
-        ({"segmentation": RUNS | {"counts": [-1, 385]}}, "segmentation counts must be run lengths of 384 pixels"),
-        ({"segmentation": RUNS | {"counts": [384.0]}}, "segmentation counts must be run lengths"),
-        ({"segmentation": RUNS | {"counts": [10**30]}}, "segmentation counts must be run lengths"),
-        ({"segmentation": RUNS | {"counts": "]21b"}}, "segmentation counts must be run lengths"),
-        ({"segmentation": RUNS | {"counts": "é"}}, "segmentation counts must be run lengths"),
-        ({"segmentation": RUNS | {"counts": ""}}, "segmentation counts must be run lengths"),
-        ({"segmentation": RUNS | {"counts": "oooooooooooooooooo0"}}, "segmentation counts must be run lengths"),
-        ({"segmentation": {"size": [24, 16]}}, "segmentation counts must be run lengths"),
-        ({"keypoints": [1, 2, 2, 3]}, "keypoints must be 1 times x, y and visibility, not"),
-        ({"keypoints": [1, 2, "2"]}, "keypoints must be 1 times x, y and visibility, not"),
-        ({"keypoints": [1, float("nan"), 2]}, "keypoints must be 1 times x, y and visibility, not"),
-        ({"keypoints": 5}, "keypoints must be 0 times x, y and visibility, not 5"),
-        ({"keypoints": [1, 2, 3]}, r"the visibility of keypoints must be 0, 1 or 2, not \[3.0\]"),
-    ],
-)
+RUN = "segmentation counts must be run lengths"
+POLYGON = "a polygon must have x and y of at least 3 points"
+
+
+@pytest.mark.parametrize(("values", "match"), [
+    ({"segmentation": [[1, 2, 3, 4]]}, rf"{POLYGON}, not \[1, 2, 3, 4\]"),
+    ({"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, POLYGON),
+    ({"segmentation": [1, 2, 3, 4, 5, 6]}, "segmentation must be a list of polygons or an object with counts"),
+    ({"segmentation": "polygon"}, "segmentation must be a list of polygons"),
+    *(({"segmentation": [[1, 2, 3, 4, 5, wrong]]}, r"a polygon must hold numbers within 100000 pixels, not \[1, 2")
+      for wrong in ("6", float("nan"), 1e6)),
+    ({"segmentation": RUNS | {"size": [16, 24]}}, r"segmentation size must be \[24, 16\], not \[16, 24\]"),
+    *(({"segmentation": RUNS | {"counts": counts}}, f"{RUN} of 384 pixels")
+      for counts in ([383], [-1, 385], [384.0], [10**30], "]21b", "é", "", "oooooooooooooooooo0")),
+    ({"segmentation": {"size": [24, 16]}}, RUN),
+    *(({"keypoints": points}, "keypoints must be 1 times x, y and visibility, not")
+      for points in ([1, 2, 2, 3], [1, 2, "2"], [1, float("nan"), 2])),
+    ({"keypoints": 5}, "keypoints must be 0 times x, y and visibility, not 5"),
+    ({"keypoints": [1, 2, 3]}, r"the visibility of keypoints must be 0, 1 or 2, not \[3.0\]"),
+])  # fmt: skip
 def test_wrong_entries(tmp_path: Path, values: dict[str, Any], match: str) -> None:
     path = write(tmp_path, annotations_of(..., **values))
     coco(tmp_path, path)

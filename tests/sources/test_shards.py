@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import os
@@ -17,10 +16,9 @@ import pytest
 
 import gpuimg
 from gpuimg.sources import tar
-from gpuimg.sources._reading import OPEN_FILES
 from tests.data_sets import FILES
 
-from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+from .laws import assert_law, needs, photos
 
 
 def write(path: Path, *members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT) -> Path:
@@ -56,13 +54,9 @@ def test_what_webdataset_writes(tmp_path: Path) -> None:
     pattern = f"{tmp_path}/shard-{{000..002}}.tar"
     names = [f"{tmp_path}/shard-00{i // 3}.tar: n{i:04d}" for i in range(7)]
     for label, wanted in (
-        ("cls", list(range(7))),
-        ("json", labels),
-        ("txt", [f"no {i}" for i in range(7)]),
-        (("cls", "json"), list(enumerate(labels))),
-        (["cls"], [(i,) for i in range(7)]),
+        ("json", labels), (("cls", "json"), list(enumerate(labels))), (["cls"], [(i,) for i in range(7)]),
         (None, [None] * 7),
-    ):
+    ):  # fmt: skip
         assert_law(tar(pattern, label=label), list(zip(data, wanted, strict=True)), names)
     assert repr(tar(pattern)) == f"<gpuimg.tar '{tmp_path}/shard-000.tar' and 2 more: 7 samples>"
 
@@ -76,42 +70,21 @@ def test_every_tar_format(tmp_path: Path, form: int) -> None:
 
 
 def test_members_that_are_no_samples(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as file:
-        for name, data in (("a.b/1.JPG", b"x"), ("README", b""), (".hidden.txt", b""), ("__index__.json", b"{}")):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            file.addfile(member, io.BytesIO(data))
+    others = (("README", b""), (".hidden.txt", b""), ("__index__.json", b"{}"))
+    path = write(tmp_path / "a.tar", ("a.b/1.JPG", b"x"), *others, ("a.b/1.cls", b"7"))
+    with tarfile.open(path, "a") as file:
         for name, kind in (("a.dir", tarfile.DIRTYPE), ("link.jpg", tarfile.SYMTYPE), ("1.cls", tarfile.LNKTYPE)):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "a.b/1.JPG"
             file.addfile(member)
-        member = tarfile.TarInfo("a.b/1.cls")
-        member.size = 1
-        file.addfile(member, io.BytesIO(b"7"))
     assert_law(tar(path), [(b"x", 7)], [f"{path}: a.b/1"])
 
 
-def test_members_of_a_sample_need_not_be_neighbors(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tar", ("1.jpg", b"x"), ("2.jpg", b"y"), ("2.cls", b"2"), ("1.cls", b"1"))
-    assert list(tar(path)) == [(b"x", 1), (b"y", 2)]
-
-
-@pytest.mark.parametrize(
-    ("ending", "value", "wanted"),
-    [
-        ("cls", b" 12\n", 12),
-        ("cls", b"-3", -3),
-        ("cls", b"n01440764", "n01440764"),
-        ("cls", b"1_0", "1_0"),
-        ("cls", b"", ""),
-        ("top.cls", b"5", 5),
-        ("txt", "\N{SNOWMAN} 5".encode(), "\N{SNOWMAN} 5"),
-        ("json", b"[1, {}]", [1, {}]),
-        ("meta.json", b"null", None),
-        ("npy", b"\x93", b"\x93"),
-    ],
-)
+@pytest.mark.parametrize(("ending", "value", "wanted"), [
+    ("cls", b" 12\n", 12), ("cls", b"-3", -3), ("cls", b"n01440764", "n01440764"), ("cls", b"1_0", "1_0"),
+    ("cls", b"", ""), ("top.cls", b"5", 5), ("txt", "\N{SNOWMAN} 5".encode(), "\N{SNOWMAN} 5"),
+    ("json", b"[1, {}]", [1, {}]), ("meta.json", b"null", None), ("npy", b"\x93", b"\x93"),
+])  # fmt: skip
 def test_labels(tmp_path: Path, ending: str, value: bytes, wanted: Any) -> None:
     path = write(tmp_path / "a.tar", ("1.jpg", b"x"), (f"1.{ending}", value))
     assert_law(tar(path, label=ending), [(b"x", wanted)], [f"{path}: 1"])
@@ -126,32 +99,24 @@ def test_image_endings(tmp_path: Path) -> None:
 
 def test_paths(tmp_path: Path) -> None:
     samples = shards(tmp_path, 3, 2)
-    several: list[Any] = [
-        f"{tmp_path}/{{0..2}}.tar",
-        f"{tmp_path}/{{0,1,2}}.tar",
-        os.fsencode(tmp_path) + b"/{0..2}.tar",
-        [tmp_path / "0.tar", str(tmp_path / "{1..2}.tar")],
-    ]
+    several: list[Any] = [os.fsencode(tmp_path) + b"/{0..2}.tar", [tmp_path / "0.tar", str(tmp_path / "{1..2}.tar")]]
     for paths in several:
         assert list(tar(paths)) == samples
-    odd = write(tmp_path / "{0..2}.tar", ("1.jpg", b"x"), ("1.cls", b"1"))
-    assert list(tar(odd)) == [(b"x", 1)]
+    for odd in ("{0..2}.tar", "[1].tar"):
+        path = write(tmp_path / odd, ("1.jpg", b"x"), ("2.jpg", b"y"), ("2.cls", b"2"), ("1.cls", b"1"))
+        assert list(tar(path)) == [(b"x", 1), (b"y", 2)]  # members of a sample need not be neighbors
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("members", "match"),
-    [
-        ([("1.jpg", b"x"), ("2.jpg", b"y")], r"a\.tar: 1 has no label \.cls, nor has any of the 2 samples.*has \.jpg"),
-        ([("1.cls", b"1"), ("1.svg", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.svg"),
-        ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
-        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG occurs twice"),
-        ([("README", b"")], r"a\.tar: no samples in it"),
-        ([], r"a\.tar: no samples in it"),
-    ],
-)
+@pytest.mark.parametrize(("members", "match"), [
+    ([("1.jpg", b"x"), ("2.jpg", b"y")], r"a\.tar: 1 has no label \.cls, nor has any of the 2 samples.*has \.jpg"),
+    ([("1.cls", b"1"), ("1.svg", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.svg"),
+    ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
+    ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG occurs twice"),
+    ([("README", b"")], r"a\.tar: no samples in it"), ([], r"a\.tar: no samples in it"),
+])  # fmt: skip
 def test_samples_that_lack_something(tmp_path: Path, members: list[tuple[str, bytes]], match: str) -> None:
     path = write(tmp_path / "a.tar", *members)
     with pytest.raises(ValueError, match=match):
@@ -185,16 +150,16 @@ def test_keys_of_a_json_label(tmp_path: Path) -> None:
     content = json.dumps({"Caption": "a cat", "box": {"w": 3}, "n": 4}).encode()
     path = write(tmp_path / "a.tar", ("1.jpg", b"x"), ("1.json", content), ("1.top.json", b'{"n": 5}'))
     for label, value in (
-        ("json.Caption", "a cat"),
-        ("json.box.w", 3),
-        ("top.json.n", 5),
-        (("json.n", "top.json.n"), (4, 5)),
-        ("json", json.loads(content)),
-    ):
+        ("json.Caption", "a cat"), ("json.box.w", 3), ("top.json.n", 5), (("json.n", "top.json.n"), (4, 5)),
+    ):  # fmt: skip
         assert tar(path, label=label)[0] == (b"x", value)
     for label, message in (("json.title", "no 'title'; it has keys 'Caption', 'box', 'n'"), ("json.n.x", "it has int")):
         with pytest.raises(ValueError, match=message):
             tar(path, label=label)[0]
+    for ending, data in (("json", b"{"), ("json", b"[" * 10**6), ("txt", b"\xff"), ("cls", b"\xff")):
+        path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", data))
+        with pytest.raises(ValueError, match=rf"a\.tar: k: its \.{ending} cannot be read: "):
+            tar(path, label=ending)[0]
 
 
 def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
@@ -207,104 +172,38 @@ def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
         tar(tmp_path / "train-*.tar")
     with pytest.raises(FileNotFoundError, match=r"12\.tar"):
         tar(tmp_path / "{11..13}.tar")
-    odd = write(tmp_path / "[1].tar", ("1.jpg", b"x"), ("1.cls", b"1"))
-    assert list(tar(odd)) == [(b"x", 1)]
-
-
-def test_patterns_of_urls() -> None:
     fsspec = needs("fsspec")
-    memory = fsspec.filesystem("memory")
-    for k in range(3):
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            for name, data in ((f"{k}.jpg", b"x"), (f"{k}.cls", str(k).encode())):
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-        memory.pipe(f"/globbed/{k}.tar", file.getvalue())
-    assert [label for _, label in tar("memory://globbed/*.tar")] == [0, 1, 2]
+    fsspec.filesystem("memory").put(f"{tmp_path}/1*.tar", "/globbed/")
+    assert list(tar("memory://globbed/*.tar")) == by_name[2:8]
     with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
         tar("memory://globbed/*.zip")
 
 
-@pytest.mark.parametrize(
-    ("ending", "value"), [("json", b"{"), ("json", b"[" * 10**6), ("txt", b"\xff"), ("cls", b"\xff")]
-)
-def test_label_that_cannot_be_read(tmp_path: Path, ending: str, value: bytes) -> None:
-    path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", value))
-    with pytest.raises(ValueError, match=rf"a\.tar: k: its \.{ending} cannot be read: "):
-        tar(path, label=ending)[0]
-
-
 def test_arguments(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar", ("1.jpg", b"x"))
-    with pytest.raises(ValueError, match="image must name at least one ending"):
-        tar(path, image=())
-    with pytest.raises(ValueError, match=r"not '\.jpg'"):
-        tar(path, image=".jpg")
-    with pytest.raises(ValueError, match=r"not ''"):
-        tar(path, label="")
-    with pytest.raises(ValueError, match="at least one file"):
-        tar([])
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        tar([path, tmp_path / "nowhere.tar"], label=None)
-    with pytest.raises(TypeError):
-        tar([3])  # type: ignore[list-item]
+    wrong: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+        (path, {"image": ()}, ValueError, "image must name at least one ending"),
+        (path, {"image": ".jpg"}, ValueError, r"not '\.jpg'"), (path, {"label": ""}, ValueError, "not ''"),
+        ([], {}, ValueError, "at least one file"), ([3], {}, TypeError, "int"),
+        ([path, tmp_path / "nowhere.tar"], {"label": None}, FileNotFoundError, "nowhere"),
+    ]  # fmt: skip
+    for paths, options, error, message in wrong:
+        with pytest.raises(error, match=message):
+            tar(paths, **options)
 
 
-def test_compressed(tmp_path: Path) -> None:
-    plain = write(tmp_path / "a.tar", ("1.jpg", b"x"))
-    packed = tmp_path / "a.tar.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    with pytest.raises(ValueError, match=r"a\.tar\.gz: compressed with gzip, .*decompress it"):
-        tar(packed)
+def summed(header: bytes) -> bytes:
+    """A header with its checksum."""
+    blank = header[:148] + b" " * 8 + header[156:]
+    return header[:148] + b"%06o\0 " % sum(blank) + header[156:]
 
 
 def test_sparse(tmp_path: Path) -> None:
     header = tarfile.TarInfo("1.jpg")
     header.type = tarfile.GNUTYPE_SPARSE
-    block = bytearray(header.tobuf(tarfile.GNU_FORMAT))
-    block[148:156] = b" " * 8
-    block[148:156] = b"%06o\0 " % sum(block)
-    (tmp_path / "a.tar").write_bytes(bytes(block) + bytes(1024))
+    (tmp_path / "a.tar").write_bytes(summed(header.tobuf(tarfile.GNU_FORMAT)) + bytes(1024))
     with pytest.raises(ValueError, match=r"a\.tar: 1\.jpg is stored sparsely"):
         tar(tmp_path / "a.tar")
-
-
-def test_cut_off(tmp_path: Path) -> None:
-    data = photos(3)
-    members = [(f"{i}.{ending}", value) for i in range(3) for ending, value in (("jpg", data[i]), ("cls", b"1"))]
-    path = write(tmp_path / "a.tar", *members)
-    whole = path.read_bytes()
-    samples = [(content, 1) for content in data]
-    end = max(i for i in range(0, len(whole), 512) if any(whole[i - 512 : i]))  # of the last member
-    boundaries = range(512, end + 1, 512)
-    for size in (*cuts(end), *boundaries, end + 1, end + 511):
-        path.write_bytes(whole[:size])
-        assert outcome(path, lambda: tar(path), samples) == "refused", size
-    path.write_bytes(whole[: end + 512])  # a tar file ends with blocks of zeros; one is enough
-    assert outcome(path, lambda: tar(path), samples) == "same"
-    path.write_bytes(whole[:1000])
-    with pytest.raises(ValueError, match=r"a\.tar: cut off: 0\.jpg ends at byte \d+ of 1000"):
-        tar(path)
-    path.write_bytes(whole[:end])
-    with pytest.raises(ValueError, match=rf"a\.tar: cut off: no header and no end of the archive at byte {end} of"):
-        tar(path)
-
-
-def test_flipped_bits(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.tar", ("1.jpg", b"x" * 700), ("1.cls", b"1"), ("\N{SNOWMAN}.jpg", b"y"), ("\N{SNOWMAN}.cls", b"2")
-    )
-    whole = path.read_bytes()
-    samples = [(b"x" * 700, 1), (b"y", 2)]
-    for position in range(0, len(whole), 7):
-        path.write_bytes(flipped(whole, position))
-        outcome(path, lambda: tar(path), samples)  # refused, or read as something else; never more than that
-    path.write_bytes(flipped(whole, 1536 + 512 + 3))
-    path.write_bytes(flipped(whole, 1536 + 3))  # the name in the header of 1.cls
-    with pytest.raises(ValueError, match=r"a\.tar: damaged: .* at byte 1536"):
-        tar(path)
 
 
 def long_name(size: int) -> bytes:
@@ -335,40 +234,7 @@ def test_a_header_of_more_than_the_memory(tmp_path: Path) -> None:
     assert "a.tar: damaged at byte 0: too many or too large headers of one member" in done.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"no tar file", b"x" * 5000])
-def test_no_tar_file(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.tar").write_bytes(content)
-    with pytest.raises(ValueError, match=r"a\.tar: (empty: 0 bytes|not a tar file, or damaged)"):
-        tar(tmp_path / "a.tar")
-
-
-def test_cut_off_after_it_was_indexed(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tar", ("1.jpg", b"x" * 700), ("1.cls", b"1"), ("2.jpg", b"y"), ("2.cls", b"2"))
-    found = tar(path)
-    os.truncate(path, 1000)
-    with pytest.raises(OSError, match=r"a\.tar: 1: 488 of 700 bytes at offset 512: the file was cut off"):
-        found[0]
-    with pytest.raises(OSError, match=r"a\.tar: 2: 0 of 1 bytes at offset"):
-        found[1]
-    found = tar(write(tmp_path / "b.tar", ("1.jpg", b"x"), ("1.cls", b"1")))
-    assert_vanished(found, 0, tmp_path / "b.tar")
-
-
 # -- descriptors -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_few_files_are_open(tmp_path: Path) -> None:
-    samples = shards(tmp_path, 200, 1)
-    before = open_files(tmp_path)
-    found = tar(f"{tmp_path}/{{0..199}}.tar")
-    assert open_files(tmp_path) == before
-    assert list(found) == samples
-    assert open_files(tmp_path) == before + OPEN_FILES
-    assert_law(found, samples, [f"{tmp_path}/{i}.tar: {i:05d}" for i in range(200)])
-    assert open_files(tmp_path) <= before + OPEN_FILES
-    del found
-    assert open_files(tmp_path) == before
 
 
 def test_small_limit_of_open_files(tmp_path: Path) -> None:
@@ -387,45 +253,19 @@ def test_small_limit_of_open_files(tmp_path: Path) -> None:
 # -- the index in a file -----------------------------------------------------------------------------------------------
 
 
-def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_index(tmp_path: Path) -> None:
     samples = shards(tmp_path, 2, 3)
     index = tmp_path / "index.npz"
     paths = [tmp_path / "0.tar", tmp_path / "1.tar"]
     first = tar(paths, index_cache=index)
-    names = [first.describe(i) for i in range(6)]
     assert sorted(os.listdir(tmp_path)) == ["0.tar", "1.tar", "index.npz"]
-
-    with monkeypatch.context() as without:
-        without.setattr(tarfile, "open", None)
-        assert_law(tar(paths, index_cache=str(index)), samples, names)
-
+    assert_law(tar(paths, index_cache=str(index)), samples, [first.describe(i) for i in range(6)])
     with pytest.raises(ValueError, match=r"no label \.json"):  # other options
         tar(paths, index_cache=index, label="json")
     assert list(tar(paths, index_cache=index)) == samples
-
-    os.utime(paths[1], ns=(0, 0))
-    with monkeypatch.context() as without:
-        without.setattr(tarfile, "open", None)
-        with pytest.raises(TypeError):
-            tar(paths, index_cache=index)
     write(paths[1], ("new.jpg", b"new"), ("new.cls", b"9"))
     assert list(tar(paths, index_cache=index)) == [*samples[:3], (b"new", 9)]
     assert list(tar(paths[::-1], index_cache=index)) == [(b"new", 9), *samples[:3]]
-
-
-@pytest.mark.filterwarnings("ignore:the index cache .* is damaged and is built again:RuntimeWarning")
-def test_damaged_index_is_built_again(tmp_path: Path) -> None:
-    samples = shards(tmp_path, 1, 3)
-    index = tmp_path / "index.npz"
-    assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
-    whole = index.read_bytes()
-    for size in cuts(len(whole)):
-        index.write_bytes(whole[:size])
-        assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
-        assert index.read_bytes() == whole
-    for position in range(0, len(whole), 23):
-        index.write_bytes(flipped(whole, position))
-        assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
 
 
 def test_index_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,14 +290,11 @@ def test_messages_are_escaped(tmp_path: Path) -> None:
     assert json.dumps(tar(path, label=None).describe(0))
 
 
-@pytest.mark.parametrize("size", [-1, -100, -511, -512, -60_000])
+@pytest.mark.parametrize("size", [-1, -512, -60_000])
 def test_a_negative_size(tmp_path: Path, size: int) -> None:
     """GNU's base-256 numbers have a sign."""
     path = write(tmp_path / "0.tar", ("a.jpg", b"image"), ("a.cls", b"1"))
-    data = bytearray(path.read_bytes())
-    data[124:136] = size.to_bytes(12, "big", signed=True)
-    data[148:156] = b" " * 8
-    data[148:156] = b"%06o\0 " % sum(data[:512])
-    path.write_bytes(data)
+    data = path.read_bytes()
+    path.write_bytes(summed(data[:124] + size.to_bytes(12, "big", signed=True) + data[136:512]) + data[512:])
     with pytest.raises(ValueError, match=r"0\.tar: (damaged|not a tar file, or damaged)"):
         tar(path)

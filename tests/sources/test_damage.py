@@ -1,0 +1,207 @@
+"""Files of every format that are cut off, damaged, changed or gone, and how many of them are open."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg.sources import Table
+from gpuimg.sources._reading import OPEN_FILES
+
+from .laws import assert_threads, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+from .test_columns import write as write_parquet
+from .test_databases import write as write_lmdb
+from .test_mxnet import GOLDEN
+from .test_records import frame, write_array
+from .test_shards import write as write_tar
+
+DATA = photos(6)
+NOISE = [np.random.default_rng(k).bytes(3000) for k in range(20)]  # of ArrayRecord, whose blocks are large
+
+
+class Kind(NamedTuple):
+    """A format: a writer of a file, what opens it, and what may become of a file with a flipped bit."""
+
+    write: Callable[[Path], object]
+    open: Callable[..., Table]
+    damaged: frozenset[str]  # all that may happen: those without checksums may give something else
+
+
+ANY = frozenset({"refused", "unreadable", "same", "other"})
+
+
+def _tar(path: Path) -> None:
+    members = [(f"{i}.{end}", value) for i, d in enumerate(DATA) for end, value in (("jpg", d), ("cls", b"%d" % i))]
+    os.truncate(write_tar(path, *members), 512 * sum(1 + -(-len(data) // 512) for _, data in members) + 512)
+
+
+def _recordio(path: Path, *, index: bool = True) -> None:
+    for ending in ("rec", "idx") if index else ("rec",):
+        shutil.copy(GOLDEN / f"golden.{ending}", path.with_suffix(f".{ending}"))
+
+
+def _parquet(path: Path) -> None:
+    images = photos(6, size=(48, 64))
+    write_parquet(path, images, list(range(6)), write_page_checksum=True, write_statistics=False)
+
+
+KINDS = {
+    "tar": Kind(_tar, gi.tar, ANY),
+    "tfrecord": Kind(
+        lambda path: path.write_bytes(frame(*DATA)),
+        lambda path, **options: gi.tfrecord(path, image=None, **options),
+        frozenset({"refused", "unreadable"}),
+    ),
+    "array_record": Kind(
+        lambda path: write_array(path, *NOISE),
+        lambda path: gi.array_record(path, image=None),
+        frozenset({"refused", "unreadable", "same"}),
+    ),
+    "recordio": Kind(_recordio, gi.recordio, ANY),
+    "recordio without idx": Kind(lambda path: _recordio(path, index=False), gi.recordio, ANY),
+    "lmdb": Kind(
+        lambda path: write_lmdb(path, {b"%03d" % i: d * (1 + i % 3) for i, d in enumerate(photos(40))}, subdir=False),
+        gi.lmdb, ANY,
+    ),
+    "parquet": Kind(_parquet, gi.parquet, ANY),
+}  # fmt: skip
+LIBRARIES = {"tfrecord": "google_crc32c", "array_record": "array_record", "lmdb": "lmdb", "parquet": "pyarrow"}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def written(kind: str, folder: Path) -> Path:
+    """A new file of a kind."""
+    needs(LIBRARIES.get(kind, "gpuimg"))
+    path = folder / "a.rec"  # the ending that RecordIO's index is found by
+    KINDS[kind].write(path)
+    return path
+
+
+@every_kind
+def test_cut_off(kind: str, tmp_path: Path) -> None:
+    path = written(kind, tmp_path)
+    whole, samples = path.read_bytes(), list(KINDS[kind].open(path))
+    for size in {*cuts(len(whole)), *range(512, len(whole), 512)}:
+        path.write_bytes(whole[:size])
+        # The last page of a database may be free: then nothing is missing.
+        allowed = {"refused", "same"} if kind == "lmdb" and size >= len(whole) - 8192 else {"refused"}
+        assert outcome(path, lambda: KINDS[kind].open(path), samples) in allowed, size
+
+
+@every_kind
+def test_flipped_bits(kind: str, tmp_path: Path) -> None:
+    """An error of the source's own that names the file, or samples."""
+    path = written(kind, tmp_path)
+    whole, samples = path.read_bytes(), list(KINDS[kind].open(path))
+    step = max(len(whole) // 300, 1)
+    for position in range(int(np.random.default_rng().integers(step)), len(whole), step):
+        path.write_bytes(flipped(whole, position))
+        assert outcome(path, lambda: KINDS[kind].open(path), samples) in KINDS[kind].damaged, position
+
+
+Damage = Callable[[bytes], bytes]
+
+
+def flip(position: int) -> Damage:
+    return lambda whole: flipped(whole, position)
+
+
+@pytest.mark.parametrize(("kind", "damage", "i", "message"), [
+    *((kind, lambda whole: b"", None, "empty: 0 bytes") for kind in KINDS if kind != "recordio"),
+    ("tar", lambda whole: whole[:1000], None, r"cut off: 0\.jpg ends at byte \d+ of 1000"),
+    ("tar", lambda whole: whole[:-512], None, r"cut off: no header and no end of the archive at byte \d+ of"),
+    ("tar", lambda whole: b"x" * 5000, None, "not a tar file, or damaged"),
+    ("tar", flip(-(-len(DATA[0]) // 512) * 512 + 512 + 3), None, r"damaged: .* at byte \d+"),  # the name of 0.cls
+    ("tar", gzip.compress, None, "compressed with gzip, .*decompress it"),
+    ("tfrecord", lambda whole: whole[:-1], None, r"cut off: record 5 takes \d+ bytes from byte \d+, but \d+ are left"),
+    ("tfrecord", lambda whole: whole[:5], None, "cut off: record 0 at byte 0 has 5 of 12 bytes"),
+    ("tfrecord", flip(13), 0, r"record 0: damaged: the checksum of its \d+ bytes is 0x.*, not 0x"),
+    ("tfrecord", flip(len(DATA[0]) + 17), None, r"damaged: the length of record 1 at byte \d+ has the checksum 0x"),
+    ("tfrecord", gzip.compress, None, "compressed, but"), ("tfrecord", zlib.compress, None, "compressed, but"),
+    ("array_record", lambda whole: b"no such file" * 9999, None, r"(cut off, or )?not an ArrayRecord file"),
+    ("recordio", flip(805), 1, "record 17: damaged: a header at byte 0 must start with 0xced7230a"),
+    ("recordio without idx", flip(805), None, "record 1: damaged: a header at byte 804 must start"),
+    ("recordio", lambda whole: whole[:-1], None, "cut off: record 37 ends at byte 3292 of 3291"),
+    ("lmdb", lambda whole: whole[:4200], None, "cut off: 4200 bytes end within the first two pages"),
+    ("lmdb", lambda whole: whole[:20000], None, r"cut off: page \d+ and its overflow pages end at byte \d+ of 20000"),
+    ("lmdb", lambda whole: b"x", None, "no LMDB file of a 64-bit"),
+    ("lmdb", lambda whole: bytes(8192), None, "no LMDB file of a 64-bit"),
+    ("parquet", lambda whole: b"no table", None, "not a Parquet file, or damaged: "),
+    ("parquet", lambda whole: flipped(whole, len(whole) // 4), 0, "row 0: .*CRC"),
+])  # fmt: skip
+def test_messages(kind: str, damage: Damage, i: int | None, message: str, tmp_path: Path) -> None:
+    path = written(kind, tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    if i is None:
+        with pytest.raises(ValueError, match=rf"a\.rec: {message}"):
+            KINDS[kind].open(path)
+    else:
+        table = KINDS[kind].open(path)
+        with pytest.raises((ValueError, OSError), match=rf"a\.rec: {message}"):
+            table[i]
+
+
+@pytest.mark.parametrize(("kind", "size", "i", "message"), [
+    ("tar", 1000, 0, r"0: 488 of \d+ bytes at offset 512: the file was cut off"),
+    ("tfrecord", 100, 0, r"record 0: 88 of \d+ bytes at offset 12: the file was cut off"),
+    ("array_record", 5000, -1, "record 19: "),
+    ("recordio", 1000, 1, "record 17: 196 of 808 bytes at offset 804: the file was cut off"),
+    ("lmdb", 9000, -1, r"key 039: \d+ of \d+ bytes at offset \d+: the file was cut off"),
+    ("parquet", 50, 5, "row 5: row group 1 cannot be read"),
+])  # fmt: skip
+def test_files_that_change_or_vanish(kind: str, size: int, i: int, message: str, tmp_path: Path) -> None:
+    path = written(kind, tmp_path)
+    table = KINDS[kind].open(path)
+    os.truncate(path, size)
+    with pytest.raises((ValueError, OSError), match=rf"a\.rec: {message}"):
+        table[i]
+    path.unlink()
+    assert_vanished(KINDS[kind].open(written(kind, tmp_path)), 0, path)
+    with pytest.raises(FileNotFoundError, match=r"a\.rec"):
+        KINDS[kind].open(path)
+
+
+@pytest.mark.parametrize("kind", ["tar", "tfrecord", "recordio without idx"])
+def test_kept_index(kind: str, tmp_path: Path) -> None:
+    """A file of the same size and time is not looked at, any other is."""
+    path, index = written(kind, tmp_path), tmp_path / "index.npz"
+    before, kept = path.stat(), KINDS[kind].open(path, index_cache=index)
+    names, samples, whole = [kept.describe(i) for i in range(len(kept))], list(kept), path.read_bytes()
+    for content, allowed in ((whole, True), (bytes(len(whole)), True), (bytes(len(whole)), False)):
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + (not allowed)))
+        if not allowed:
+            with pytest.raises(ValueError, match=r"a\.rec: "):
+                KINDS[kind].open(path, index_cache=index)
+            continue
+        found = KINDS[kind].open(path, index_cache=str(index))
+        assert [found.describe(i) for i in range(len(found))] == names
+        assert content != whole or repr(list(found)) == repr(samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "most"), [
+    ("tar", OPEN_FILES), ("tfrecord", OPEN_FILES), ("array_record", OPEN_FILES), ("parquet", 0),
+])  # fmt: skip
+def test_few_files_are_open(kind: str, most: int, tmp_path: Path) -> None:
+    for k in range(OPEN_FILES + 10):
+        (tmp_path / str(k)).mkdir()
+        one = written(kind, tmp_path / str(k))
+    before, single = open_files(tmp_path), KINDS[kind].open(one)
+    table: Any = KINDS[kind].open(f"{tmp_path}/{{0..{OPEN_FILES + 9}}}/a.rec")
+    assert open_files(tmp_path) <= before + most
+    samples = list(single) * (OPEN_FILES + 10)
+    assert [data for data, _ in table] == [data for data, _ in samples]
+    assert_threads(table, samples)
+    assert open_files(tmp_path) <= before + most + 1
+    del table, single
+    assert open_files(tmp_path) == before or kind == "array_record"
