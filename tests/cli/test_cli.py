@@ -187,17 +187,6 @@ def tiles(path: Path) -> list[tuple[int, int, int, int]]:
     return sorted(found)
 
 
-def test_preview_writes_a_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "preview.png"
-    assert cli.main([*PREVIEW, "-n", "3", "--out", str(out)]) == 0
-    assert f"sheet      {out} (2 x 3 draws, seed 0)" in capfd.readouterr().out
-    pixels = sheet(out)
-    assert pixels.shape[1] == 32 + 4 * 176 - 8
-    assert len(tiles(out)) == 8
-    for part in (pixels[:16], pixels[-16:], pixels[:, :16], pixels[:, -16:]):
-        assert (part == 255).all()
-
-
 def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
     """The tiles are what the preset makes of the images under the generator that the README names."""
     out = tmp_path / "preview.png"

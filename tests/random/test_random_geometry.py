@@ -145,15 +145,6 @@ def test_crop_pads_what_is_missing_on_both_sides() -> None:
     assert_same(list(x), [p[top : top + 8, left : left + 8] for p, (top, left) in zip(padded, corners, strict=True)])
 
 
-@pytest.mark.parametrize(("flip", "axis"), [(gi.random_horizontal_flip, 1), (gi.random_vertical_flip, 0)])
-def test_flips_of_none_all_and_each(flip: Any, axis: int) -> None:
-    images = pictures([(5, 7), (4, 1), (31, 33)])
-    turned = [np.flip(picture, axis) for picture in images]
-    assert_same(list(flip(images, 1, rng=0)), turned)
-    assert_same(list(flip(images, 0, rng=0)), images)
-    assert_same(list(flip(images, [1, 0, 1], rng=0)), [turned[0], images[1], turned[2]])
-
-
 # Arguments, and the ranges of angle, factor and shear along x and y.
 AFFINE: list[tuple[dict[str, Any], list[tuple[float, float]]]] = [
     ({"degrees": 40, "translate": (0.1, 0.2), "scale": (0.8, 1.2), "shear": (-9, 9, -4, 4), "center": (5, 6)},

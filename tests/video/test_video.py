@@ -6,7 +6,6 @@ import copy
 import io
 import os
 import pickle
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -391,18 +390,6 @@ def test_targets_follow_each_frame() -> None:
     found = gi.transform_masks(x, masks)
     assert [mask.shape for mask in found] == [(HEIGHT, WIDTH)] * 2 + [(1, 1)] * 2
     assert np.array_equal(found[1], masks[1][:, ::-1])
-
-
-def test_the_page_runs_as_printed(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{k}.mp4" for k in range(3)]
-    for path, name in zip(paths, ("h264", "hevc", "av1"), strict=True):
-        path.write_bytes(made(name))
-    page = (Path(__file__).parents[2] / "docs" / "video.md").read_text()
-    names: dict[str, Any] = {"gpuimg": gi, "paths": paths}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block, names)
-    assert names["y"].shape == (3, 3, 16, 112, 112)
-    assert names["batch"].images.shape == (3, 16, 3, 112, 112)
 
 
 # -- what is bad -------------------------------------------------------------------------------------------------------
