@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 import gpuimg
 from gpuimg._cli import bench, contenders, main
@@ -50,12 +50,6 @@ def command(*arguments: Any) -> int:
     return main.main([*map(str, arguments)])
 
 
-def width_of(path: Path) -> int:
-    with Image.open(path) as image:
-        width: int = ImageOps.exif_transpose(image).width
-    return width
-
-
 def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("bench", folder, "--seconds", 2, "--batch-size", 4, "--json") == 0
     report = json.loads(capsys.readouterr().out)
@@ -63,13 +57,14 @@ def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["samples"] == len(files)
     assert (report["images"]["looked_at"], report["images"]["bad"]) == (len(files), 1)
     assert report["images"]["mean_bytes"] == np.mean([path.stat().st_size for path in files])
-    widths = [width_of(path) for path in files if path.name != "bad.jpg"]
+    widths = [gpuimg.image_info(path).width for path in files if path.name != "bad.jpg"]
     assert abs(report["images"]["median_width"] - np.median(widths)) < 1
     assert set(report["images_per_second"]) >= {"gpuimg", "Pillow"}
     assert all(rate > 0 for rate in report["images_per_second"].values())
     assert report["limit"] in bench._ADVICE
 
 
+@pytest.mark.slow
 def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     """Of a folder of images; batches are no larger than the set."""
     assert command("bench", PHOTOS, "--seconds", 2, "--device", "cpu") == 0
@@ -117,16 +112,7 @@ def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.Capt
     assert "Traceback" not in said.err
 
 
-def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("bench", tmp_path) == 2
-    assert "no class folders" in capsys.readouterr().err
-
-
 # -- comparison programs -----------------------------------------------------------------------------------------------
-
-
-def files_of(contents: list[Any]) -> contenders.Files:
-    return contenders.Files([(data, k) for k, data in enumerate(contents)], Columns(label=None))
 
 
 def one_color(color: tuple[int, int, int]) -> bytes:
@@ -136,30 +122,23 @@ def one_color(color: tuple[int, int, int]) -> bytes:
 @pytest.mark.parametrize("color", [(0, 0, 0), (255, 128, 3)])
 def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
     """Crops of one color are that color, by the formula."""
-    files = files_of([one_color(color)])
+    files = contenders.Files([(one_color(color), 0)], Columns(label=None))
     expected = (np.array(color) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     for draw in range(4):
         image = contenders._preprocessed(files, 0, draw)
-        assert image.shape == (3, 224, 224)
-        assert image.dtype == np.float32
+        assert (image.shape, image.dtype) == ((3, 224, 224), np.float32)
         np.testing.assert_allclose(image, np.broadcast_to(expected[:, None, None], image.shape), rtol=1e-5)
 
 
-def test_pillow_goes_on_over_what_is_bad(tmp_path: Path) -> None:
-    """For ever, until it is closed; its threads end then."""
-    files = files_of([one_color((1, 2, 3)), b"no image", tmp_path / "nowhere.jpg"])
-    with closing(contenders.pillow(files, 2, 2)) as batches:  # type: ignore[type-var]
-        assert list(islice(batches, 9)) == [2] * 9
-
-
-def test_torchvision_where_it_is_installed() -> None:
-    problem = contenders.torchvision_problem()
-    if problem is None:
-        files = files_of([one_color((1, 2, 3)), b"no image"])
-        with closing(contenders.torchvision(files, 2, 1)) as batches:  # type: ignore[type-var]
-            assert list(islice(batches, 3)) == [2] * 3
-    else:
-        assert re.fullmatch(r"(torch|torchvision|torch and torchvision) not installed|cannot be imported: .+", problem)
+@pytest.mark.parametrize("library", [contenders.pillow, contenders.torchvision])
+def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
+    """For ever, until they are closed; their threads end then."""
+    if library is contenders.torchvision and contenders.torchvision_problem():
+        pytest.skip("torchvision is not installed")
+    bad = [one_color((1, 2, 3)), b"no image", tmp_path / "nowhere.jpg"]
+    files = contenders.Files([(data, k) for k, data in enumerate(bad)], Columns(label=None))
+    with closing(library(files, 2, 2)) as batches:
+        assert {1, 2} >= {*islice(batches, 9)}
 
 
 # -- the command line as a whole ---------------------------------------------------------------------------------------

@@ -49,19 +49,37 @@ def values(batch: gi.Batch, dtype: str | None = None) -> list[Any]:
 # -- against the formulas ----------------------------------------------------------------------------------------------
 
 
+Draw = Callable[[np.random.Generator, int], NDArray[Any]]
+
+
+def spread(low: float, high: float) -> Draw:
+    """Numbers between two, among which are both."""
+    return lambda rng, n: np.concatenate([[low, high], rng.uniform(low, high, n - 2)])
+
+
+#: Parameters, each as a share of white where the function takes colors, and the tolerance.
+FORMULAS: dict[str, tuple[list[Draw], float]] = {
+    "adjust_brightness": ([spread(0, 3)], FORMULA),
+    "adjust_contrast": ([spread(0, 3)], FORMULA),
+    "adjust_saturation": ([spread(0, 3)], FORMULA),
+    "adjust_hue": ([spread(-0.5, 0.5)], HUE),
+    "adjust_hsv": ([spread(-1, 1), spread(0, 2), spread(0, 2)], HUE),
+    "invert": ([], FORMULA),
+    "autocontrast": ([], FORMULA),
+    "equalize": ([], FORMULA),
+}
+
+
 @kinds
-@pytest.mark.parametrize(
-    ("name", "low", "high"),
-    [("adjust_brightness", 0, 3), ("adjust_contrast", 0, 3), ("adjust_saturation", 0, 3), ("adjust_hue", -0.5, 0.5)],
-)
-def test_adjust(name: str, low: float, high: float, dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(1)
-    pictures = pictures_of(rng, dtype, channels)
-    factor = rng.uniform(low, high, PER_KIND)
-    factor[:3] = low, high, (low + high) / 2
-    x = getattr(gi, name)(pictures, factor)
-    expected = [getattr(references, name)(to_unit(p), f) for p, f in zip(pictures, factor, strict=True)]
-    assert_close(x.compute("float32"), expected, HUE if name == "adjust_hue" else FORMULA)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas(name: str, dtype: str, channels: int) -> None:
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
+    draws, tolerance = FORMULAS[name]
+    values = [draw(rng, PER_KIND) for draw in draws]
+    x = getattr(gi, name)(pictures, *values)
+    reference = getattr(references, name)
+    expected = [reference(to_unit(p), *(value[i] for value in values)) for i, p in enumerate(pictures)]
+    assert_close(x.compute("float32"), expected, tolerance)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -74,19 +92,9 @@ def test_gamma(dtype: str, channels: int) -> None:
 
 
 @kinds
-@pytest.mark.parametrize("name", ["invert", "autocontrast", "equalize"])
-def test_without_parameters(name: str, dtype: str, channels: int) -> None:
-    pictures = pictures_of(np.random.default_rng(2), dtype, channels)
-    x = getattr(gi, name)(pictures)
-    expected = [getattr(references, name)(to_unit(image)) for image in pictures]
-    assert_close(x.compute("float32"), expected, FORMULA)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
-
-
-@kinds
 @pytest.mark.parametrize("out", [1, 3])
 def test_rgb_to_grayscale(out: int, dtype: str, channels: int) -> None:
-    pictures = pictures_of(np.random.default_rng(3), dtype, channels)
+    pictures = pictures_of(np.random.default_rng(), dtype, channels)
     x = gi.rgb_to_grayscale(pictures, out)
     assert x.channels == out
     expected = [references.rgb_to_grayscale(to_unit(image), out) for image in pictures]
@@ -95,48 +103,43 @@ def test_rgb_to_grayscale(out: int, dtype: str, channels: int) -> None:
 
 
 @kinds
-def test_solarize(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(4)
-    pictures = pictures_of(rng, dtype, channels)
+@pytest.mark.parametrize("name", ["solarize", "solarize_add"])
+def test_thresholds(name: str, dtype: str, channels: int) -> None:
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
     white = 255 if dtype == "uint8" else 1
     # Thresholds that pixels have: those count as above.
     threshold = np.array([float(image.ravel()[image.size // 2]) for image in pictures])
     threshold[::2] = rng.uniform(0, white, (PER_KIND + 1) // 2).astype(np.float32)
     threshold[:2] = 0, white
-    x = gi.solarize(pictures, threshold)
-    expected = [references.solarize(to_unit(p), t / white) for p, t in zip(pictures, threshold, strict=True)]
+    values = [threshold] if name == "solarize" else [rng.uniform(0, white, PER_KIND), threshold]
+    x, reference = getattr(gi, name)(pictures, *values), getattr(references, name)
+    expected = [reference(to_unit(p), *(value[i] / white for value in values)) for i, p in enumerate(pictures)]
     assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 @kinds
-def test_solarize_add(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng()
-    pictures = pictures_of(rng, dtype, channels)
-    white = 255 if dtype == "uint8" else 1
-    # Thresholds that pixels have: those are not below.
-    threshold = np.array([float(image.ravel()[image.size // 2]) for image in pictures])
-    threshold[:2] = 0, white
-    addition = rng.uniform(0, white, len(pictures))
-    x = gi.solarize_add(pictures, addition, threshold)
-    each = zip(pictures, addition, threshold, strict=True)
-    expected = [references.solarize_add(to_unit(p), a / white, t / white) for p, a, t in each]
-    assert_close(x.compute("float32"), expected, FORMULA)
-
-
-@kinds
 def test_posterize(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(5)
-    pictures = pictures_of(rng, dtype, channels)
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
     bits = rng.integers(0, 9, PER_KIND)
     x = gi.posterize(pictures, bits)
     if dtype == "uint8":
-        expected: list[Any] = [references.posterize_bytes(p, b) for p, b in zip(pictures, bits, strict=True)]
-        assert_same(x.compute("uint8"), expected)
-        assert_close(x.compute("float32"), map(to_unit, expected), FORMULA)
+        masked = [references.posterize_bytes(p, b) for p, b in zip(pictures, bits, strict=True)]
+        assert_same(x.compute("uint8"), masked)
+        assert_close(x.compute("float32"), map(to_unit, masked), FORMULA)
     else:
         expected = [references.posterize(to_unit(p), b) for p, b in zip(pictures, bits, strict=True)]
         assert_close(x.compute("float32"), expected, FORMULA)
+
+
+@kinds
+def test_erase(dtype: str, channels: int) -> None:
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
+    i, j = rng.integers(-5, 30, (2, PER_KIND))
+    h, w = rng.integers(0, 20, (2, PER_KIND))
+    v = rng.integers(0, 2, (PER_KIND, channels)).astype(dtype)
+    expected = [references.erase(*each).astype(dtype) for each in zip(pictures, i, j, h, w, v, strict=True)]
+    assert_same(gi.erase(pictures, i, j, h, w, v).compute(), expected)
 
 
 @kinds
@@ -159,18 +162,6 @@ def test_a_mean_above_1_is_for_values_above_1() -> None:
     pixels = levels.astype(np.uint8)
     for x in (levels, gi.normalize(pixels, 0, 1 / 255), gi.pointwise(pixels, to_levels, 255.0)):
         np.testing.assert_allclose(gi.normalize(x, 100.0, 50.0).array(), 2.0, rtol=1e-5)
-
-
-@kinds
-def test_erase(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(7)
-    pictures = pictures_of(rng, dtype, channels)
-    i, j = rng.integers(-5, 30, (2, PER_KIND))
-    h, w = rng.integers(0, 20, (2, PER_KIND))
-    v = rng.integers(0, 2, (PER_KIND, channels)).astype(dtype)
-    results = gi.erase(pictures, i, j, h, w, v).compute()
-    expected = [references.erase(*each).astype(dtype) for each in zip(pictures, i, j, h, w, v, strict=True)]
-    assert_same(results, expected)
 
 
 @numba.njit
@@ -225,72 +216,65 @@ def test_as_pillow(ours: Callable[[Any], gi.Batch], theirs: Callable[[Any], Any]
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_hue_as_opencv(dtype: str) -> None:
-    rng = np.random.default_rng(10)
-    pictures = [image for _ in range(2) for image in pictures_of(rng, dtype, 3)]
-    shift = rng.uniform(-0.5, 0.5, len(pictures))
-    expected = []
-    for image, turns in zip(pictures, shift, strict=True):
-        hsv = cv2.cvtColor(to_unit(image).astype(np.float32), cv2.COLOR_RGB2HSV)
-        hsv[..., 0] = (hsv[..., 0] + 360.0 * turns) % 360.0
-        expected.append(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB))
-    assert_close(gi.adjust_hue(pictures, shift).compute("float32"), expected, HUE)
+def test_hue_and_hsv_as_opencv(dtype: str) -> None:
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, 3)
+    gains = np.stack([rng.uniform(*limits, len(pictures)) for limits in ((-0.5, 0.5), (0, 2), (0, 2))], 1)
 
-
-@kinds
-def test_hsv(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng()
-    pictures = pictures_of(rng, dtype, channels)
-    n = len(pictures)
-    turns, saturation, value = rng.uniform(-1, 1, n), rng.uniform(0, 2, n), rng.uniform(0, 2, n)
-    x = gi.adjust_hsv(pictures, turns, saturation, value)
-    each = zip(pictures, turns, saturation, value, strict=True)
-    expected = [references.adjust_hsv(to_unit(p), *gains) for p, *gains in each]
-    assert_close(x.compute("float32"), expected, HUE)
-
-
-def test_hsv_as_opencv() -> None:
-    rng = np.random.default_rng()
-    pictures = pictures_of(rng, "uint8", 3)
-    gains = np.stack([rng.uniform(*limits, len(pictures)) for limits in ((-1, 1), (0, 2), (0, 2))], 1)
-    expected = []
-    for image, (turns, saturation, value) in zip(pictures, gains, strict=True):
+    def by_opencv(image: NDArray[Any], turns: float, saturation: float, value: float) -> Any:
         h, s, v = np.moveaxis(cv2.cvtColor(to_unit(image).astype(np.float32), cv2.COLOR_RGB2HSV), 2, 0)
         hsv = [(h + 360.0 * turns) % 360.0, np.minimum(s * saturation, 1.0), np.minimum(v * value, 1.0)]
-        expected.append(cv2.cvtColor(np.stack(hsv, 2).astype(np.float32), cv2.COLOR_HSV2RGB))
+        return cv2.cvtColor(np.stack(hsv, 2).astype(np.float32), cv2.COLOR_HSV2RGB)
+
+    expected = [by_opencv(image, *own) for image, own in zip(pictures, gains, strict=True)]
     assert_close(gi.adjust_hsv(pictures, *gains.T).compute("float32"), expected, HUE)
+    turned = [by_opencv(image, own[0], 1, 1) for image, own in zip(pictures, gains, strict=True)]
+    assert_close(gi.adjust_hue(pictures, gains[:, 0]).compute("float32"), turned, HUE)
 
 
 # -- conventions -------------------------------------------------------------------------------------------------------
 
 
-def test_hue_turns_red_to_green_to_blue() -> None:
-    red = pixel(255, 0, 0)
-    assert values(gi.adjust_hue(red, 1 / 3)) == [0, 255, 0]
-    assert values(gi.adjust_hue(red, -1 / 3)) == [0, 0, 255]
-    assert values(gi.adjust_hue(red, 0.5)) == values(gi.adjust_hue(red, -0.5)) == [0, 255, 255]
-    assert values(gi.adjust_hue(red, 1 / 12)) == [255, 128, 0]
+RED, BROWN, UNIT = pixel(255, 0, 0), pixel(200, 100, 50), row(0.25, 0.5, dtype="float32")
+FLAT = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]], 2).astype(np.uint8)[None]
 
 
-def test_hue_leaves_grays() -> None:
-    grays = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
-    np.testing.assert_array_equal(gi.adjust_hue(grays, 0.3).array(), grays)
-
-
-def test_hsv_keeps_hues_at_the_limits() -> None:
-    assert values(gi.adjust_hsv(pixel(200, 100, 100), 0, 9, 1)) == [200, 0, 0]
-    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0, 1, 9)) == [255, 128, 64]
-    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0.3, 0, 1)) == [200, 200, 200]
-    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0, 1, 0)) == [0, 0, 0]
-    assert values(gi.adjust_hsv(pixel(7, 7, 7), 0.2, 3, 2)) == [14, 14, 14]
-    np.testing.assert_array_equal(gi.adjust_hsv(IMAGES, 1.0).array(), np.stack(IMAGES))
-    assert values(gi.adjust_hsv(row(10, 200), 0.3, 0, 1.5)) == [15, 255]
-
-
-def test_contrast_is_about_the_mean_gray() -> None:
-    assert values(gi.adjust_contrast(row(40, 80), 0)) == [60, 60]
-    assert values(gi.adjust_contrast(row(40, 80), 2)) == [20, 100]
-    assert values(gi.adjust_contrast(pixel(255, 0, 0), 0)) == [76, 76, 76]  # 0.2989 of 255
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (gi.adjust_hue(RED, 1 / 3), [0, 255, 0]),
+        (gi.adjust_hue(RED, -1 / 3), [0, 0, 255]),
+        (gi.adjust_hue(RED, 0.5), [0, 255, 255]),
+        (gi.adjust_hue(RED, 1 / 12), [255, 128, 0]),
+        (gi.adjust_hsv(pixel(200, 100, 100), 0, 9, 1), [200, 0, 0]),
+        (gi.adjust_hsv(BROWN, 0, 1, 9), [255, 128, 64]),
+        (gi.adjust_hsv(BROWN, 0.3, 0, 1), [200, 200, 200]),
+        (gi.adjust_hsv(pixel(7, 7, 7), 0.2, 3, 2), [14, 14, 14]),
+        (gi.adjust_hsv(BROWN, 1.0), [200, 100, 50]),
+        (gi.adjust_hsv(row(10, 200), 0.3, 0, 1.5), [15, 255]),
+        (gi.adjust_contrast(row(40, 80), 0), [60, 60]),
+        (gi.adjust_contrast(row(40, 80), 2), [20, 100]),
+        (gi.adjust_contrast(RED, 0), [76, 76, 76]),  # 0.2989 of 255
+        (gi.autocontrast(FLAT), [9, 0, 0, 9, 128, 255, 9, 255, 1, 9, 128, 2]),
+        (gi.equalize(row(10, 20, 30)), [10, 20, 30]),  # a step of 0: Pillow's rule
+        (gi.equalize(row(*([10] * 255 + [20]))), [0] * 255 + [255]),
+        (gi.posterize(row(15, 16, 255), 4), [0, 16, 240]),
+        (gi.posterize(row(0.49, 0.5, 1.0, dtype="float32"), 1), [0.0, 0.5, 0.5]),
+        (gi.posterize(row(255), [0]), [0]),
+        (gi.solarize(row(99, 100, 101), 100), [99, 155, 154]),
+        (gi.solarize(UNIT, 0.5), [0.25, 0.5]),
+        (gi.solarize(row(0, 255), 255), [0, 0]),
+        (gi.solarize_add(row(99, 100, 101), 10, 100), [109, 100, 101]),
+        (gi.solarize_add(row(0, 127, 128), 200, 128), [200, 255, 128]),
+        (gi.solarize_add(UNIT, 0.5, 0.5), [0.75, 0.5]),
+        (gi.normalize(row(0, 255), 0.5, 0.25), [-2.0, 2.0]),
+        (gi.normalize(pixel(0, 255, 255), (0, 0.5, 1), (1, 0.5, 2)), [0.0, 1.0, 0.0]),
+        (gi.normalize(pixel(0, 255, 255), [0.5], np.array([0.25])), [-2.0, 2.0, 2.0]),
+        # A value that is painted is in the unit of what it is painted over.
+        (gi.erase(gi.normalize(RED, gi.IMAGENET_MEAN, gi.IMAGENET_STD), 0, 0, 1, 1, (0, -1, 2)), [0.0, -1.0, 2.0]),
+    ],
+)
+def test_colors_by_hand(batch: gi.Batch, expected: list[float]) -> None:
+    assert values(batch) == expected
 
 
 def test_gray_weights() -> None:
@@ -298,9 +282,9 @@ def test_gray_weights() -> None:
     np.testing.assert_allclose(values(gi.rgb_to_grayscale(primaries)), [0.2989, 0.587, 0.114], atol=1e-7)
 
 
-def test_autocontrast_leaves_flat_channels() -> None:
-    x = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]], 2).astype(np.uint8)[None]
-    assert values(gi.autocontrast(x)) == [9, 0, 0, 9, 128, 255, 9, 255, 1, 9, 128, 2]
+def test_hue_leaves_grays() -> None:
+    grays = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    np.testing.assert_array_equal(gi.adjust_hue(grays, 0.3).array(), grays)
 
 
 @pytest.mark.parametrize("level", [1, 101, 254])
@@ -310,55 +294,11 @@ def test_autocontrast_sees_a_resampled_flat_image_as_flat(level: int) -> None:
     assert np.all(gi.autocontrast(gi.rotate(flat, 33, "bilinear", fill=None)).array() == level)
 
 
-def test_equalize_leaves_few_levels() -> None:
-    assert values(gi.equalize(row(10, 20, 30))) == [10, 20, 30]  # a step of 0: Pillow's rule
-    assert values(gi.equalize(row(*([10] * 255 + [20])))) == [0] * 255 + [255]
-
-
-def test_posterize_masks_bytes_and_cuts_floats() -> None:
-    assert values(gi.posterize(row(15, 16, 255), 4)) == [0, 16, 240]
-    assert values(gi.posterize(row(0.49, 0.5, 1.0, dtype="float32"), 1)) == [0.0, 0.5, 0.5]
-    assert values(gi.posterize(row(255), [0])) == [0]
-
-
-def test_solarize_inverts_from_the_threshold_on() -> None:
-    assert values(gi.solarize(row(99, 100, 101), 100)) == [99, 155, 154]
-    assert values(gi.solarize(row(0.25, 0.5, dtype="float32"), 0.5)) == [0.25, 0.5]
-    assert values(gi.solarize(row(0, 255), 255)) == [0, 0]
-
-
-def test_solarize_add_stops_before_the_threshold() -> None:
-    assert values(gi.solarize_add(row(99, 100, 101), 10, 100)) == [109, 100, 101]
-    assert values(gi.solarize_add(row(0, 127, 128), 200, 128)) == [200, 255, 128]
-    assert values(gi.solarize_add(row(0.25, 0.5, dtype="float32"), 0.5, 0.5)) == [0.75, 0.5]
-
-
-def test_normalize_is_for_values_up_to_one() -> None:
-    assert values(gi.normalize(row(0, 255), 0.5, 0.25)) == [-2.0, 2.0]
-    assert values(gi.normalize(pixel(0, 255, 255), (0, 0.5, 1), (1, 0.5, 2))) == [0.0, 1.0, 0.0]
-    assert gi.normalize(row(0), 0.5, 0.25).array().dtype == np.float32
-
-
-@pytest.mark.parametrize("kind", [list, tuple, np.array])
-def test_normalize_takes_one_number_for_all_channels(kind: Any) -> None:
-    assert values(gi.normalize(pixel(0, 255, 255), kind([0.5]), kind([0.25]))) == [-2.0, 2.0, 2.0]
-
-
 def test_erase_paints_rows_and_columns() -> None:
     x = np.zeros((1, 3, 4, 1), np.uint8)
     assert gi.erase(x, 1, 2, 2, 1, 9).array()[0, ..., 0].tolist() == [[0, 0, 0, 0], [0, 0, 9, 0], [0, 0, 9, 0]]
-    assert not gi.erase(x, 1, 2, 0, 4, 9).array().any()
-    assert gi.erase(x, -5, -5, 100, 100, 9).array().all()
-
-
-def test_erase_of_nothing_leaves_no_line_in_a_resized_image() -> None:
-    x = np.full((1, 20, 20, 1), 200, np.uint8)
-    assert np.all(gi.resize(gi.erase(x, 5, 0, 0, 20), (7, 20)).array() == 200)
-
-
-def test_erase_after_normalize_lays_the_value_down_as_it_is() -> None:
-    x = gi.normalize(pixel(255, 255, 255), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
-    assert values(gi.erase(x, 0, 0, 1, 1, (0, -1, 2))) == [0.0, -1.0, 2.0]
+    white = np.full((1, 20, 20, 1), 200, np.uint8)
+    assert np.all(gi.resize(gi.erase(white, 5, 0, 0, 20), (7, 20)).array() == 200)  # of no rows
 
 
 @numba.njit
@@ -377,24 +317,17 @@ def test_pointwise_keeps_the_first_value_of_one_channel() -> None:
     # What follows has it three times again.
     assert values(gi.pointwise(gi.pointwise(x, only_first, 0.5), swap)) == [50, 100]
     assert values(gi.rgb_to_grayscale(gi.pointwise(x, only_first, 0.5), 3)) == [50, 50, 50, 100, 100, 100]
-
-
-def test_pointwise_is_not_cut() -> None:
-    assert values(gi.pointwise(row(255), only_first, -2), "float32") == [-2.0]
+    assert values(gi.pointwise(row(255), only_first, -2), "float32") == [-2.0]  # is not cut
     assert values(gi.pointwise(row(255), only_first, -2)) == [0]
 
 
-def test_nan_stays_where_it_is() -> None:
+def test_nan_stays_where_it_is_and_is_no_index() -> None:
     x = np.full((1, 8, 8, 3), 0.5, np.float32)
     x[0, 2, 3] = np.nan
     for y in (gi.invert(x), gi.adjust_brightness(x, 1.5), gi.autocontrast(x), gi.adjust_contrast(x, 0.5)):
         assert np.isnan(y.array()[0, 2, 3]).all()
     assert np.argwhere(np.isnan(gi.invert(x).array()[..., 0])).tolist() == [[0, 2, 3]]
-
-
-def test_nan_is_no_index() -> None:
-    x = np.full((1, 8, 8, 3), np.nan, np.float32)
-    x[0, :4] = 0.5
+    x[0, 4:] = np.nan
     assert np.unique(gi.equalize(x).array()).size == 2
     assert gi.invert(x).array("uint8")[0, 0, 0].tolist() == [128, 128, 128]
 
@@ -416,14 +349,11 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
         (lambda: gi.adjust_brightness(IMAGES, -0.1), "brightness_factor must be a number of at least 0, not -0.1"),
         (lambda: gi.adjust_brightness(IMAGES, np.nan), "brightness_factor must be a number of at least 0, not nan"),
         (lambda: gi.adjust_brightness(IMAGES, [1, np.inf]), r"brightness_factor\[1\] must be .*not inf"),
-        (
-            lambda: gi.adjust_brightness(IMAGES, [1, 2, 3]),
-            r"brightness_factor .* shape \(2,\) with one for each image, not of shape \(3,\)",
-        ),
+        (lambda: gi.adjust_brightness(IMAGES, [1, 2, 3]), r"one for each image, not of shape \(3,\)"),
+        (lambda: gi.adjust_brightness(IMAGES, "1"), "brightness_factor must be a number .*not '1'"),
         (lambda: gi.adjust_contrast(IMAGES, -1), "contrast_factor must be .*not -1"),
         (lambda: gi.adjust_saturation(IMAGES, -1), "saturation_factor must be .*not -1"),
-        (lambda: gi.adjust_hue(IMAGES, 0.51), r"hue_factor must be .* from -0.5 to 0.5, not 0.51"),
-        (lambda: gi.adjust_hue(IMAGES, [0, -0.6]), r"hue_factor\[1\] must be .*not -0.6"),
+        (lambda: gi.adjust_hue(IMAGES, [0, -0.6]), r"hue_factor\[1\] must be .* from -0.5 to 0.5, not -0.6"),
         (lambda: gi.adjust_hsv(IMAGES, 1.1), "hue_factor must be a number from -1 to 1, not 1.1"),
         (lambda: gi.adjust_hsv(IMAGES, 0, -1), "saturation_factor must be a number of at least 0, not -1"),
         (lambda: gi.adjust_hsv(IMAGES, 0, 1, [-1]), "value_factor"),
@@ -432,38 +362,21 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
         (lambda: gi.solarize(IMAGES, 256), r"threshold must be .* from 0 to 255, not 256"),
         (lambda: gi.solarize(FLOATS, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
         (lambda: gi.solarize_add(IMAGES, -1, 128), r"addition must be .* from 0 to 255, not -1"),
-        (lambda: gi.solarize_add(FLOATS, 0.1, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
         (lambda: gi.posterize(IMAGES, 9), r"bits must be a whole number from 0 to 8, not 9"),
         (lambda: gi.posterize(IMAGES, 2.5), "bits must be a whole number .*not 2.5"),
         (lambda: gi.erase(IMAGES, 0, 0, -1, 2), "h must be a whole number from 0 to 16777216, not -1"),
-        (lambda: gi.erase(IMAGES, 0.5, 0, 1, 2), "i must be a whole number .*not 0.5"),
         (lambda: gi.erase(IMAGES, 0, 0, 1, 2, (1, 2, 3, 4)), r"v must be one number, .*not of shape \(4,\)"),
         (lambda: gi.erase(IMAGES, 0, 0, 1, 2, np.inf), "v must be finite, not inf"),
+        (lambda: gi.erase(IMAGES, 0, 0, 1, 1, None), "v must be a number .*not None"),
         (lambda: gi.normalize(IMAGES, (0, 0), 1), r"mean .*\(3,\) with one for each channel, not of shape \(2,\)"),
-        (lambda: gi.normalize(IMAGES, 0, [[1, 1, 1]]), r"std .* shape \(3,\) .*, not of shape \(1, 3\)"),
-        (lambda: gi.solarize(IMAGES, 1e300), r"threshold must be a number from 0 to 255, not 1e\+300"),
+        (lambda: gi.normalize(IMAGES, None, 1), "mean must be a number .*not None"),
         (lambda: gi.normalize(IMAGES, 0, (1, 1, 0)), r"std must be above 0, not \(1, 1, 0\)"),
-        (lambda: gi.normalize(IMAGES, 0, -1), "std must be above 0, not -1"),
         (lambda: gi.normalize(IMAGES, np.nan, 1), "mean must be a finite number, not nan"),
         (lambda: gi.pointwise(IMAGES, mix, np.nan), "value must be a finite number, not nan"),
-    ],
-)
-def test_bad_values(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gi.adjust_brightness(IMAGES, "1"), "brightness_factor must be a number .*not '1'"),
-        (lambda: gi.adjust_hue(IMAGES, None), "hue_factor must be a number .*not None"),
-        (lambda: gi.normalize(IMAGES, None, 1), "mean must be a number .*not None"),
-        (lambda: gi.erase(IMAGES, 0, 0, 1, 1, None), "v must be a number .*not None"),
         (lambda: gi.pointwise(IMAGES, mix.py_func), "must be compiled with numba.njit, not function"),
         (lambda: gi.pointwise(IMAGES, too_few), "must take six arguments"),
     ],
 )
-def test_bad_types(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_bad_arguments(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         call()

@@ -32,14 +32,13 @@ def scene(n: int) -> Any:
 
 @kinds
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_pixels_masks_and_objects(dtype: str, channels: int, share: float) -> None:
+def test_pixels_masks_objects_and_boxes(dtype: str, channels: int, share: float) -> None:
     images = np.stack([image(np.random.default_rng(), *SIZE, channels, dtype) for _ in range(7)])
     masks = scene(7)
-    seed = int(np.random.default_rng().integers(1 << 31))
-    y = gi.copy_paste(images, masks, share, 4, rng=seed)
-    assert y.masks.dtype == np.int32
+    y = gi.copy_paste(images, masks, share, 4, rng=int(np.random.default_rng().integers(1 << 31)))
+    assert (y.masks.dtype, y.images.dtype) == (np.int32, "float32")
     expected = []
-    for i in range(7):
+    for i, boxes in enumerate(y.boxes()):
         j = (i - 1) % 7
         numbers, found = y.masks[i], y.objects[i].tolist()
         pasted = [label for k, label in found if k == j]
@@ -48,23 +47,15 @@ def test_pixels_masks_and_objects(dtype: str, channels: int, share: float) -> No
         own = np.where(covered, 0, masks[i])
         for label in np.unique(own[own != 0]).tolist():
             assert ([i, label] in found) == ((own == label).sum() >= 4)
-        for number, (k, label) in enumerate(found, 1):
-            np.testing.assert_array_equal(
-                numbers == number, (own if k == i else np.where(covered, masks[j], 0)) == label
-            )
+        for number, ((k, label), box) in enumerate(zip(found, boxes, strict=True), 1):
+            visible = (own if k == i else np.where(covered, masks[j], 0)) == label
+            np.testing.assert_array_equal(numbers == number, visible)
+            rows, columns = np.nonzero(visible)
+            assert box.tolist() == [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
         assert numbers.max(initial=0) <= len(found)
         if share != 0.5:
             assert len(pasted) == share * len(np.unique(masks[j][masks[j] != 0]))
     assert_close(y.images, expected, 2e-7)
-    assert y.images.dtype == "float32"
-
-
-def test_boxes_are_around_what_is_visible() -> None:
-    y = gi.copy_paste(np.zeros((5, *SIZE, 1), np.uint8), scene(5), rng=int(np.random.default_rng().integers(1 << 31)))
-    for mask, boxes in zip(y.masks, y.boxes(), strict=True):
-        for number, box in enumerate(boxes, 1):
-            rows, columns = np.nonzero(mask == number)
-            assert box.tolist() == [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
 
 
 def test_each_object_has_its_own_draw() -> None:
@@ -83,11 +74,8 @@ def test_partners_shares_and_areas_of_each_image() -> None:
     x = np.arange(3, dtype=np.uint8).reshape(3, 1, 1, 1) * np.full((1, 1, 6, 1), 50, np.uint8)
     masks = [np.array([row]) for row in ([1, 1, 1, 0, 0, 2], [3, 0, 0, 0, 0, 3], [0, 4, 4, 4, 0, 0])]
     y = gi.copy_paste(x, masks, [1, 0, 1], [1, 1, 2], rng=0, partner=[2, 0, 1])
-    assert y.images.array("uint8")[..., 0].tolist() == [
-        [[0, 100, 100, 100, 0, 0]],
-        [[50] * 6],
-        [[50, 100, 100, 100, 100, 50]],
-    ]
+    found = y.images.array("uint8")[:, 0, :, 0].tolist()
+    assert found == [[0, 100, 100, 100, 0, 0], [50] * 6, [50, 100, 100, 100, 100, 50]]
     assert [each.tolist() for each in y.objects] == [[[0, 1], [0, 2], [2, 4]], [[1, 3]], [[2, 4], [1, 3]]]
     assert y.masks.tolist() == [[[1, 3, 3, 3, 0, 2]], [[1, 0, 0, 0, 0, 1]], [[2, 1, 1, 1, 0, 2]]]
 
@@ -109,23 +97,19 @@ def test_the_order_of_work_on_a_gpu(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("given", "message"),
     [
-        ({"share": 1.1}, ValueError, "^share must be"),
-        ({"min_area": -1}, ValueError, "^min_area must be"),
-        ({"partner": [0, 3, 1]}, ValueError, "^partner"),
-        ({"masks": np.zeros((2, 4, 5), int)}, ValueError, "got masks for 2 images, but the batch has 3"),
-        ({"masks": np.zeros((3, 5, 4), int)}, ValueError, r"masks\[0\] has shape \(5, 4\), but its image \(4, 5\)"),
-        ({"masks": np.zeros((3, 4, 5))}, TypeError, r"masks\[0\] must be an integer or boolean array, not float64"),
-        (
-            {"images": [np.zeros((4, k, 3), np.uint8) for k in (5, 6, 5)]},
-            ValueError,
-            "images must have one size, not 2",
-        ),
-        ({"images": clips_of([0]), "masks": np.zeros((3, 64, 96), int)}, ValueError, "for images, not for 1 clip of 3"),
+        ({"share": 1.1}, "^share must be"),
+        ({"min_area": -1}, "^min_area must be"),
+        ({"partner": [0, 3, 1]}, "^partner"),
+        ({"masks": np.zeros((2, 4, 5), int)}, "got masks for 2 images, but the batch has 3"),
+        ({"masks": np.zeros((3, 5, 4), int)}, r"masks\[0\] has shape \(5, 4\), but its image \(4, 5\)"),
+        ({"masks": np.zeros((3, 4, 5))}, r"masks\[0\] must be an integer or boolean array, not float64"),
+        ({"images": [np.zeros((4, k, 3), np.uint8) for k in (5, 6, 5)]}, "images must have one size, not 2"),
+        ({"images": clips_of([0]), "masks": np.zeros((3, 64, 96), int)}, "for images, not for 1 clip of 3"),
     ],
 )
-def test_bad_arguments_are_refused(given: Any, error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(given: Any, message: str) -> None:
     usual = {"images": np.zeros((3, 4, 5, 3), np.uint8), "masks": np.zeros((3, 4, 5), int), "rng": 0}
-    with pytest.raises(error, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         gi.copy_paste(**(usual | given))

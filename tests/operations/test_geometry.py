@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._data.images import check_reach
 
 from .. import references
 from ..compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
@@ -93,11 +92,11 @@ def test_resize_as_torch(dtype: str, channels: int, interpolation: str, antialia
     # From width 2: torch 2.13 on the CPU gives other values than Pillow for antialiased results one pixel wide.
     pictures, sizes = drawn(dtype, channels, 2)
     nearest = interpolation == "nearest"
+    options = {"mode": "nearest-exact"} if nearest else {"mode": interpolation, "antialias": antialias}
     expected = []
-    for image, size in zip(pictures, sizes, strict=True):
+    for image, size in zip(pictures, sizes.tolist(), strict=True):
         tensor = torch.from_numpy(np.moveaxis(to_unit(image), 2, 0)[None].astype(np.float32))
-        options = {"mode": "nearest-exact"} if nearest else {"mode": interpolation, "antialias": antialias}
-        out = torch.nn.functional.interpolate(tensor, size=tuple(size.tolist()), **options)
+        out = torch.nn.functional.interpolate(tensor, size=tuple(size), **options)
         expected.append(out[0].numpy().transpose(1, 2, 0))
     x = gi.resize(pictures, sizes, interpolation, antialias=antialias)
     if nearest:  # at ties torch goes by the rounding of float32
@@ -105,16 +104,6 @@ def test_resize_as_torch(dtype: str, channels: int, interpolation: str, antialia
         assert_nearest(x.compute("float32"), expected, ties, share=1.0)
     else:
         check(x, pictures, expected, share=1.0)
-
-
-@kinds
-@pytest.mark.parametrize(("interpolation", "flag"), [("bilinear", cv2.INTER_LINEAR), ("bicubic", cv2.INTER_CUBIC)])
-def test_resize_without_antialias_as_opencv(dtype: str, channels: int, interpolation: str, flag: int) -> None:
-    pictures, sizes = drawn(dtype, channels)
-    each = zip(pictures, sizes.tolist(), strict=True)
-    expected = [cv2.resize(to_unit(p).astype(np.float32), size[::-1], interpolation=flag) for p, size in each]
-    shaped = [e.reshape(*size, channels) for e, size in zip(expected, sizes, strict=True)]
-    check(gi.resize(pictures, sizes, interpolation, antialias=False), pictures, shaped, share=1.0)
 
 
 @given(height=st.integers(1, 300), width=st.integers(1, 300), longer=st.integers(1, 5000))
@@ -153,10 +142,7 @@ def test_resize_by_hand() -> None:
     # Shrinking by two: weights 1 3 3 1 over eight; at the border 3 3 1 over seven.
     assert rows(gi.resize(gray([0, 80, 160, 240, 0, 0]), (1, 3))) == [[57, 160, 34]]
     assert rows(gi.resize(gray([0, 80, 160, 240, 0, 0]), (1, 3), antialias=False)) == [[40, 200, 0]]
-
-
-def test_resize_rounds_half_to_even() -> None:
-    for level, mean in ((0, 0), (1, 2), (2, 2)):
+    for level, mean in ((0, 0), (1, 2), (2, 2)):  # halves are rounded to even
         assert rows(gi.resize(gray([level, level + 1]), (1, 1), antialias=False)) == [[mean]]
 
 
@@ -194,15 +180,14 @@ def test_resize_of_others_does_not_blur(scale: float) -> None:
 
 
 @kinds
-def test_crop(dtype: str, channels: int) -> None:
+def test_crops(dtype: str, channels: int) -> None:
     pictures, sizes = drawn(dtype, channels)
     corners = np.random.default_rng().integers(-20, 40, (PER_KIND, 2))
-    results = gi.crop(pictures, *corners.T, *sizes.T).compute()
-    each = zip(pictures, corners, sizes, strict=True)
-    assert_same(results, [references.crop(p, *corner, *size).astype(dtype) for p, corner, size in each])
-    results = gi.center_crop(pictures, sizes).compute()
-    each_size = zip(pictures, sizes.tolist(), strict=True)
-    assert_same(results, [references.center_crop(p, *size).astype(dtype) for p, size in each_size])
+    each = list(zip(pictures, corners, sizes.tolist(), strict=True))
+    expected = [references.crop(p, *corner, *size).astype(dtype) for p, corner, size in each]
+    assert_same(gi.crop(pictures, *corners.T, *sizes.T).compute(), expected)
+    expected = [references.center_crop(p, *size).astype(dtype) for p, _, size in each]
+    assert_same(gi.center_crop(pictures, sizes).compute(), expected)
 
 
 @kinds
@@ -239,11 +224,8 @@ def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str,
     new = rng.integers(1, 40, (PER_KIND, 2))
     x = gi.resized_crop(pictures, *windows.T, new, interpolation, antialias)
     each = zip(pictures, windows, new, strict=True)
-    check(
-        x,
-        pictures,
-        [references.resize(references.crop(to_unit(p), *w), *n, interpolation, antialias) for p, w, n in each],
-    )
+    resized = [references.resize(references.crop(to_unit(p), *w), *n, interpolation, antialias) for p, w, n in each]
+    check(x, pictures, resized)
 
 
 @kinds
@@ -315,37 +297,25 @@ def colors(rng: np.random.Generator, dtype: str, channels: int) -> NDArray[Any]:
 
 
 @kinds
-@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
-@pytest.mark.parametrize("expand", [False, True])
-def test_rotate(dtype: str, channels: int, interpolation: str, expand: bool) -> None:
-    rng = np.random.default_rng(13)
-    pictures = images(rng, dtype, channels)
-    angle, fill = rng.uniform(-400, 400, PER_KIND), colors(rng, dtype, channels)
-    x = gi.rotate(pictures, angle, interpolation, expand, fill=fill)
-    grids = [references.rotation(*p.shape[:2], a, expand=expand) for p, a in zip(pictures, angle, strict=True)]
-    check_warp(x, pictures, grids, interpolation, fill)
-
-
-@kinds
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
-def test_rotate_about_a_center_with_the_edge_repeated(dtype: str, channels: int, interpolation: str) -> None:
+@pytest.mark.parametrize("how", ["same size", "expand", "center"])
+def test_rotate(dtype: str, channels: int, interpolation: str, how: str) -> None:
     rng = np.random.default_rng(13)
     pictures = images(rng, dtype, channels)
     angle, center = rng.uniform(-400, 400, PER_KIND), rng.uniform(-10, 50, (PER_KIND, 2))
-    x = gi.rotate(pictures, angle, interpolation, center=center, fill=None)
-    each = zip(pictures, angle, center, strict=True)
-    grids = [references.rotation(*p.shape[:2], a, center=tuple(c)) for p, a, c in each]
-    check_warp(x, pictures, grids, interpolation, None)
+    # Bicubic has no fill; about a center the edge is repeated.
+    fill = None if how == "center" or interpolation == "bicubic" else colors(rng, dtype, channels)
+    options: dict[str, Any] = {"expand": True} if how == "expand" else {"center": center} if how == "center" else {}
+    x = gi.rotate(pictures, angle, interpolation, fill=fill, **options)
+    each = [{**options, **({"center": tuple(c)} if how == "center" else {})} for c in center]
+    grids = [references.rotation(*p.shape[:2], a, **o) for p, a, o in zip(pictures, angle, each, strict=True)]
+    check_warp(x, pictures, grids, interpolation, fill)
 
 
 def draw_affine(rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
     """Angles, shifts, scales and shears."""
-    return (
-        rng.uniform(-200, 200, PER_KIND),
-        rng.uniform(-8, 8, (PER_KIND, 2)),
-        rng.uniform(0.5, 2.0, PER_KIND),
-        rng.uniform(-40, 40, (PER_KIND, 2)),
-    )
+    ranges = ((-200, 200, PER_KIND), (-8, 8, (PER_KIND, 2)), (0.5, 2.0, PER_KIND), (-40, 40, (PER_KIND, 2)))
+    return tuple(rng.uniform(low, high, shape) for low, high, shape in ranges)
 
 
 @kinds
@@ -382,38 +352,34 @@ def test_perspective(dtype: str, channels: int, interpolation: str) -> None:
 
 
 @kinds
-@pytest.mark.parametrize("name", ["rotate", "rotate bicubic", "affine", "perspective"])
-def test_warps_as_opencv(dtype: str, channels: int, name: str) -> None:
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_affine_as_opencv(dtype: str, channels: int, interpolation: str) -> None:
     rng = np.random.default_rng(13)
     pictures = images(rng, dtype, channels)
     angle, translate, scale, _ = draw_affine(rng)
-    start, end = draw_points(rng, pictures)
-    fill = np.zeros((PER_KIND, channels)) if name in ("affine", "perspective") else colors(rng, dtype, channels)
-    options: dict[str, Any] = {"flags": cv2.INTER_LINEAR}
-    if name == "affine":
-        x = gi.affine(pictures, angle, translate, scale, 0.0, "bilinear")
-    elif name == "perspective":
-        x = gi.perspective(pictures, start, end)
-    elif name == "rotate":
-        x = gi.rotate(pictures, angle, "bilinear", fill=fill)
-    else:
-        x = gi.rotate(pictures, angle, "bicubic", fill=None)
-        options = {"flags": cv2.INTER_CUBIC, "borderMode": cv2.BORDER_REPLICATE}
+    x = gi.affine(pictures, angle, translate, scale, 0.0, interpolation, fill=None)
+    flags = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}[interpolation]
     expected = []
     for i, image in enumerate(pictures):
         height, width, _ = image.shape
-        unit, center = to_unit(image).astype(np.float32), ((width - 1) / 2, (height - 1) / 2)
-        options["borderValue"] = (fill[i] / (255 if dtype == "uint8" else 1)).tolist()
-        if name == "perspective":  # OpenCV counts from the centre of the first pixel
-            matrix = cv2.getPerspectiveTransform(np.float32(start[i] - 0.5), np.float32(end[i] - 0.5))
-            warped = cv2.warpPerspective(unit, matrix, (width, height), **options)
-        else:
-            turned = (-angle[i], scale[i]) if name == "affine" else (angle[i], 1.0)
-            matrix = cv2.getRotationMatrix2D(center, *turned)
-            matrix[:, 2] += translate[i] if name == "affine" else 0
-            warped = cv2.warpAffine(unit, matrix, (width, height), **options)
+        matrix = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), -angle[i], scale[i])
+        matrix[:, 2] += translate[i]
+        unit = to_unit(image).astype(np.float32)
+        warped = cv2.warpAffine(unit, matrix, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
         expected.append(warped.reshape(image.shape))
     check(x, pictures, expected)
+
+
+@kinds
+def test_perspective_as_opencv(dtype: str, channels: int) -> None:
+    pictures = images(rng := np.random.default_rng(13), dtype, channels)
+    start, end = draw_points(rng, pictures)
+    expected = []
+    for image, one, other in zip(pictures, start - 0.5, end - 0.5, strict=True):  # pixel centers are whole numbers
+        matrix = cv2.getPerspectiveTransform(np.float32(one), np.float32(other))
+        warped = cv2.warpPerspective(to_unit(image).astype(np.float32), matrix, image.shape[1::-1])
+        expected.append(warped.reshape(image.shape))
+    check(gi.perspective(pictures, start, end), pictures, expected)
 
 
 # -- conventions -------------------------------------------------------------------------------------------------------
@@ -458,9 +424,6 @@ LINE = [(0, 0), (1, 1), (2, 2), (0, 4)]
 )
 def test_warps_by_hand(batch: gi.Batch, expected: list[list[int]]) -> None:
     assert rows(batch) == expected
-
-
-def test_sizes_of_expanded_rotations() -> None:
     assert gi.rotate(np.zeros((2, 10, 20, 1), np.uint8), [45, 0], expand=True).sizes.tolist() == [[22, 22], [10, 20]]
 
 
@@ -496,104 +459,73 @@ def test_perspective_up_to_the_horizon(interpolation: str) -> None:
 # -- bad arguments -----------------------------------------------------------------------------------------------------
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
-resize: Any = gi.resize  # called with types that a checker refuses
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda x: gi.resize(x, 0), r"size must be a whole number from 1 to 16777216, not 0"),
-        (lambda x: gi.resize(x, (0, 3)), r"size height must be a whole number from 1 to 16777216, not 0"),
         (lambda x: gi.resize(x, (3, [2, 0])), r"size width\[1\] must be"),
         (lambda x: gi.resize(x, (2.5, 3)), "size height must be a whole number .*not 2.5"),
         (lambda x: gi.resize(x, (1, 2, 3)), r"size must be \(height, width\), not \(1, 2, 3\)"),
         (lambda x: gi.resize(x, ([1, 2, 3], 4)), r"size height .* shape \(2,\) .* each image, not of shape \(3,\)"),
         (lambda x: gi.resize(x, np.ones((3, 2))), r"size as an array must have shape \(2, 2\), not \(3, 2\)"),
-        (lambda x: gi.resize(x, np.nan), "size must be a whole number .*not nan"),
-        (lambda x: gi.resize(x, 1 << 25), "size must be a whole number .*not 33554432"),
+        (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
         (lambda x: gi.resize(x, [[4, 5], [6, 7]]), r"as a list must hold two numbers, .* array of shape \(2, 2\)"),
-        (lambda x: gi.center_crop(x, [[4, 5], [6, 7]]), r"as a list must hold two numbers, .* of shape \(2, 2\)"),
         (lambda x: gi.resize(x, 4, "lanczos", antialias=False), "must be .*not 'lanczos'; resizes with antialias=True"),
         (lambda x: gi.resize(x, 4, "magic"), 'interpolation must be .*, "box" or "hamming", not \'magic\''),
-        (lambda x: gi.rotate(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'; resizes"),
-        (lambda x: resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
-        (lambda x: resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),
+        (lambda x: gi.resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
         (lambda x: gi.resize(x, None), "size may be None only with max_size, the new length of the longer side"),
-        (lambda x: gi.resize(x, None, max_size=0), "max_size must be a whole number from 1 .*not 0"),
         (lambda x: gi.resize(x, (4, 4), max_size=5), r"max_size needs an int size, the shorter side, or None, not \(4"),
+        (lambda x: gi.resize(x, 4, ["bilinear"]), "interpolation must be"),
+        (lambda x: gi.resize(x, 4, np.array(["nearest"] * 2), exact="pillow"), "must be one of .*not 'nearest'"),
         (lambda x: gi.crop(x, 0, 0, 0, 2), "height must be a whole number from 1 .*not 0"),
         (lambda x: gi.crop(x, 1 << 30, 0, 2, 2), "top must be .* from -16777216 to 16777216, not 1073741824"),
+        (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
         (lambda x: gi.center_crop(x, 0), "output_size must be a whole number from 1 .*not 0"),
-        (lambda x: gi.resized_crop(x, 0, 0, 2, 0, 4), "^width must be .*not 0"),
         (lambda x: gi.pad(x, (1, 2, 3)), r"padding must be one number, .*not \(1, 2, 3\)"),
-        (lambda x: gi.pad(x, 1.5), "padding must be a whole number .*not 1.5"),
         (lambda x: gi.pad(x, (1, 0, 2, 1.5)), "padding bottom must be a whole number .*not 1.5"),
         (lambda x: gi.pad(x, [[1, 2], [3, 4]]), r"padding as a list must hold .* \(2, 2\) or \(2, 4\)"),
         (lambda x: gi.pad(x, np.ones((4, 2))), r"padding as an array must have shape \(2, 2\) or \(2, 4\), not \(4, 2"),
         (lambda x: gi.pad(x, -3), r"image 0: padding -3 leaves no pixel of its size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, padding_mode="wrap"), 'padding_mode must be "constant", .* "symmetric", not .wrap'),
-        (lambda x: gi.pad(x, (-9, 0, 9, 0), padding_mode="reflect"), r"leaves no pixel of its size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, fill=(1, 2, 3, 4)), r"fill must be one number, .*not of shape \(4,\)"),
         (lambda x: gi.pad(x, 1, fill=np.nan), "fill must be finite, not nan"),
+        (lambda x: gi.pad(x, 1, fill=None), "fill must be a number .*not None"),
+        (lambda x: gi.rotate(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'; resizes"),
+        (lambda x: gi.rotate(x, 4, np.array(["nearest"] * 3)), r"interpolation must .* \(2,\) .*, not of shape \(3,\)"),
+        (lambda x: gi.rotate(x, 4, np.array(["nearest", "lanczos"])), "interpolation must be .*not 'lanczos'"),
         (lambda x: gi.rotate(x, [1, np.inf]), r"angle\[1\] must be a finite number, not inf"),
         (lambda x: gi.rotate(x, [[1], [2, 3]]), r"angle must be .*not \[\[1\], \[2, 3\]\]"),
+        (lambda x: gi.rotate(x, 1 + 2j), r"angle must be a number .*not \(1\+2j\)"),
         (lambda x: gi.rotate(x, 1, center=3), r"center must be \(x, y\), not 3"),
         (lambda x: gi.rotate(x, 1, center=(3, np.nan)), "center y must be a finite number, not nan"),
         (lambda x: gi.rotate(x, 1, fill=[[1, 2], [3, 4]]), r"fill must be .*not of shape \(2, 2\)"),
-        (lambda x: gi.affine(x, 0, 0, 1, 0), r"translate must be \(x, y\), not 0"),
         (lambda x: gi.affine(x, 0, (0, 0), 0, 0), "scale must be .*not 0"),
         (lambda x: gi.affine(x, 0, (0, 0), 1, 90), r"shear x must be .* from -89 to 89, not 90"),
         (lambda x: gi.affine(x, 0, (0, 0), 1, (1, 2, 3)), r"shear must be \(x, y\), not \(1, 2, 3\)"),
         (lambda x: gi.perspective(x, SQUARE[:3], SQUARE), r"startpoints must have shape \(4, 2\) .*not \(3, 2\)"),
         (lambda x: gi.perspective(x, SQUARE, [SQUARE] * 3), r"endpoints must have .*\(2, 4, 2\), not \(3, 4, 2\)"),
         (lambda x: gi.perspective(x, SQUARE, np.full((4, 2), np.nan)), "endpoints must be finite"),
-        (lambda x: gi.perspective(x, LINE, SQUARE), r"startpoints must be four points of which no three .*, not \[\["),
-        (lambda x: gi.perspective(x, SQUARE, LINE), r"endpoints must be four points of which no three .*, not \[\["),
         (lambda x: gi.perspective(x, [SQUARE, LINE], SQUARE), r"startpoints must be four points .*, not \[\["),
-        (lambda x: gi.rotate(x, 4, np.array(["nearest"] * 3)), r"interpolation must .* \(2,\) .*, not of shape \(3,\)"),
-        (lambda x: gi.rotate(x, 4, np.array(["nearest", "lanczos"])), "interpolation must be .*not 'lanczos'"),
-        (lambda x: gi.resize(x, 4, np.array(["nearest"] * 2), exact="pillow"), "must be one of .*not 'nearest'"),
+        (lambda x: gi.perspective(x, SQUARE, LINE), r"endpoints must be four points of which no three .*, not \[\["),
     ],
 )
-def test_bad_values(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call(IMAGES)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
-        (lambda x: resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
-        (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
-        (lambda x: gi.pad(x, "ab"), "padding must be a number .*not 'ab'"),
-        (lambda x: gi.pad(x, 1, fill="red"), "fill must be a number .*not 'red'"),
-        (lambda x: gi.pad(x, 1, fill=None), "fill must be a number .*not None"),
-        (lambda x: gi.rotate(x, 1 + 2j), r"angle must be a number .*not \(1\+2j\)"),
-        (lambda x: gi.rotate(x, 1, center=("a", 2)), "center x must be a number .*not 'a'"),
-        (lambda x: gi.affine(x, 0, (0, 0), "1", 0), "scale must be a number .*not '1'"),
-        (lambda x: gi.perspective(x, "square", SQUARE), "startpoints must be a number .*not 'square'"),
-    ],
-)
-def test_bad_types(call: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_bad_arguments(call: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         call(IMAGES)
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
-def zeros(*shape: int) -> Any:
-    """Memory that is not there until it is written to."""
-    return np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     """Kernels count elements in int32, from the corner of what they read: parts of larger images can be read."""
     height, width = 40000, 65536 // channels
-    images = zeros(2, height, width, channels)
+    shape = (2, height, width, channels)
+    images = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)  # pages exist once written
     images[1, -40:, -40:] = 200
     limit = r"image 0 is too large: [\d,]+ rows of [\d,]+ values are needed at once, and at most 2,147,483,647"
     with pytest.raises(ValueError, match=limit):
@@ -601,15 +533,6 @@ def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     corner = gi.resized_crop(images, height - 40, width - 40, 40, 40, (4, 4), interpolation="nearest").array("uint8")
     assert corner[1].min() == corner[1].max() == 200
     assert not corner[0].any()
-
-
-def test_reach_at_its_limit() -> None:
-    regions = np.array([[5, 10, 9, 10 + (1 << 15)], [0, 0, 1, 1]])
-    check_reach(regions, np.array([(1 << 16) - 1, (1 << 31) - 1]))
-    check_reach(regions[:0], np.zeros(0, np.int64))
-    for strides, image in (((1 << 16, 1), 0), ((1, 1 << 31), 1)):
-        with pytest.raises(ValueError, match=f"image {image} is too large"):
-            check_reach(regions, np.array(strides))
 
 
 # -- an interpolation for each image -----------------------------------------------------------------------------------
@@ -623,21 +546,16 @@ OF_EACH: dict[str, Any] = {
     "affine": lambda x, how: gi.affine(x, 9, (1.5, 0.5), 1.1, 3, how),
     "perspective": lambda x, how: gi.perspective(x, CORNERS, [(0, 0), (9, 1), (9, 9), (1, 9)], how),
     "random_resized_crop": lambda x, how: gi.random_resized_crop(x, 9, interpolation=how, rng=3),
+    "elastic": lambda x, how: gi.elastic(x, interpolation=how, seed=1),
 }
 
 
 @pytest.mark.parametrize("name", OF_EACH)
 def test_an_interpolation_for_each_image(name: str) -> None:
-    images = np.random.default_rng().integers(0, 256, (6, 31, 33, 3), np.uint8)
-    how = np.array(["bicubic", "bilinear", "bilinear", "bicubic", "bilinear", "bicubic"])
-    found = OF_EACH[name](images, how).array("float32")
-    each = {one: OF_EACH[name](images, one).array("float32") for one in ("bilinear", "bicubic")}
-    assert not np.array_equal(each["bilinear"], each["bicubic"])
-    np.testing.assert_array_equal(found, [each[one][i] for i, one in enumerate(how.tolist())])
-
-
-def test_elastic_interpolation_for_each_image() -> None:
-    images = np.random.default_rng().integers(0, 256, (2, 31, 33, 3), np.uint8)
-    found = gi.elastic(images, interpolation=np.array(["nearest", "bilinear"]), seed=1).array()
-    for i, how in enumerate(("nearest", "bilinear")):
-        np.testing.assert_array_equal(found[i], gi.elastic(images, interpolation=how, seed=1).array()[i])
+    images = np.random.default_rng().integers(0, 256, (4, 31, 33, 3), np.uint8)
+    two = ["nearest", "bilinear"] if name == "elastic" else ["bicubic", "bilinear"]
+    how = [two[0], two[1], two[1], two[0]]
+    found = OF_EACH[name](images, np.array(how)).array("float32")
+    each = {one: OF_EACH[name](images, one).array("float32") for one in two}
+    assert not np.array_equal(each[two[0]], each[two[1]])
+    np.testing.assert_array_equal(found, [each[one][i] for i, one in enumerate(how)])

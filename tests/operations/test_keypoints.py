@@ -58,24 +58,17 @@ def test_visible_points_are_those_whose_pixels_are_shown() -> None:
     assert min(outside, checked) > 80
 
 
-def by_torchvisions_reference(keypoints: Any, width: int) -> Any:
-    """``_flip_coco_person_keypoints`` of its detection reference, for pixel indices."""
-    flipped = keypoints[:, LEFT_RIGHT].copy()
-    flipped[..., 0] = width - 1 - flipped[..., 0]
-    flipped[flipped[..., 2] == 0] = 0
-    return flipped
-
-
 def test_flipped_points_exchange_their_places() -> None:
+    """As ``_flip_coco_person_keypoints`` of torchvision's detection reference."""
     rng = np.random.default_rng()
     keypoints = [drawn(rng, int(rng.integers(4)), 40, 70).astype(np.float32) for _ in range(30)]
     chosen = rng.random(30) < 0.5
     x = gi.horizontal_flip(np.zeros((30, 40, 70, 3), np.uint8), where=chosen)
     found = gi.transform_keypoints(x, keypoints, pixel_indices=True, flip_indices=LEFT_RIGHT)
     for before, after, flipped in zip(keypoints, found, chosen, strict=True):
-        expected = by_torchvisions_reference(before, 70) if flipped else np.where(before[..., 2:] > 0, before, 0)
+        expected = before[:, LEFT_RIGHT] * (-1, 1, 1) + (69, 0, 0) if flipped else before
         assert (after.shape, after.dtype) == (before.shape, np.float32)
-        np.testing.assert_allclose(after, expected, atol=1e-5)
+        np.testing.assert_allclose(after, np.where(expected[..., 2:] > 0, expected, 0), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
 import pytest
@@ -58,17 +56,6 @@ def test_places_are_ultralytics() -> None:
             np.testing.assert_array_equal(result, by_ultralytics(image, tuple(canvas.tolist()), fill=0, **options))
 
 
-def test_ultralytics_itself() -> None:
-    augment = pytest.importorskip("ultralytics.data.augment")
-    rng = np.random.default_rng()
-    for height, width in rng.integers(2, 400, (50, 2)).tolist():
-        image = rng.integers(0, 256, (height, width, 3), np.uint8)
-        for scale_up in (True, False):
-            expected = augment.LetterBox((96, 128), scaleup=scale_up)(image=image)
-            found = gi.letterbox([image], (96, 128), scale_up=scale_up)[0]
-            assert np.abs(found.astype(int) - expected).max() <= 1
-
-
 def test_fills_sizes_and_choice_of_each_image() -> None:
     images = np.full((3, 10, 20, 3), 200, np.uint8)
     x = gi.letterbox(images, ([20, 8, 9], 20), [[1], [2], [3]], where=[True, True, False])
@@ -82,36 +69,9 @@ def test_fills_sizes_and_choice_of_each_image() -> None:
     assert len(gi.letterbox(np.zeros((0, 4, 4, 3), np.uint8), 8)) == 0
 
 
-def test_targets_lie_on_the_pixels() -> None:
-    rng = np.random.default_rng()
-    sizes = rng.integers(30, 300, (60, 2))
-    masks, boxes = [], []
-    for height, width in sizes.tolist():
-        x0, y0 = int(rng.integers(width // 2)), int(rng.integers(height // 2))
-        x1, y1 = int(rng.integers(x0 + 12, width)), int(rng.integers(y0 + 12, height))
-        masks.append(np.zeros((height, width), np.uint8))
-        masks[-1][y0:y1, x0:x1] = 1
-        boxes.append([(x0, y0, x1, y1)])
-    x = gi.letterbox([np.zeros((*mask.shape, 1), np.uint8) for mask in masks], (160, 200))
-    moved, kept = gi.transform_boxes(x, boxes)
-    found: Any = gi.transform_masks(x, masks)
-    for mask, box, seen in zip(found, moved, kept, strict=True):
-        rows, columns = np.nonzero(mask)
-        assert seen.all()
-        around = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-        np.testing.assert_allclose(box[0], around, atol=0.51)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda x: gi.letterbox(x, 0), "size must be a whole number from 1"),
-        (lambda x: gi.letterbox(x, (3, 4, 5)), "^size"),
-        (lambda x: gi.letterbox(x, 4, where=[True]), "where must have shape"),
-    ],
-)
-def test_bad_arguments_are_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call(np.zeros((2, 4, 4, 3), np.uint8))
+def test_bad_arguments_are_refused() -> None:
+    x = np.zeros((2, 4, 4, 3), np.uint8)
+    with pytest.raises(ValueError, match="size must be a whole number from 1"):
+        gi.letterbox(x, 0)
     with pytest.raises(TypeError, match="center must be True or False"):
-        gi.letterbox(np.zeros((2, 4, 4, 3), np.uint8), 4, center=1)  # type: ignore[arg-type]
+        gi.letterbox(x, 4, center=1)  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -70,43 +69,38 @@ def test_masks_and_their_boxes_are_the_pixels_of_1000_objects() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64"])
-@pytest.mark.parametrize("count", [1, 7, 24, 61])
+@pytest.mark.parametrize("count", [1, 24, 61])
 def test_masks_by_slices_of_numpy(dtype: str, count: int) -> None:
     masks = np.random.default_rng().integers(0, 2, (2, count, 7, 9)).astype(dtype)
     x = np.zeros((2, 7, 9, 3), np.uint8)
     for moved, expected in (
         (gi.horizontal_flip(x), masks[..., ::-1]),
-        (gi.vertical_flip(x), masks[..., ::-1, :]),
         (gi.crop(x, 2, 1, 4, 5), masks[..., 2:6, 1:6]),
         (gi.pad(x, (1, 2, 3, 4)), np.pad(masks, ((0, 0), (0, 0), (2, 4), (1, 3)))),
         (gi.pad(x, 3, padding_mode="reflect"), np.pad(masks, ((0, 0), (0, 0), (3, 3), (3, 3)), "reflect")),
         (gi.rotate(x, 90, expand=True), np.rot90(masks, axes=(2, 3))),
         (gi.resize(x, (14, 27), "bicubic"), masks.repeat(2, 2).repeat(3, 3)),
     ):
-        found = gi.transform_masks(moved, masks)
-        assert found.dtype == dtype
-        np.testing.assert_array_equal(found, expected)
-        listed = gi.transform_masks(moved, list(masks))
-        assert isinstance(listed, list)
-        np.testing.assert_array_equal(listed, expected)
+        for given in (masks, list(masks)):
+            found = gi.transform_masks(moved, given)
+            assert isinstance(found, type(given))
+            np.testing.assert_array_equal(found, expected)
+            assert found[0].dtype == dtype
     filled = gi.transform_masks(gi.pad(x, 2), masks, fill=1)
     np.testing.assert_array_equal(filled, np.pad(masks, ((0, 0), (0, 0), (2, 2), (2, 2)), constant_values=1))
+    same = gi.transform_masks(gi.invert(x), masks)
+    assert not np.shares_memory(same, masks)
 
 
+START, END = [(0, 0), (79, 0), (79, 59), (0, 59)], [(3, 5), (70, 2), (75, 50), (0, 59)]
 WARPS: dict[str, tuple[Callable[[Any], gi.Batch], Callable[[Any, Any], Any]]] = {
     "rotate": (lambda x: gi.rotate(x, 33), lambda v2, m: v2.rotate(m, 33)),
     "affine": (
         lambda x: gi.affine(x, -20, (4, 3), 1.3, (10, 5)),
         lambda v2, m: v2.affine(m, -20, [4, 3], 1.3, [10, 5]),
     ),
-    "perspective": (
-        lambda x: gi.perspective(x, [(0, 0), (79, 0), (79, 59), (0, 59)], [(3, 5), (70, 2), (75, 50), (0, 59)]),
-        lambda v2, m: v2.perspective(
-            m, [[0, 0], [79, 0], [79, 59], [0, 59]], [[3, 5], [70, 2], [75, 50], [0, 59]], fill=0
-        ),
-    ),
+    "perspective": (lambda x: gi.perspective(x, START, END), lambda v2, m: v2.perspective(m, START, END, fill=0)),
     "horizontal_flip": (gi.horizontal_flip, lambda v2, m: v2.horizontal_flip(m)),
-    "vertical_flip": (gi.vertical_flip, lambda v2, m: v2.vertical_flip(m)),
     "crop": (lambda x: gi.crop(x, -5, 9, 40, 90), lambda v2, m: v2.crop(m, -5, 9, 40, 90)),
     "center_crop": (lambda x: gi.center_crop(x, (31, 80)), lambda v2, m: v2.center_crop(m, [31, 80])),
     "pad": (lambda x: gi.pad(x, (1, 2, 3, 4)), lambda v2, m: v2.pad(m, [1, 2, 3, 4])),
@@ -136,23 +130,6 @@ def test_masks_are_torchvisions(name: str, torchvision: Any) -> None:
         different += int(np.sum(found != expected))
         pixels += found.size
     assert different <= (0.004 * pixels if name in ("rotate", "affine", "perspective") else 0)
-
-
-def test_masks_of_clips_and_of_images_that_could_not_be_read(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
-    image.new("RGB", (40, 30)).save(tmp_path / "good.jpg")
-    x = gi.open_batch([tmp_path / "good.jpg", b"not an image"], device="cpu", on_error="fill")
-    found = gi.transform_masks(gi.resize(x, (8, 8)), np.ones((2, 3, 30, 40), bool))
-    assert found[0].all()
-    assert found[1].shape == (3, 8, 8)
-    assert not found[1].any()
-
-
-def test_what_is_passed_is_not_changed_and_not_shared() -> None:
-    masks = np.ones((1, 2, 1, 2), np.uint8)
-    result = gi.transform_masks(gi.invert(np.zeros((1, 1, 2, 3), np.uint8)), masks)
-    result[:] = 0
-    assert masks.all()
 
 
 def test_columns_of_one_pixel_are_no_labels() -> None:

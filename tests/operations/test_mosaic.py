@@ -152,6 +152,9 @@ def test_an_image_depends_on_its_own_draws_and_partners_only() -> None:
     alone = gi.mosaic(images[1:5], 50, rng=gi.Rng(4, indices=range(1, 5)))
     np.testing.assert_array_equal(whole.images[4], alone.images[3])
     np.testing.assert_array_equal(whole.corners[1:], alone.corners)
+    assert len(gi.mosaic(np.zeros((0, 4, 4, 3), np.uint8), 8, rng=0).images) == 0
+    one = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
+    np.testing.assert_array_equal(one.images.array("uint8"), 99)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +172,3 @@ def test_bad_arguments_are_refused(given: Any, message: str) -> None:
         gi.mosaic(pictures(), **({"size": 32, "rng": 0} | given))
     with pytest.raises(ValueError, match="got labels for 2 images, but the batch has 5"):
         gi.mosaic(pictures(), 32, rng=0).labels([[1], [2]])
-
-
-def test_a_batch_of_none_and_of_one() -> None:
-    assert len(gi.mosaic(np.zeros((0, 4, 4, 3), np.uint8), 8, rng=0).images) == 0
-    y = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
-    np.testing.assert_array_equal(y.images.array("uint8"), 99)

@@ -88,20 +88,14 @@ def test_every_byte_comes_back() -> None:
     np.testing.assert_array_equal(gi.horizontal_flip(x.astype(np.float32) / 255).array("uint8"), x[:, :, ::-1])
 
 
-def test_default_dtype_is_that_of_the_images_and_float_once_normalised() -> None:
+def test_default_and_forms_of_dtype() -> None:
     x = np.zeros((1, 2, 2, 3), np.uint8)
     assert gi.invert(x).array().dtype == np.uint8
     assert gi.invert(x.astype(np.float32)).array().dtype == np.float32
     assert gi.normalize(x, 0.5, 0.5).array().dtype == np.float32
-
-
-@pytest.mark.parametrize("given", ["float16", np.float16, np.dtype("float16")])
-def test_forms_of_dtype(given: Any) -> None:
-    assert gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).array(given).dtype == np.float16
-
-
-def test_bfloat16_by_its_type() -> None:
-    assert gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).array(ml_dtypes.bfloat16).dtype == NUMPY["bfloat16"]
+    for given in ("float16", np.float16, np.dtype("float16")):
+        assert gi.invert(x).array(given).dtype == np.float16
+    assert gi.invert(x).array(ml_dtypes.bfloat16).dtype == NUMPY["bfloat16"]
 
 
 # -- layouts -----------------------------------------------------------------------------------------------------------
@@ -147,6 +141,10 @@ def test_out(name: str, layout: str, dtype: str, channels: int) -> None:
     np.testing.assert_array_equal(bits(kept), bits(expected))
 
 
+SOURCE, LOCKED = np.zeros((2, 3, 4, 5, 3), np.uint8)
+LOCKED.flags.writeable = False
+
+
 @pytest.mark.parametrize(
     ("out", "options", "message"),
     [
@@ -156,27 +154,16 @@ def test_out(name: str, layout: str, dtype: str, channels: int) -> None:
         (np.zeros((3, 4, 5, 3)), {}, "dtype must be one of .*float64"),
         (np.zeros((3, 4, 5, 3), ">f4"), {}, "out must be in the machine's byte order, not '>f4'"),
         (np.zeros((3, 4, 5, 6), np.uint8)[..., ::2], {}, "out must be C-contiguous"),
-        (np.zeros((3, 5, 4, 3), np.uint8).swapaxes(1, 2), {}, "out must be C-contiguous"),
         (np.broadcast_to(np.uint8(0), (3, 4, 5, 3)), {}, "out must be C-contiguous"),
         ([[0]], {}, "out must be an array on cpu, as the batch, not list"),
+        (SOURCE, {}, "out must not overlap the images it is computed from"),
+        (LOCKED, {}, "out must be writable"),
     ],
 )
 def test_out_that_does_not_fit_is_refused(out: Any, options: dict[str, Any], message: str) -> None:
-    x = gi.invert(np.zeros((3, 4, 5, 3), np.uint8))
     with pytest.raises(ValueError, match=message):
-        x.array(out=out, **options)
-
-
-def test_out_that_may_not_be_written_is_refused() -> None:
-    source = np.zeros((3, 4, 5, 3), np.uint8)
-    x = gi.invert(source)
-    with pytest.raises(ValueError, match="out must not overlap the images it is computed from"):
-        x.array(out=source)
-    locked = np.zeros((3, 4, 5, 3), np.uint8)
-    locked.flags.writeable = False
-    with pytest.raises(ValueError, match="out must be writable"):
-        x.array(out=locked)
-    assert not source.any()
+        gi.invert(SOURCE).array(out=out, **options)
+    assert not SOURCE.any()
 
 
 # -- several sizes -----------------------------------------------------------------------------------------------------
@@ -187,14 +174,13 @@ def test_out_that_may_not_be_written_is_refused() -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: str, channels: int) -> None:
     pictures = images(np.random.default_rng(2), dtype, channels, 13)
-    x = gi.horizontal_flip(pictures).compute(name, layout)
-    assert isinstance(x, gi.Batch)
-    assert len(x) == 13
+    x = gi.normalize(gi.horizontal_flip(pictures), 0, 1) if name != "uint8" else gi.horizontal_flip(pictures)
+    x = x.compute(name, layout)
+    flipped = [gi.horizontal_flip([picture]).array(name, layout)[0] for picture in pictures]
+    assert_same(list(x), flipped)
+    assert_same([x[i] for i in range(13)], flipped)
     bases = set()
-    for i, (result, picture) in enumerate(zip(x, pictures, strict=True)):
-        flipped = gi.horizontal_flip([picture]).array(name, layout)[0]
-        assert_same([result, x[i]], [flipped, flipped])
-        base = result
+    for base in x:
         while isinstance(base.base, np.ndarray):
             base = base.base
         bases.add(id(base))
@@ -210,14 +196,11 @@ def test_ragged_results_make_no_single_array() -> None:
             call()
 
 
-def test_going_on_from_a_ragged_result() -> None:
+def test_going_on_from_results() -> None:
     pictures = images(np.random.default_rng(4), "uint8", 3, 13)
     half = gi.crop(pictures, 0, 0, [p.shape[0] for p in pictures], 3).compute()
     np.testing.assert_array_equal(gi.invert(half).compute()[7], 255 - half[7])
     assert gi.resize(half, (4, 4)).array().shape == (13, 4, 4, 3)
-
-
-def test_channels_first_results_are_not_gone_on_from() -> None:
     x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).compute(layout="NCHW")
     with pytest.raises(TypeError, match="cannot record operations on a uint8 NCHW result"):
         gi.invert(x).array()
@@ -228,8 +211,6 @@ def test_channels_first_results_are_not_gone_on_from() -> None:
 
 def test_it_runs_once_for_each_dtype_and_layout() -> None:
     x = recorded("uint8", 3)
-    assert x.array() is not None
-    assert x.launches == 1
     assert np.shares_memory(x.array(), x.array())
     assert x.launches == 1
     x.array("float32")
@@ -238,49 +219,22 @@ def test_it_runs_once_for_each_dtype_and_layout() -> None:
 
 def test_it_is_an_array_and_a_sequence() -> None:
     x = recorded("uint8", 3)
-    assert np.asarray(x).shape == (7, 23, 9, 3)
-    assert np.asarray(x, np.float64).dtype == np.float64
+    assert (np.asarray(x).shape, np.asarray(x, np.float64).dtype) == ((7, 23, 9, 3), np.float64)
     assert not np.shares_memory(np.array(x, copy=True), x.array())
-    assert len(list(x)) == len(x) == 7
+    assert (len(list(x)), len(x), x.status) == (7, 7, ["ok"] * 7)
     np.testing.assert_array_equal(x[-1], x[6])
-    assert x.status == ["ok"] * 7
+    np.testing.assert_array_equal(x[1:3], x.array()[1:3])
     with pytest.raises(IndexError):
         x[7]
-    np.testing.assert_array_equal(x[1:3], x.array()[1:3])
 
 
-@pytest.mark.parametrize("given", ["float64", "int8", 3, float])
-def test_other_dtypes_are_refused(given: Any) -> None:
+def test_other_dtypes_and_layouts_are_refused() -> None:
     x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
     for call in (x.array, x.compute):
-        with pytest.raises(ValueError, match=r"dtype must be one of 'float32', 'uint8', .*'uint16', not"):
-            call(given)
-
-
-def test_other_layouts_are_refused() -> None:
-    x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
-    for call in (x.array, x.compute):
+        for given in ("float64", 3, float):
+            with pytest.raises(ValueError, match=r"dtype must be one of 'float32', 'uint8', .*'uint16', not"):
+                call(given)
         with pytest.raises(ValueError, match='layout must be "NHWC" or "NCHW", not \'HWC\''):
             call(layout="HWC")
-
-
-def test_normalised_bytes_are_refused() -> None:
-    x = gi.normalize(np.zeros((1, 2, 2, 3), np.uint8), 0.5, 0.5)
     with pytest.raises(ValueError, match='normalized images do not fit "uint8"'):
-        x.array("uint8")
-
-
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
-def test_computed_batches_have_items_in_their_dtype(dtype: str, layout: str) -> None:
-    """After normalization too, whose results are float32 by default."""
-    images = [np.full((4 + k, 5, 3), 40 * k, np.uint8) for k in range(3)]
-    x = gi.normalize(images, 0.5, 0.5)
-    if dtype == "uint8":
-        x = gi.horizontal_flip(images)
-    computed = x.compute(dtype, layout)
-    expected = x.compute("float32" if dtype != "uint8" else dtype, layout)
-    for k, (one, other) in enumerate(zip(computed, expected, strict=True)):
-        assert one.dtype == dtype
-        np.testing.assert_allclose(one, other, atol=1e-3)
-        np.testing.assert_array_equal(computed[k], one)
+        gi.normalize(x, 0.5, 0.5).array("uint8")

@@ -74,60 +74,34 @@ def test_masks_by_formula() -> None:
         np.testing.assert_array_equal(gi.transform_masks(moved, mask), expected)
 
 
-@pytest.mark.parametrize(("size", "same"), [((5, 4), False), ((10, 9), False), ((14, 18), True), ((7, 27), True)])
-def test_resized_masks_equal_torchvisions_for_whole_factors_only(size: tuple[int, int], same: bool) -> None:
-    # torchvision's NEAREST takes the pixel at i * old / new, which is half a pixel of the result off.
-    mask = np.arange(63, dtype=np.int32).reshape(1, 7, 9)
-    rows, columns = (np.arange(new) * old // new for new, old in zip(size, (7, 9), strict=True))
-    moved = gi.transform_masks(gi.resize(np.zeros((1, 7, 9, 1), np.uint8), size), mask)
-    assert np.array_equal(moved, mask[:, rows][:, :, columns]) == same
-
-
 @pytest.mark.parametrize(("dtype", "fill"), [("uint8", 255), ("int32", -1), ("int64", 1 << 24), ("bool", True)])
 def test_masks_hold_labels_and_the_fill_only(dtype: str, fill: int) -> None:
-    rng = np.random.default_rng(3)
-    some = np.array([0, 1] if dtype == "bool" else [3, 200] if dtype == "uint8" else [3, (1 << 24) - 1], dtype)
-    labels = rng.choice(some, (32, 90, 90))
-    x = gi.rotate(np.zeros((32, 90, 90, 1), np.uint8), rng.uniform(-180, 180, 32), "bilinear", fill=99)
-    x = gi.affine(x, rng.uniform(-20, 20, 32), (3, 4), 0.7, 5, fill=50)
-    masks = gi.transform_masks(x, labels, fill=fill)
-    assert set(np.unique(masks).tolist()) == {*some.tolist(), fill}
+    rng = np.random.default_rng()
+    some = {"bool": [0, 1], "uint8": [3, 200]}.get(dtype, [3, (1 << 24) - 1])
+    labels = rng.choice(np.array(some, dtype), (8, 90, 90))
+    x = gi.rotate(np.zeros((8, 90, 90, 1), np.uint8), rng.uniform(20, 70, 8), "bilinear", fill=99)
+    masks = gi.transform_masks(gi.affine(x, rng.uniform(-20, 20, 8), (3, 4), 0.7, 5, fill=50), labels, fill=fill)
+    assert set(np.unique(masks).tolist()) == {*some, fill}
     assert np.all(masks[:, 0, 0] == fill)
 
 
 def test_masks_know_no_color() -> None:
-    mask = np.random.default_rng().integers(0, 256, (2, 12, 10), np.uint8)
-    x = gi.horizontal_flip(np.zeros((2, 12, 10, 3), np.uint8))
-    x = gi.rgb_to_grayscale(gi.adjust_contrast(gi.equalize(gi.erase(x, 1, 2, 5, 6, 9)), 0.0))
-    for change in (gi.invert, lambda x: gi.gaussian_blur(gi.normalize(x, 0.5, 0.5), 5)):
-        x = change(x)
-        np.testing.assert_array_equal(gi.transform_masks(x, mask), mask[:, :, ::-1])
-
-
-def test_masks_go_through_all_segments() -> None:
     mask = np.random.default_rng().integers(0, 256, (2, 30, 40), np.uint8)
-    x = gi.gaussian_blur(gi.crop(np.zeros((2, 30, 40, 3), np.uint8), 3, 4, 20, 30), 3)
+    x = gi.erase(gi.crop(np.zeros((2, 30, 40, 3), np.uint8), 3, 4, 20, 30), 1, 2, 5, 6, 9)
+    x = gi.gaussian_blur(gi.rgb_to_grayscale(gi.adjust_contrast(gi.equalize(x), 0.0)), 3)
     x = gi.adjust_sharpness(gi.adjust_sharpness(gi.pad(gi.vertical_flip(x), 1, 9), 0.5), 2.0)
     expected = np.pad(mask[:, 3:23, 4:34], ((0, 0), (1, 1), (1, 1)))[:, ::-1, ::-1]
-    np.testing.assert_array_equal(gi.transform_masks(gi.horizontal_flip(x), mask), expected)
+    np.testing.assert_array_equal(gi.transform_masks(gi.normalize(gi.horizontal_flip(x), 0.5, 0.5), mask), expected)
 
 
 def test_ragged_masks() -> None:
-    rng = np.random.default_rng(6)
-    masks = [rng.integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
+    masks = [np.random.default_rng().integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
     x = gi.horizontal_flip([np.zeros((*mask.shape, 3), np.uint8) for mask in masks])
     moved = gi.transform_masks(x, [masks[0], masks[1][..., None], masks[2]])
     assert isinstance(moved, list)
     for mask, result in zip(masks, moved, strict=True):
         np.testing.assert_array_equal(result, mask[:, ::-1])
     assert gi.transform_masks(gi.resize(x, (3, 3)), masks).shape == (3, 3, 3)
-
-
-def test_masks_are_not_changed_and_not_shared() -> None:
-    mask = np.array([[[1, 2]]], np.int64)
-    result = gi.transform_masks(gi.invert(np.zeros((1, 1, 2, 3), np.uint8)), mask)
-    result[:] = 7
-    assert mask.tolist() == [[[1, 2]]]
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------------
@@ -195,27 +169,21 @@ def test_boxes_are_where_the_pixels_are(name: str) -> None:
     marked = np.zeros((n, height, width), bool)
     for mask, (x0, y0, x1, y1) in zip(marked, boxes[:, 0].astype(int), strict=True):
         mask[y0:y1, x0:x1] = True
-    call = CALLS[name]
-    x = call.run(np.zeros((n, height, width, 1), np.uint8), call.each(rng, n, 1.0))
+    x = CALLS[name].run(np.zeros((n, height, width, 1), np.uint8), CALLS[name].each(rng, n, 1.0))
     moved, kept = gi.transform_boxes(x, boxes)
     checked = 0
     for mask, box, seen in zip(gi.transform_masks(x, marked), moved[:, 0], kept[:, 0], strict=True):
-        y, x_ = np.nonzero(mask)
-        if not seen:
-            assert not len(y)
+        rows, columns = np.nonzero(mask)
+        assert seen or not len(rows)
+        if not len(rows):
             continue
-        size = box[2:] - box[:2]
-        if not len(y):
-            continue
-        shown = np.array([x_.min(), y.min(), x_.max() + 1, y.max() + 1])
-        # All pixels whose centres it holds; at corners of a turned box fewer, where those are sharp.
+        shown = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+        # All pixels whose centers it holds; at corners of a turned box fewer, where those are sharp.
         assert np.all(shown[:2] >= box[:2] - 0.51)
         assert np.all(shown[2:] <= box[2:] + 0.51)
-        if name not in ("rotate", "rotate expand", "affine", "perspective"):
-            np.testing.assert_allclose(shown, box, atol=0.51)
-            checked += 1
-        elif np.all(size > 12) and name.startswith("rotate") and np.all((box[:2] > 0) & (box[2:] < mask.shape[::-1])):
-            np.testing.assert_allclose(shown, box, atol=2.1)
+        inside = np.all(box[2:] - box[:2] > 12) and np.all((box[:2] > 0) & (box[2:] < mask.shape[::-1]))
+        if name not in ("rotate", "rotate expand", "affine", "perspective") or (inside and name.startswith("rotate")):
+            np.testing.assert_allclose(shown, box, atol=2.1 if name.startswith("rotate") else 0.51)
             checked += 1
     assert checked > 5 or name in ("affine", "perspective")
 
@@ -243,8 +211,8 @@ def test_boxes_keep_their_form() -> None:
     assert [b.tolist() for b in boxes] == [[[54, 0, 60, 4], [57, 2, 59, 4]], [], []]
     assert [k.tolist() for k in kept] == [[True, True], [], []]
     assert [b.shape for b in boxes] == [(2, 4), (0, 4), (0, 4)]
-    assert gi.transform_boxes(x, np.zeros((3, 0, 4)))[0].shape == (3, 0, 4)
-    assert gi.transform_boxes(x, np.zeros((3, 2, 4), np.float32))[0].dtype == np.float32
+    for given, dtype in ((np.zeros((3, 0, 4)), "float64"), (np.zeros((3, 2, 4), np.float32), "float32")):
+        assert (gi.transform_boxes(x, given)[0].shape, gi.transform_boxes(x, given)[0].dtype) == (given.shape, dtype)
     assert gi.transform_boxes(x, np.zeros((3, 2, 4), np.int64))[0].dtype == np.float64
 
 
@@ -263,31 +231,22 @@ def test_kept_is_what_is_seen() -> None:
         assert gi.transform_boxes(x, boxes)[1][0].tolist() == [False, False, True, False]
 
 
-def test_least_area() -> None:
-    x = gi.resize(blank(2), (20, 30))
-    _, kept = gi.transform_boxes(x, np.tile([(0.0, 0, 10, 4)], (2, 1, 1)), min_area=[9.99, 10.0])
+def test_options_of_boxes() -> None:
+    small = gi.resize(blank(2), (20, 30))
+    _, kept = gi.transform_boxes(small, np.tile([(0.0, 0, 10, 4)], (2, 1, 1)), min_area=[9.99, 10.0])
     assert kept.tolist() == [[True], [False]]
-
-
-def test_boxes_not_clipped() -> None:
-    x = gi.crop(blank(), 10, 10, 10, 10)
-    boxes, kept = gi.transform_boxes(x, [[(5, 5, 15, 15), (0, 0, 3, 3)]], clip=False)
-    assert boxes[0].tolist() == [[-5, -5, 5, 5], [-10, -10, -7, -7]]
-    assert kept[0].tolist() == [True, False]
-
-
-def test_boxes_by_their_centres() -> None:
-    x = gi.pad(gi.crop(blank(), 10, 10, 10, 10), 30)
-    boxes = [[(5, 5, 14, 15), (5, 5, 16, 16), (10, 0, 20, 24)]]
-    assert gi.transform_boxes(x, boxes)[1][0].tolist() == [True, True, True]
-    assert gi.transform_boxes(x, boxes, centers=True)[1][0].tolist() == [False, True, True]
+    cut = gi.crop(blank(), 10, 10, 10, 10)
+    boxes, kept = gi.transform_boxes(cut, [[(5, 5, 15, 15), (0, 0, 3, 3)]], clip=False)
+    assert (boxes[0].tolist(), kept[0].tolist()) == ([[-5, -5, 5, 5], [-10, -10, -7, -7]], [True, False])
+    around = [[(5, 5, 14, 15), (5, 5, 16, 16), (10, 0, 20, 24)]]
+    assert gi.transform_boxes(gi.pad(cut, 30), around)[1][0].tolist() == [True, True, True]
+    assert gi.transform_boxes(gi.pad(cut, 30), around, centers=True)[1][0].tolist() == [False, True, True]
 
 
 def test_a_box_across_the_horizon_is_the_whole_result() -> None:
     x = gi.perspective(blank(1, 40, 50), [(0, 0), (50, 0), (50, 40), (0, 40)], [(0, 0), (50, 0), (120, 400), (20, 20)])
     boxes, kept = gi.transform_boxes(x, [[(0, 0, 50, 40)]])
-    assert boxes[0].tolist() == [[0, 0, 50, 40]]
-    assert kept[0].all()
+    assert (boxes[0].tolist(), kept[0].tolist()) == ([[0, 0, 50, 40]], [True])
 
 
 # -- points ------------------------------------------------------------------------------------------------------------
@@ -299,27 +258,18 @@ def test_points_are_where_the_pixels_are(name: str) -> None:
     rng = np.random.default_rng(10)
     n, height, width = 6, 30, 40
     picture = np.zeros((height, width, 3), np.float32)
-    picture[..., 0] = np.arange(width) + 0.5
-    picture[..., 1] = np.arange(height)[:, None] + 0.5
+    picture[..., 0], picture[..., 1] = np.arange(width) + 0.5, np.arange(height)[:, None] + 0.5
     call = CALLS[name]
     options: dict[str, Any] = {"interpolation": "bilinear"} if "interpolation" in call.fixed else {}
-    each = call.each(rng, n, 1.0)
-    if name in ("rotate", "affine", "perspective"):
-        each = each | {"fill": None}
+    each = call.each(rng, n, 1.0) | ({"fill": None} if name in ("rotate", "affine", "perspective") else {})
     x = call._replace(fixed=call.fixed | options).run(np.stack([picture] * n), each)
-    checked = 0
-    for i, result in enumerate(x.compute()):
-        y, x_ = np.indices(result.shape[:2])
-        source = result[..., :2].astype(np.float64)
-        # Away from the border, where the values are those of its outermost pixels.
-        inner = np.all((source > 1.0) & (source < (width - 1.0, height - 1.0)), -1)
-        points = [np.zeros((0, 2))] * n
-        points[i] = source[inner]
-        moved = gi.transform_points(x, points)[i]
-        expected = np.stack([x_ + 0.5, y + 0.5], -1)[inner]
-        np.testing.assert_allclose(moved, expected, atol=1e-3)
-        checked += len(moved)
-    assert checked > 300
+    results = [result[..., :2].astype(np.float64) for result in x.compute()]
+    # Away from the border, where the values are those of its outermost pixels.
+    inner = [np.all((source > 1.0) & (source < (width - 1.0, height - 1.0)), -1) for source in results]
+    moved = gi.transform_points(x, [source[here] for source, here in zip(results, inner, strict=True)])
+    for found, here in zip(moved, inner, strict=True):
+        np.testing.assert_allclose(found, np.argwhere(here)[:, ::-1] + 0.5, atol=1e-3)
+    assert sum(map(len, moved)) > 300
 
 
 # torchvision 0.28, float64: keypoints (4, 6) and (30, 2) of an image of 40 x 60 pixels, and which pixel_indices agrees.
@@ -350,14 +300,6 @@ def test_points_equal_torchvisions_keypoints_as_documented(
         assert np.allclose(moved, expected, atol=1e-6) == (setting in equal)
 
 
-def test_pixel_indices_and_corners_differ_as_documented() -> None:
-    points = np.zeros((2, 1, 2))
-    for x, most in ((gi.resize(blank(2), (120, 180)), 1.0), (gi.rotate(blank(2), [120, 180]), np.sqrt(2))):
-        corners, centers = (gi.transform_points(x, points, pixel_indices=setting) for setting in (False, True))
-        distance = np.abs(corners - centers) if most == 1.0 else np.linalg.norm(corners - centers, axis=-1)
-        assert most - 1e-9 < distance.max() < most + 1e-9
-
-
 # -- the crop of SSD ---------------------------------------------------------------------------------------------------
 
 
@@ -367,21 +309,18 @@ def torchvision_iou_crop(height: int, width: int, boxes: Any, rounds: Any, optio
         wanted = options[int(unit[0] * len(options))]
         if wanted >= 1.0:
             return None
-        for k in range(trials):
-            r = unit[1 + 4 * k : 5 + 4 * k]
+        for r in unit[1 : 1 + 4 * trials].reshape(trials, 4):
             new_w, new_h = int(width * (0.3 + 0.7 * r[0])), int(height * (0.3 + 0.7 * r[1]))
-            if not 0.5 <= new_w / new_h <= 2.0:
-                continue
             left, top = int((width - new_w) * r[2]), int((height - new_h) * r[3])
-            right, bottom = left + new_w, top + new_h
-            if left == right or top == bottom:
+            if not 0.5 <= new_w / new_h <= 2.0 or new_w == 0 or new_h == 0:
                 continue
+            right, bottom = left + new_w, top + new_h
             overlaps = []
             for x0, y0, x1, y1 in boxes:
                 if left < 0.5 * (x0 + x1) < right and top < 0.5 * (y0 + y1) < bottom:
                     shared = max(0, min(right, x1) - max(left, x0)) * max(0, min(bottom, y1) - max(top, y0))
                     overlaps.append(shared / ((x1 - x0) * (y1 - y0) + new_w * new_h - shared))
-            if overlaps and max(overlaps) >= wanted:
+            if max(overlaps, default=-1) >= wanted:
                 return top, left, new_h, new_w
     return None
 
@@ -396,24 +335,18 @@ def test_random_iou_crop_as_torchvision(options: Any) -> None:
     x = gi.random_iou_crop(pictures, boxes, rng=gi.Rng(5, indices=np.arange(n)), sampler_options=options, trials=7)
     own = gi.Rng(5, indices=np.arange(n)).fork()
     rounds = np.stack([own.units(29) for _ in range(50)], 1)
-    cropped = 0
-    for i, (height, width) in enumerate(sizes.tolist()):
-        found = torchvision_iou_crop(
-            height, width, boxes[i], rounds[i], options or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], 7
-        )
-        top, left, new_h, new_w = found or (0, 0, height, width)
-        cropped += found is not None
-        assert x.sizes[i].tolist() == [new_h, new_w]
-        corner = gi.transform_points(x, [np.zeros((1, 2))] * n)[i][0]
-        assert corner.tolist() == [-left, -top]
-    assert cropped > 5
+    corners = gi.transform_points(x, [np.zeros((1, 2))] * n)
     moved, kept = gi.transform_boxes(x, boxes, centers=True)
-    assert all(
-        keep.any()
-        for keep, box, new, old in zip(kept, boxes, x.sizes, sizes, strict=True)
-        if len(box) and not np.array_equal(new, old)
-    )
-    assert all(np.all(box[:, 2:] <= size[::-1]) for box, size in zip(moved, x.sizes, strict=True))
+    cropped = 0
+    for i, size in enumerate(sizes.tolist()):
+        wanted = options or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
+        found = torchvision_iou_crop(*size, boxes[i], rounds[i], wanted, 7)
+        top, left, *new = found or (0, 0, *size)
+        assert (x.sizes[i].tolist(), corners[i].tolist()) == (new, [[-left, -top]])
+        assert np.all(moved[i][:, 2:] <= new[::-1])
+        assert found is None or kept[i].any()
+        cropped += found is not None
+    assert cropped > 5
 
 
 def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
@@ -431,54 +364,36 @@ def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
         assert one.uniform()[0] == after[i]
 
 
-def test_random_iou_crop_takes_boxes_of_the_source() -> None:
-    boxes = np.array([[(0.0, 0, 8, 8)]])
-    for seed in range(30):
-        x = gi.random_iou_crop(gi.rotate(blank(), 180), boxes, rng=seed, sampler_options=[0.0])
-        assert x.sizes.tolist() != [[40, 60]]
-        assert gi.transform_boxes(x, boxes, centers=True)[1].all()
-
-
 # -- what is refused, and nothing at all -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("masks", "error", "message"),
+    ("masks", "message"),
     [
-        (MASKS[:1], ValueError, "got 1 mask for 2 images; each needs one"),
-        ([MASKS[0], MASKS[0]], ValueError, r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
-        (np.zeros((2, 4, 6), int), ValueError, r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
-        ([MASKS[0], MASKS[1] * 1.0], TypeError, r"masks\[1\] must be an integer .* not float64"),
-        ([MASKS[0], MASKS[1] * np.int64(1)], TypeError, r"masks\[0\] is uint8 and masks\[1\] int64"),
-        ([MASKS[0], np.zeros((1, 1, 5, 7), np.uint8)], ValueError, r"masks\[1\] must have shape \(H, W\)"),
-        ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], ValueError, r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
-        ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], ValueError, r"masks must all be \(H, W\) or all \(K, H, W\)"),
-        ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], ValueError, r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        ([MASKS[0], "mask"], TypeError, r"masks\[1\] must be .* not str"),
-        (MASKS[0], TypeError, r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
-        (
-            [np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)],
-            ValueError,
-            r"masks\[0\] must have labels .*7217",
-        ),
+        (MASKS[:1], "got 1 mask for 2 images; each needs one"),
+        ([MASKS[0], MASKS[0]], r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
+        ([MASKS[0], MASKS[1] * 1.0], r"masks\[1\] must be an integer .* not float64"),
+        ([MASKS[0], MASKS[1] * np.int64(1)], r"masks\[0\] is uint8 and masks\[1\] int64"),
+        ([MASKS[0], np.zeros((1, 1, 5, 7), np.uint8)], r"masks\[1\] must have shape \(H, W\)"),
+        ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
+        ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
+        ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
+        ([MASKS[0], "mask"], r"masks\[1\] must be .* not str"),
+        (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
+        ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
     ],
 )
-def test_bad_masks_are_refused(masks: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_bad_masks_are_refused(masks: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         gi.transform_masks(gi.resize([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)], 2), masks)
 
 
-@pytest.mark.parametrize(
-    ("masks", "fill", "message"),
-    [
-        (np.zeros((2, 3, 40, 60), int), 2, "fill must be 0 or 1 for masks of objects, not 2"),
-        (np.zeros((2, 40, 60), np.uint8), 256, "fill must be a label that uint8 holds, not 256"),
-        (np.zeros((2, 40, 60), np.uint8), 0.5, "fill must be a label that uint8 holds, not 0.5"),
-    ],
-)
-def test_bad_fills_of_masks_are_refused(masks: Any, fill: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.transform_masks(gi.invert(blank(2)), masks, fill=fill)
+@pytest.mark.parametrize("fill", [256, 0.5])
+def test_bad_fills_of_masks_are_refused(fill: Any) -> None:
+    with pytest.raises(ValueError, match=f"fill must be a label that uint8 holds, not {fill}"):
+        gi.transform_masks(gi.invert(blank(2)), np.zeros((2, 40, 60), np.uint8), fill=fill)
+    with pytest.raises(ValueError, match="fill must be 0 or 1 for masks of objects, not 2"):
+        gi.transform_masks(gi.invert(blank(2)), np.zeros((2, 3, 40, 60), int), fill=2)
 
 
 GOOD: Any = [np.zeros((0, 4)), np.array([(0.0, 0, 1, 1)]), np.array([(0.0, 0, 1, 1)] * 3)]
@@ -495,10 +410,8 @@ def after(*box: float) -> list[Any]:
     [
         (GOOD[:2], "xyxy", "got boxes for 2 images, but the batch has 3"),
         (after(3, 0, 2, 1), "xyxy", r"image 2: box 1 ends before it starts \(40 x 60\): \[3.0, 0.0, 2.0, 1.0\]"),
-        (after(3, 4, 4, 3), "xyxy", "image 2: box 1 ends before it starts"),
         (after(0, 0, -1, 1), "xywh", r"image 2: box 1 ends before .*\(xywh\)"),
         (after(0, 0, 60.1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
-        (after(0, 0, 1, 40.1), "xyxy", "image 2: box 1 reaches beyond the image"),
         (after(-0.1, 0, 1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
         (after(0, 0, np.nan, 1), "xyxy", r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
         ([*GOOD[:2], np.zeros((2, 5))], "xyxy", r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)"),
@@ -508,7 +421,7 @@ def after(*box: float) -> list[Any]:
     ],
 )
 def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str, message: str) -> None:
-    with pytest.raises(TypeError if isinstance(boxes, str) else ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call(gi.invert(blank(3)), boxes, format=format)
     call(gi.invert(blank(3)), after(0, 0, 60.0005, 1))
 
@@ -520,8 +433,7 @@ def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str
         ({"max_scale": 1.5}, "max_scale <= 1, not 0.3 and 1.5"),
         ({"min_aspect_ratio": 3.0}, "min_aspect_ratio must be above 0 and at most"),
         ({"sampler_options": []}, "sampler_options must be one or more numbers of"),
-        ({"sampler_options": [np.nan]}, "sampler_options must be one or more numbers of"),
-        *(({"trials": t}, f"trials must be a whole number of at least 1, not {t}") for t in (0, 2.0, True)),
+        ({"trials": 0}, "trials must be a whole number of at least 1, not 0"),
         ({"rng": None}, "rng must be a gpuimg.Rng or an int seed"),
     ],
 )
@@ -530,7 +442,7 @@ def test_bad_crops_are_refused(options: dict[str, Any], message: str) -> None:
         gi.random_iou_crop(gi.invert(blank(2)), np.zeros((2, 1, 4)), **({"rng": 0} | options))
 
 
-def test_other_bad_arguments_are_refused() -> None:
+def test_bad_areas_and_points_are_refused() -> None:
     x = gi.invert(blank(2))
     with pytest.raises(ValueError, match=r"min_area\[1\] must be"):
         gi.transform_boxes(x, np.zeros((2, 1, 4)), min_area=[0, -1])

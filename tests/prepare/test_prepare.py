@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
-import threading
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,18 +25,14 @@ from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
-from gpuimg._decoding.options import DecodeOptions
 from gpuimg._index.seek_index import SeekIndex
-from gpuimg._prepare.images import _parts
-from gpuimg._prepare.manifest import NAME, Manifest
-from gpuimg._prepare.names import label_members
-from gpuimg._prepare.options import checked_options
+from gpuimg._prepare.manifest import NAME
 from gpuimg.typing import PrepareReport
 
 from ..decoding.test_index import SOURCES, make_source
 from ..processes import Forks, forks
 from ..robustness.originals import jpeg, originals, picture
-from ..samples import file_of
+from ..samples import file_of, with_orientation
 
 JPEGTRAN = shutil.which("jpegtran")
 needs_jpegtran = pytest.mark.skipif(JPEGTRAN is None, reason="jpegtran is not on the PATH")
@@ -84,11 +80,15 @@ def pixels(data: bytes) -> np.ndarray:
 # -- sizes and pixels --------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000), st.none() | st.integers(1, 3000), st.none() | st.integers(1, 10**7))
-@example(245, 288, 108, 5717)
+@given(st.integers(1, 90), st.integers(1, 90), st.none() | st.integers(1, 60), st.none() | st.integers(1, 5000))
+@example(49, 58, 22, 230)
 def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int | None) -> None:
-    options = checked_options(short_side, max_pixels, None, None, "none", "jpeg", False, DecodeOptions(), 0)
-    ((h, w),) = options.sizes(np.array([[height, width]])).tolist()
+    data = file_of(Image.new("L", (width, height)), "PNG")
+    with tempfile.TemporaryDirectory() as folder:
+        prepared([(data, 0)], Path(folder) / "out", short_side=short_side, max_pixels=max_pixels, to="same", tar_size=0)
+        (found,) = (path for path in (Path(folder) / "out").rglob("*.png"))
+        info = gi.image_info(found)
+    h, w = info.height, info.width
     assert 1 <= h <= height
     assert 1 <= w <= width
     if short_side is not None:
@@ -98,8 +98,7 @@ def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int 
     if (short_side or height + width) >= min(height, width) and (max_pixels or 10**9) >= height * width:
         assert (h, w) == (height, width)
     elif max_pixels is None and short_side is not None:  # torchvision's rule
-        long = short_side * max(height, width) // min(height, width)
-        assert sorted((h, w)) == [short_side, long]
+        assert sorted((h, w)) == [short_side, short_side * max(height, width) // min(height, width)]
     assert w == 1 or (h + 1) / height >= w / width  # the shape stays: sides are rounded down
     assert h == 1 or (w + 1) / width >= h / height
 
@@ -122,29 +121,17 @@ def test_pixels_are_pillows(name: str, tmp_path: Path) -> None:
     assert difference.max() <= 6
 
 
-def test_encoded_as_into_memory(tmp_path: Path) -> None:
-    """The bytes are those of Pillow's encoder for the pixels of the library's own functions."""
-    data = originals()["large"]
-    found, _ = of(data, tmp_path, short_side=64, quality=77)
-    small = gi.resize(gi.open_batch([data], device="cpu"), 64, "bicubic").array()[0]
-    assert found == file_of(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
-
-
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
 def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
     """Results are upright without a tag, whoever reads them."""
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    data = file_of(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
+    data = file_of(picture(40, 60, 1), form, exif=with_orientation(orientation))
     found, status = of(data, tmp_path, quality=95, subsampling="444")
     result = Image.open(io.BytesIO(found))
-    assert status == "encoded"
-    assert not result.getexif()
+    assert (status, dict(result.getexif())) == ("encoded", {})
     wanted = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data)))).astype(int)
     assert result.size[::-1] == wanted.shape[:2]
     assert np.abs(np.asarray(result) - wanted).mean() < 3
-    np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], np.asarray(result))
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "1", "P", "RGBA", "I;16"])
@@ -153,28 +140,25 @@ def test_gray_stays_gray(mode: str, tmp_path: Path) -> None:
     image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
     found, _ = of(file_of(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
     assert Image.open(io.BytesIO(found)).mode == ("RGB" if mode in ("P", "RGBA") else "L")
+    transparent = file_of(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
+    for alpha, value in (("drop", 200), ("black", 0), ("white", 255)):
+        found, _ = of(transparent, tmp_path, name="c/1.png", alpha=alpha)
+        assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
 
 
-@pytest.mark.parametrize(("alpha", "value"), [("drop", 200), ("black", 0), ("white", 255)])
-def test_transparency(alpha: str, value: int, tmp_path: Path) -> None:
-    data = file_of(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
-    found, _ = of(data, tmp_path, name="c/1.png", alpha=alpha)
-    assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
-
-
-def test_subsampling_and_restart_markers(tmp_path: Path) -> None:
-    for name, wanted, expected in (
-        ("4:4:4", "keep", "4:4:4"), ("4:2:2", "keep", "4:2:2"), ("4:4:4", "420", "4:2:0"), ("4:2:0", "444", "4:4:4"),
-        ("gray", "keep", "gray"), ("cmyk", "keep", "4:2:0"),
-    ):  # fmt: skip
-        found, _ = of(originals()[name], tmp_path, short_side=48, subsampling=wanted, restart="rows")
-        assert gi.image_info(found).chroma_subsampling == expected
-        side = 16 if expected in ("4:2:0", "4:2:2") else 8
-        columns = -(-gi.image_info(found).width // side)
-        at = found.index(b"\xff\xdd\x00\x04")  # DRI: restart interval
-        assert int.from_bytes(found[at + 4 : at + 6], "big") == columns
-        decoded = np.asarray(Image.open(io.BytesIO(found)).convert("RGB"))
-        np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], decoded)
+@pytest.mark.parametrize(
+    ("name", "wanted", "expected"),
+    [("4:4:4", "keep", "4:4:4"), ("4:2:2", "keep", "4:2:2"), ("4:4:4", "420", "4:2:0"), ("4:2:0", "444", "4:4:4"),
+     ("gray", "keep", "gray"), ("cmyk", "keep", "4:2:0")],
+)  # fmt: skip
+def test_subsampling_and_restart_markers(name: str, wanted: str, expected: str, tmp_path: Path) -> None:
+    found, _ = of(originals()[name], tmp_path, short_side=48, subsampling=wanted, restart="rows")
+    assert gi.image_info(found).chroma_subsampling == expected
+    columns = -(-gi.image_info(found).width // (16 if expected in ("4:2:0", "4:2:2") else 8))
+    at = found.index(b"\xff\xdd\x00\x04")  # DRI: restart interval
+    assert int.from_bytes(found[at + 4 : at + 6], "big") == columns
+    decoded = np.asarray(Image.open(io.BytesIO(found)).convert("RGB"))
+    np.testing.assert_array_equal(gi.decode_batch([found], device="cpu")[0], decoded)
 
 
 # -- what stays as it is -----------------------------------------------------------------------------------------------
@@ -236,12 +220,6 @@ def test_lossless(tmp_path: Path) -> None:
         of(data, tmp_path, lossless=True, short_side=3, quality=3)
 
 
-def test_lossless_without_jpegtran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"not on the PATH; .*apt install libjpeg-turbo-progs"):
-        of(originals()["4:2:0"], tmp_path, lossless=True)
-
-
 # -- names and labels --------------------------------------------------------------------------------------------------
 
 
@@ -261,15 +239,6 @@ def test_names_and_classes_stay(tmp_path: Path) -> None:
     keys = [shards.key(i) for i in range(5)]
     assert keys == ["a/1", "a/1_1", "a/deep/er/x_y", "b/z_", "b/\u00fc \u4e2d"]
     assert [label for _, label in shards] == [0, 0, 0, 1, 1]
-
-
-def test_names_that_are_not_utf8(tmp_path: Path) -> None:
-    root = write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))})
-    os.rename(root / "a" / "1.jpg", os.fsencode(root) + b"/a/\xff.jpg")
-    prepared(gi.folder(root), tmp_path / "out")
-    assert os.listdir(os.fsencode(tmp_path / "out" / "a")) == [b"\xff.jpg"]
-    prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
-    assert gi.tar(tmp_path / "shards" / "shard-000000.tar").key(0) == os.fsdecode(b"a/\xff")
 
 
 def tar_file(path: Path, members: dict[str, bytes]) -> Path:
@@ -330,15 +299,6 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
 
-def test_other_members_that_lead_out_of_the_folder(tmp_path: Path) -> None:
-    good = jpeg(picture(20, 20, 0))
-    path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
-    report = prepared(gi.tar(path, label=None), tmp_path / "out")
-    assert [one.index for one in report.failed] == [0]
-    with tarfile.open(tmp_path / "out" / "shard-000000.tar") as file:
-        assert file.getnames() == ["2.jpg"]
-
-
 @pytest.mark.parametrize("tar_size", [None, 10**6])
 def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> None:
     """As annotations may name them."""
@@ -347,11 +307,9 @@ def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> 
     names = ["1.jpg", "../up.jpg", str(tmp_path / "up.jpg"), "a\n.jpg"]
     images = [{"id": k, "file_name": name, "height": 20, "width": 20} for k, name in enumerate(names)]
     (tmp_path / "boxes.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
-    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json")
     before = tree(tmp_path)
-    report = prepared(source, tmp_path / "out", tar_size=tar_size)
-    assert [one.index for one in report.failed] == [1, 2, 3]
-    assert report.copied == 1
+    report = prepared(gi.coco(tmp_path / "in", tmp_path / "boxes.json"), tmp_path / "out", tar_size=tar_size)
+    assert ([one.index for one in report.failed], report.copied) == ([1, 2, 3], 1)
     assert {name: data for name, data in tree(tmp_path).items() if not name.startswith("out/")} == before
 
 
@@ -360,9 +318,8 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     good = jpeg(picture(20, 20, 0))
     path = tar_file(tmp_path / "in.tar", {"x" * 300 + ".jpg": good, "1.jpg": good, "1.jpg/2.jpg": good, "3.jpg": good})
     report = prepared(gi.tar(path, label=None), tmp_path / "out", tar_size=0, threads=1)
-    assert {one.index: one.reason for one in report.failed} == {
-        0: "cannot be written: File name too long", 2: "cannot be written: File exists",
-    }  # fmt: skip
+    reasons = ["cannot be written: File name too long", "cannot be written: File exists"]
+    assert [(one.index, one.reason) for one in report.failed] == [(0, reasons[0]), (2, reasons[1])]
     assert set(tree(tmp_path / "out")) == {NAME, "1.jpg", "3.jpg"}
 
 
@@ -384,33 +341,29 @@ def test_links_in_the_output_folder_are_not_followed(tmp_path: Path) -> None:
             prepared(source, out, tar_size=tar_size)
             assert {name: data for name, data in tree(out).items() if not name.endswith(".part")} == whole
             (out / f"{NAME}.part").unlink(missing_ok=True)
-        assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
     shutil.rmtree(out)
     prepared(source, out)
     shutil.rmtree(out / "a")
     (out / "a").symlink_to(elsewhere / "a")
     with pytest.raises(ValueError, match=r"out/a leads out of .*out by a link"):
         prepared(source, out)
-    (out / "a").unlink()
-    (out / "a").symlink_to(out / "b")  # not out of it
-    assert prepared(source, out).encoded + prepared(source, out).copied == 12
     assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
 
 
-@pytest.mark.parametrize(("tar_size", "name"), [(None, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
-def test_what_cannot_be_written_is_named(tar_size: int | None, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tar_size", "name"), [(0, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
+def test_what_cannot_be_written_is_named(tar_size: int, name: str, processes: Forks, tmp_path: Path) -> None:
     """Here for a limit of the process, as for a full disk."""
     write(tmp_path / "in", many(12))
-    code = f"""
-import gpuimg, resource
+    code = """
+import gpuimg, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
 try:
-    gpuimg.prepare(gpuimg.folder({str(tmp_path / "in")!r}), {str(tmp_path / "out")!r}, tar_size={tar_size})
+    gpuimg.prepare(gpuimg.folder(sys.argv[1]), sys.argv[2], tar_size=int(sys.argv[3]) or None)
 except OSError as error:
-    print(error)
+    sys.exit(str(error))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert re.fullmatch(rf"\[Errno 27\] File too large: '{tmp_path}/out/{name}'\n", done.stdout), done
+    done = processes.run(code, str(tmp_path / "in"), str(tmp_path / "out"), str(tar_size))
+    assert re.fullmatch(rf"\[Errno 27\] File too large: '{tmp_path}/out/{name}'\n", done.stderr), done
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -421,11 +374,16 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     assert (report.samples, report.encoded, report.failed) == (9, 9, ())
     assert report.index is not None
     assert report.index.indexed == 9
-    results = _results_of(tmp_path / "out", kind)
+    if kind == "folder":
+        results: Any = gi.folder(tmp_path / "out")
+    elif kind in ("file_list", "text file"):
+        results = gi.file_list(tmp_path / "out" / "list.txt")
+    else:
+        results = gi.tar(sorted((tmp_path / "out").glob("shard-*.tar")), label=None)
     assert SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
-    small = [file_of(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
-                   subsampling="4:2:0") for one in data]  # fmt: skip
-    assert sorted(bytes(one) for one, _ in results) == sorted(small)
+    small = gi.resize(gi.open_batch(data, device="cpu"), 30, "bicubic").array()
+    expected = [file_of(image, "JPEG", quality=90, subsampling="4:2:0") for image in small]
+    assert sorted(bytes(one) for one, _ in results) == sorted(expected)
     if given:
         labels = ["--label", "none"] if kind in ("tfrecord", "parquet") else []
         shards = ["--tar", "20k"] if kind == "coco" else []
@@ -434,17 +392,10 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
         assert tree(tmp_path / "again") == tree(tmp_path / "out")
 
 
-def _results_of(folder: Path, kind: str) -> Any:
-    if kind == "folder":
-        return gi.folder(folder)
-    if kind in ("file_list", "text file"):
-        return gi.file_list(folder / "list.txt")
-    return gi.tar(sorted(folder.glob("shard-*.tar")), label=None)
-
-
 def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     data = jpeg(picture(40, 60, 0))
-    paths = [path for name in ("p/1.jpg", "q/2 3.jpg") for path in [write(tmp_path / "in", {name: data}) / name]]
+    write(tmp_path / "in", {"p/1.jpg": data, "q/2 3.jpg": data})
+    paths = [tmp_path / "in" / name for name in ("p/1.jpg", "q/2 3.jpg")]
     prepared(gi.file_list(paths, [7, -3]), tmp_path / "files", short_side=20)
     found = gi.file_list(tmp_path / "files" / "list.txt")
     assert [(pixels(one).shape, label) for one, label in found] == [((20, 30, 3), 7), ((20, 30, 3), -3)]
@@ -457,8 +408,8 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
         "00000000.cls": b"3", "00000001.txt": b"words", "00000002.bin": b"bytes", "00000003.json": b"0.5",
         "00000004.json": b'{"boxes": [[1.0, 1.0, 1.0, 1.0]]}', "00000006.json": b"true",
     }  # fmt: skip
-    with pytest.raises(ValueError, match="its label cannot be written: object has no form in JSON"):
-        label_members(object())
+    report = prepared([(data, object())], tmp_path / "bad", short_side=20)
+    assert "its label cannot be written: object has no form in JSON" in report.failed[0].reason
 
 
 @pytest.fixture
@@ -488,14 +439,6 @@ def test_boxes_shrink_with_their_images(coco: Any, tmp_path: Path) -> None:
     assert label["boxes"] == [[4, 2, 24, 17]]
 
 
-def test_masks_and_key_points_are_left_out(coco: Any, tmp_path: Path) -> None:
-    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json", segments=True, keypoints=True)
-    for name, each in (("one", coco), ("two", source)):
-        prepared(each, tmp_path / name, short_side=20, to="same", tar_size=10**6)
-    one, two = (gi.tar(tmp_path / name / "shard-000000.tar", label="json")[0][1] for name in ("one", "two"))
-    assert one == two
-
-
 # -- what is bad -------------------------------------------------------------------------------------------------------
 
 
@@ -522,42 +465,33 @@ def test_bad_images_are_listed(tar_size: int | None, tmp_path: Path) -> None:
     assert not [name for name in tree(tmp_path / "out") if name.endswith(".part")]
 
 
-def test_a_class_without_images_is_missed(tmp_path: Path) -> None:
-    root = write(tmp_path / "in", {"a/1.jpg": b"bad", "b/1.jpg": jpeg(picture(20, 20, 0))})
-    prepared(gi.folder(root), tmp_path / "out")
-    with pytest.raises(ValueError, match=r"no images .* for the classes a"):
-        gi.folder(tmp_path / "out")
+def test_what_cannot_be_a_result(tmp_path: Path) -> None:
+    long = [(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)]
+    assert "1 x 70000 cannot be written as JPEG" in prepared(long, tmp_path / "out").failed[0].reason
+    assert prepared(long, tmp_path / "small", max_pixels=60_000).encoded == 1
+    path = tar_file(tmp_path / "in.tar", {"1.png": file_of(picture(20, 20, 0), "PNG"), "1.jpg": b"other"})
+    report = prepared(gi.tar(path, image="png", label=None), tmp_path / "names")
+    taken = "the result would be .jpg, but the sample already has another member with that ending"
+    assert report.failed[0].reason == taken
 
 
-def test_what_a_format_has_no_room_for(tmp_path: Path) -> None:
-    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
-    assert re.search("1 x 70000 cannot be written as JPEG", report.failed[0].reason)
-    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
-    assert report.encoded == 1
-
-
-def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
-    png = file_of(picture(20, 20, 0), "PNG")
-    path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
-    report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
-    assert (
-        report.failed[0].reason
-        == "the result would be .jpg, but the sample already has another member with that ending"
-    )
-
-
-def test_arguments(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"short_side": 0}, "short_side must be"), ({"max_pixels": -1}, "max_pixels must be"),
+     ({"quality": 101}, "quality must be .* 1 to 100"), ({"subsampling": "411"}, "subsampling must be one of '420'"),
+     ({"restart": "some"}, "restart must be one of"), ({"to": "gif"}, "to must be one of"),
+     ({"alpha": "red"}, "alpha must be one of"), ({"tar_size": 3}, "tar_size must be"),
+     ({"threads": 0}, "threads must be")],
+)  # fmt: skip
+def test_wrong_options(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     source = gi.folder(write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
-    for options, message in (
-        ({"short_side": 0}, "short_side must be"), ({"max_pixels": -1}, "max_pixels must be"),
-        ({"quality": 101}, "quality must be .* 1 to 100"), ({"subsampling": "411"}, "subsampling must be one of '420'"),
-        ({"restart": "some"}, "restart must be one of"), ({"to": "gif"}, "to must be one of"),
-        ({"alpha": "red"}, "alpha must be one of"), ({"tar_size": 3}, "tar_size must be"),
-        ({"threads": 0}, "threads must be"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            prepared(source, tmp_path / "out", **options)
-        assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match=message):
+        prepared(source, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_folders(tmp_path: Path) -> None:
+    source = gi.folder(write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
     with pytest.raises(TypeError):
         prepared(5, tmp_path / "out")
     with pytest.raises(ValueError, match="is inside the source"):
@@ -566,13 +500,6 @@ def test_arguments(tmp_path: Path) -> None:
         prepared(source, tmp_path)
     with pytest.raises(FileExistsError):
         prepared(source, write(tmp_path, {"file": b""}) / "file")
-
-
-def test_images_in_memory_at_a_time() -> None:
-    """Small files may be large images: at most 8 million pixels, or one image."""
-    sizes = np.array([[2000, 2000], [2000, 2000], [2000, 2000], [9000, 9000], [1, 1], [1, 1]])
-    assert list(_parts(sizes)) == [range(2), range(2, 3), range(3, 4), range(4, 6)]
-    assert list(_parts(sizes[:0])) == []
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------
@@ -610,19 +537,16 @@ def test_damage_to_what_is_done(tar_size: int | None, tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "whole", tmp_path / "out")
         some = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
         victim = tmp_path / "out" / NAME if k % 2 else draw.choice(some)
-        how = draw.choice(["cut", "gone", "part"])
-        if how == "gone" and victim.name != NAME:
-            victim.unlink()
-        elif how == "part" and victim.name != NAME:
-            victim.rename(f"{victim}.part")
-        else:
+        how = "cut" if victim.name == NAME else draw.choice(["cut", "gone", "part"])
+        if how == "cut":
             os.truncate(victim, draw.randrange(victim.stat().st_size))
+        else:
+            victim.unlink() if how == "gone" else victim.rename(f"{victim}.part")
         report = prepared(source, tmp_path / "out", **options)
         assert report.resumed < 120 or victim == max(some)  # the last shard may lack no more than its end
         assert (report.samples, report.encoded) == (120, 120)
-        found = tree(tmp_path / "out")
-        assert {name for name in found if not name.endswith(".part")} == set(whole)
-        assert {name: data for name, data in found.items() if not name.endswith(".part")} == whole, (victim, how)
+        found = {name: data for name, data in tree(tmp_path / "out").items() if not name.endswith(".part")}
+        assert found == whole, (victim, how)
 
 
 KILL = int(signal.SIGKILL)
@@ -663,21 +587,13 @@ def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path
     source = gi.folder(write(tmp_path / "in", many(2000)))
     options = {"short_side": 20, "tar_size": tar_size}
     seconds = prepared(source, tmp_path / "whole", threads=2, **options).seconds
-    whole = tree(tmp_path / "whole")
-    draw = random.Random()
-    kills = 0
+    whole, kills = tree(tmp_path / "whole"), 0
     while kills < 10:
         if kills == 0 or ((tmp_path / "out" / NAME).exists() and len(lines_whole(tmp_path / "out")) == 2000):
             shutil.rmtree(tmp_path / "out", ignore_errors=True)  # it was faster: once more from the beginning
-        after = draw.uniform(0, seconds / 5)
-        done = processes.run(
-            KILLED,
-            str(tmp_path / "in"),
-            str(tmp_path / "out"),
-            str(tar_size or 0),
-            str(after),
-            str(KILL),
-        )
+        after = random.Random().uniform(0, seconds / 5)
+        given = tmp_path / "in", tmp_path / "out", tar_size or 0, after, KILL
+        done = processes.run(KILLED, *map(str, given))
         assert done.stderr == ""
         kills += done.returncode == -KILL
         for name, data in tree(tmp_path / "out").items():
@@ -696,7 +612,6 @@ def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> Non
     """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
     source = gi.folder(write(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
-    before = threading.active_count()
     for error in (KeyboardInterrupt, RuntimeError):
 
         def stop(done: int, total: int, error: type[BaseException] = error) -> None:
@@ -705,7 +620,6 @@ def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> Non
 
         with pytest.raises(error):
             prepared(source, tmp_path / "out", progress=stop, threads=3, **options)
-        assert threading.active_count() == before
     report = prepared(source, tmp_path / "out", **options)
     assert 0 < report.resumed < 300
     prepared(source, tmp_path / "whole", **options)
@@ -722,12 +636,12 @@ def test_what_cannot_go_on(tmp_path: Path) -> None:
     (tmp_path / "in" / "a" / "00000.jpg").unlink()
     with pytest.raises(ValueError, match=r"prepared with .*samples=10, not 9"):
         prepared(gi.folder(tmp_path / "in"), tmp_path / "out", short_side=20)
-    settings = json.loads((tmp_path / "out" / NAME).read_text().splitlines()[0])
-    manifest = Manifest(str(tmp_path / "out"), settings)
-    with pytest.raises(BlockingIOError, match="another process is writing it"):
-        prepared(source, tmp_path / "out", short_side=20)
-    manifest.close()
-    assert prepared(source, tmp_path / "out", short_side=20).resumed == 10
+
+    def meanwhile(done: int, total: int) -> None:
+        with pytest.raises(BlockingIOError, match="another process is writing it"):
+            prepared(source, tmp_path / "other", short_side=20)
+
+    prepared(source, tmp_path / "other", short_side=20, progress=meanwhile)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import cv2
@@ -11,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 
 from .. import references
 from ..compare import GEOMETRY, assert_bytes, assert_close, assert_same
@@ -26,18 +24,14 @@ def centers(height: int, width: int) -> NDArray[np.float64]:
     return np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), -1)
 
 
-def seeds_of(n: int) -> list[int]:
-    return [int(seed) for seed in np.random.default_rng().integers(0, 2**48, n)]
-
-
 @kinds
 @pytest.mark.parametrize("fill", [None, 0.0, 0.4])
 def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float | None) -> None:
     generator = np.random.default_rng()
     images = [image(generator, *size, channels, dtype) for size in SIZES * 2]
-    n = len(images)
-    alpha, sigma, seeds = generator.uniform(0, 90, (n, 2)), generator.uniform(1, 12, n), seeds_of(n)
-    unit = 255.0 if dtype == "uint8" else 1.0
+    n, unit = len(images), 255.0 if dtype == "uint8" else 1.0
+    alpha, sigma = generator.uniform(0, 90, (n, 2)), generator.uniform(1, 12, n)
+    seeds = generator.integers(0, 2**48, n).tolist()
     x = gi.elastic(images, alpha, sigma, fill=None if fill is None else fill * unit, seed=seeds)
     expected = []
     for picture, a, s, seed in zip(images, alpha, sigma, seeds, strict=True):
@@ -49,7 +43,7 @@ def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float 
 
 def test_nearest_pixels_are_those_of_the_formula() -> None:
     labels = np.random.default_rng().random((40, 50, 1), np.float32)
-    (seed,) = seeds_of(1)
+    seed = int(np.random.default_rng().integers(2**48))
     found = gi.elastic([labels], 70, 4, "nearest", None, seed=seed)[0]
     at = references.displaced(centers(40, 50), seed, (70, 70), 4)
     clear = np.abs(at - np.rint(at)).min(-1) > 1e-3  # far enough from the border of two pixels
@@ -82,13 +76,11 @@ def test_displacements_vary_as_torchvisions() -> None:
 def test_a_displacement_starts_and_ends_a_segment() -> None:
     images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
     x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
-    assert (len(recording_of(x).segments), len(recording_of(gi.resize(x, 9)).segments)) == (2, 3)
     one_by_one = gi.elastic([picture[:, ::-1] for picture in images], 50, 5, seed=[1, 2, 3])
     assert_close(x, [1 - one_by_one[0], 1 - images[1][:, ::-1], 1 - one_by_one[2]], GEOMETRY)
     assert x.launches == 3
     assert "elastic: alpha 50, 50 (x, y), sigma 5, seed 3" in gi.describe(x, 2)
     assert "elastic" not in gi.describe(x, 1)
-    assert_same(list(gi.elastic(images, 0, seed=1)), images)
 
 
 # -- what goes with the images -----------------------------------------------------------------------------------------
@@ -118,9 +110,6 @@ def test_points_stay_on_what_they_mark() -> None:
 
 def test_masks_follow_to_the_pixel() -> None:
     labels = np.random.default_rng().integers(0, 200, (2, 50, 60))
-    x = deformed(np.zeros((2, 50, 60, 3), np.uint8))
-    masks = gi.transform_masks(x, labels, fill=250)
-    assert masks.shape[0] == 2
     plain = gi.elastic(np.zeros((2, 50, 60, 3), np.uint8), 70, 4, fill=99, seed=[5, 6])
     pictures = gi.elastic(labels[..., None].astype(np.float32), 70, 4, "nearest", -1.0, seed=[5, 6]).array()[..., 0]
     np.testing.assert_array_equal(gi.transform_masks(plain, labels, fill=250), np.where(pictures < 0, 250, pictures))
@@ -163,15 +152,9 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [
-        ({"alpha": -1}, "^alpha"),
-        ({"sigma": 0.9}, "^sigma must be a number of at least 1"),
-        ({"sigma": math.nan}, "^sigma"),
-        ({"seed": -1}, "^seed"),
-        ({"seed": 2**48}, "^seed"),
-        ({"interpolation": "bicubic"}, '^interpolation must be "bilinear" or "nearest"'),
-    ],
-)
+    [({"alpha": -1}, "^alpha"), ({"sigma": 0.9}, "^sigma must be a number of at least 1"),
+     ({"seed": 2**48}, "^seed"), ({"interpolation": "bicubic"}, '^interpolation must be "bilinear" or "nearest"')],
+)  # fmt: skip
 def test_bad_arguments_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.elastic(np.zeros((2, 9, 9, 3), np.uint8), **({"seed": 1} | given))

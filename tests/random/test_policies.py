@@ -45,50 +45,39 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def named(policy: str, row: int) -> list[tuple[str, float, int]]:
-    return [
-        (OP_NAMES[int(op)], p, int(bin_)) for op, p, bin_ in policy_tables.AUTO_AUGMENT_POLICIES[policy][row].tolist()
-    ]
-
-
-def test_auto_augment_tables() -> None:
-    # From torchvision's _auto_augment.py.
-    assert named("imagenet", 0) == [("Posterize", 0.4, 8), ("Rotate", 0.6, 9)]
-    assert named("imagenet", 9) == [("Equalize", 0.6, 0), ("Posterize", 0.4, 6)]
-    assert named("imagenet", 15) == [("Rotate", 0.8, 8), ("Color", 1.0, 2)]
-    assert named("imagenet", 24) == [("Equalize", 0.8, 0), ("Equalize", 0.6, 0)]
-    assert named("cifar10", 0) == [("Invert", 0.1, 0), ("Contrast", 0.2, 6)]
-    assert named("cifar10", 12) == [("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)]
-    assert named("cifar10", 24) == [("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 0)]
-    assert named("svhn", 0) == [("ShearX", 0.9, 4), ("Invert", 0.2, 0)]
-    assert named("svhn", 15) == [("Invert", 0.8, 0), ("TranslateY", 0.0, 2)]
-    assert named("svhn", 24) == [("ShearX", 0.7, 2), ("Invert", 0.1, 0)]
-
-
-SUMS = {
-    "imagenet": (
-        [0.0, 0.6, 0.0, 0.0, 0.0, 3.6, 0.0, 3.8, 2.0, 0.4, 2.8, 3.6, 1.2, 11.2, 1.8],
-        [0, 185, 0, 0, 0, 788, 0, 632, 624, 245, 300, 859, 0, 0, 0],
-    ),
-    "cifar10": (
-        [0.0, 0.0, 0.7, 0.8, 3.4, 0.7, 2.3, 2.9, 0.8, 2.8, 0.3, 1.9, 5.0, 4.7, 0.2],
-        [0, 0, 133, 212, 1371, 6, 521, 725, 145, 414, 84, 705, 0, 0, 0],
-    ),
-    "svhn": (
-        [0.0, 4.2, 6.1, 0.9, 2.0, 3.4, 0.0, 0.0, 0.3, 0.0, 0.0, 2.2, 2.3, 3.9, 7.6],
-        [0, 869, 1251, 114, 652, 354, 0, 0, 87, 0, 0, 552, 0, 0, 0],
-    ),
-}
-
-
 @pytest.mark.parametrize(
-    ("policy", "chances", "bins"),
-    [(policy, *sums) for policy, sums in SUMS.items()],
+    ("policy", "row", "expected"),  # from torchvision's _auto_augment.py
+    [
+        ("imagenet", 0, [("Posterize", 0.4, 8), ("Rotate", 0.6, 9)]),
+        ("imagenet", 15, [("Rotate", 0.8, 8), ("Color", 1.0, 2)]),
+        ("imagenet", 24, [("Equalize", 0.8, 0), ("Equalize", 0.6, 0)]),
+        ("cifar10", 12, [("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)]),
+        ("cifar10", 24, [("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 0)]),
+        ("svhn", 15, [("Invert", 0.8, 0), ("TranslateY", 0.0, 2)]),
+        ("svhn", 24, [("ShearX", 0.7, 2), ("Invert", 0.1, 0)]),
+    ],
 )
-def test_auto_augment_sums(policy: str, chances: list[float], bins: list[int]) -> None:
-    """Of probabilities and bins over each op, in the order of OP_NAMES: a slip in any row shows."""
+def test_auto_augment_rows(policy: str, row: int, expected: list[tuple[str, float, int]]) -> None:
+    found = policy_tables.AUTO_AUGMENT_POLICIES[policy][row].tolist()
+    assert [(OP_NAMES[int(op)], p, int(bin_)) for op, p, bin_ in found] == expected
+
+
+#: Of each policy, sums of probabilities and of bins over the ops in the order of OP_NAMES: a slip in any row shows.
+SUMS = {
+    "imagenet": ([0.0, 0.6, 0.0, 0.0, 0.0, 3.6, 0.0, 3.8, 2.0, 0.4, 2.8, 3.6, 1.2, 11.2, 1.8],
+                 [0, 185, 0, 0, 0, 788, 0, 632, 624, 245, 300, 859, 0, 0, 0]),
+    "cifar10": ([0.0, 0.0, 0.7, 0.8, 3.4, 0.7, 2.3, 2.9, 0.8, 2.8, 0.3, 1.9, 5.0, 4.7, 0.2],
+                [0, 0, 133, 212, 1371, 6, 521, 725, 145, 414, 84, 705, 0, 0, 0]),
+    "svhn": ([0.0, 4.2, 6.1, 0.9, 2.0, 3.4, 0.0, 0.0, 0.3, 0.0, 0.0, 2.2, 2.3, 3.9, 7.6],
+             [0, 869, 1251, 114, 652, 354, 0, 0, 87, 0, 0, 552, 0, 0, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", SUMS)
+def test_auto_augment_sums(policy: str) -> None:
     assert policy_tables.AUTO_AUGMENT_POLICIES[policy].shape == (25, 2, 3)
     table = policy_tables.AUTO_AUGMENT_POLICIES[policy].reshape(-1, 3)
+    chances, bins = SUMS[policy]
     ops = table[:, 0].astype(int)
     np.testing.assert_allclose(np.bincount(ops, table[:, 1], 15), chances)
     np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
@@ -226,44 +215,24 @@ def test_augmix_is_a_mixture_of_its_chains(severity: int, width: int, depth: int
 # -- batches and cost --------------------------------------------------------------------------------------------------
 
 
-def test_rand_augment_launches() -> None:
-    x = pictures(1, "uint8")[0]
-    images = np.stack([np.roll(x, i, 0) for i in range(256)])
-    for ops in (1, 2):
-        batch = gi.rand_augment(images, ops, 9, rng=rng(0, 256))
-        batch.array()
-        assert batch.launches <= 2 * ops
-
-
 @pytest.mark.parametrize("name", ALL_POLICIES)
-def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
+def test_an_image_depends_on_its_seed_epoch_and_index_only(name: str) -> None:
     """In batches of other sizes, in another order, among other images, and twice in one batch."""
-    n = 64 if "augmix" in name else 128
+    n = 48
     images = pictures(n, "uint8")
 
-    def results(part: NDArray[Any]) -> list[NDArray[Any]]:
-        drawn = gi.Rng(13, epoch=2, indices=part)
+    def results(part: NDArray[Any], seed: int = 13, epoch: int = 2) -> list[NDArray[Any]]:
+        drawn = gi.Rng(seed, epoch=epoch, indices=part)
         return list(ALL_POLICIES[name]([images[i] for i in part], rng=drawn).compute())
 
     whole = results(np.arange(n))
     for size in (1, 7):
         parts = np.split(np.arange(n), range(size, n, size))
         assert_same([one for part in parts for one in results(part)], whole)
-    order = np.random.default_rng(4).permutation(n)[[*range(20), 0, 0]]
+    order = np.random.default_rng().permutation(n)[[*range(20), 0, 0]]
     assert_same(results(order), [whole[i] for i in order])
-    assert sum(np.any(one != other) for one, other in zip(whole, images, strict=True)) > n / 3
-
-
-@pytest.mark.parametrize("name", ALL_POLICIES)
-def test_another_seed_or_epoch_gives_another_result(name: str) -> None:
-    images = pictures(24, "uint8")
-    usual, again, *others = [
-        list(ALL_POLICIES[name](images, rng=gi.Rng(seed, epoch=epoch, indices=np.arange(24))).compute())
-        for seed, epoch in ((15, 0), (15, 0), (16, 0), (15, 1))
-    ]
-    assert_same(again, usual)
-    for other in others:
-        assert sum(np.any(a != b) for a, b in zip(usual, other, strict=True)) > 12
+    for other in (images, results(np.arange(n), 14), results(np.arange(n), 13, 3)):
+        assert sum(np.any(a != b) for a, b in zip(whole, other, strict=True)) > n / 3
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
@@ -273,15 +242,10 @@ def test_another_seed_or_epoch_gives_another_result(name: str) -> None:
     ("name", "given", "message"),
     [
         ("rand_augment", {"num_ops": -1}, "num_ops must be a whole number of at least 0, not -1"),
-        (
-            "rand_augment",
-            {"magnitude": 9, "num_magnitude_bins": 9},
-            "magnitude must be .* from 0 to 8, not 9",
-        ),
+        ("rand_augment", {"magnitude": 9, "num_magnitude_bins": 9}, "magnitude must be .* from 0 to 8, not 9"),
         ("rand_augment", {"num_magnitude_bins": 1}, "num_magnitude_bins must be a whole number of at least 2, not 1"),
         ("rand_augment", {"fill": (1, 2)}, "fill must be one number"),
         *((name, {"interpolation": "lanczos"}, "interpolation must be") for name in [*POLICIES, "timm_augment"]),
-        ("trivial_augment", {"num_magnitude_bins": 0}, "num_magnitude_bins must be a whole number of at least 2"),
         ("auto_augment", {"policy": "mnist"}, 'policy must be "imagenet", "cifar10" or "svhn", not \'mnist\''),
         ("augmix", {"severity": 11}, "severity must be a whole number from 1 to 10, not 11"),
         ("augmix", {"mixture_width": 0}, "mixture_width must be a whole number of at least 1, not 0"),

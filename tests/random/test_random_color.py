@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from .. import references
 from ..compare import FORMULA, assert_close, assert_same
 from ..references import to_unit
 from ..samples import image, kinds
-from .distributions import COUNT, SMALLEST, assert_uniform, kolmogorov_smirnov, rng
+from .distributions import rng
 
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 
@@ -34,12 +33,15 @@ def seeds(draws: gi.Rng) -> NDArray[np.int64]:
     return (draws.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
 
 
-def chosen(plain: Callable[..., gi.Batch], p: float = 0.5) -> Callable[[Any, gi.Rng], gi.Batch]:
+Run = Callable[[Any, gi.Rng], gi.Batch]
+
+
+def chosen(plain: Callable[..., gi.Batch], p: float = 0.5) -> Run:
     """A function of fixed parameters on the images that one Bernoulli draw chooses."""
     return lambda x, draws: plain(x, where=draws.bernoulli(p))
 
 
-def hsv(hue: float, saturation: float, value: float, p: float = 1.0) -> Callable[[Any, gi.Rng], gi.Batch]:
+def hsv(hue: float, saturation: float, value: float, p: float = 1.0) -> Run:
     def run(x: Any, draws: gi.Rng) -> gi.Batch:
         turns, *gains = (draws.uniform(-most, most) for most in (hue, saturation, value))
         return gi.adjust_hsv(x, turns, *(1 + gain for gain in gains), where=draws.bernoulli(p))
@@ -47,12 +49,13 @@ def hsv(hue: float, saturation: float, value: float, p: float = 1.0) -> Callable
     return run
 
 
-def blur(low: float, high: float, p: float = 1.0, size: Any = 5) -> Callable[[Any, gi.Rng], gi.Batch]:
-    def run(x: Any, draws: gi.Rng) -> gi.Batch:
-        where = draws.bernoulli(p)
-        return gi.gaussian_blur(x, size, draws.uniform(low, high), where=where)
+def drawn_after(p: float, function: Callable[[Any, gi.Rng, Any], gi.Batch]) -> Run:
+    """A function whose parameters are drawn after the choice of images."""
+    return lambda x, draws: function(x, draws, draws.bernoulli(p))
 
-    return run
+
+def blur(low: float, high: float, p: float = 1.0, size: Any = 5) -> Run:
+    return drawn_after(p, lambda x, draws, where: gi.gaussian_blur(x, size, draws.uniform(low, high), where=where))
 
 
 def motion(x: Any, draws: gi.Rng) -> gi.Batch:
@@ -60,12 +63,8 @@ def motion(x: Any, draws: gi.Rng) -> gi.Batch:
     return gi.motion_blur(x, length, draws.uniform(-30, 50), where=where)
 
 
-def artefacts(low: int, high: int, p: float = 1.0) -> Callable[[Any, gi.Rng], gi.Batch]:
-    def run(x: Any, draws: gi.Rng) -> gi.Batch:
-        where = draws.bernoulli(p)
-        return gi.jpeg(x, draws.integers(low, high + 1), where=where)
-
-    return run
+def artefacts(low: int, high: int, p: float = 1.0) -> Run:
+    return drawn_after(p, lambda x, draws, where: gi.jpeg(x, draws.integers(low, high + 1), where=where))
 
 
 def noise(x: Any, draws: gi.Rng) -> gi.Batch:
@@ -78,9 +77,7 @@ def grid(x: Any, draws: gi.Rng) -> gi.Batch:
     return gi.grid_mask(x, cell, 0.3, angle, draws.units(2), where=where)
 
 
-def permuted(x: Any, draws: gi.Rng) -> gi.Batch:
-    where = draws.bernoulli(0.75)
-    return gi.permute_channels(x, draws.permutation(3), where=where)
+permuted = drawn_after(0.75, lambda x, draws, where: gi.permute_channels(x, draws.permutation(3), where=where))
 
 
 def dropout(value: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
@@ -151,25 +148,14 @@ def test_probabilities_of_none_all_and_each(name: str) -> None:
     assert_same(list(function(images, np.array(where, float), rng=0)), expected)
 
 
-def test_gray_images_stay_gray() -> None:
-    images = pictures(channels=1)
-    assert_same(list(gi.random_grayscale(images, 1, rng=0)), images)
-
-
 # -- color_jitter ------------------------------------------------------------------------------------------------------
 
 
 def jittered(picture: NDArray[Any], order: Any, factors: Any) -> NDArray[np.float64]:
     """torchvision's formulas in the drawn order, with the drawn factors."""
-    steps: list[Callable[[Any, float], NDArray[np.float64]]] = [
-        references.adjust_brightness,
-        references.adjust_contrast,
-        references.adjust_saturation,
-        references.adjust_hue,
-    ]
     x = to_unit(picture)
     for k in order:
-        x = steps[k](x, float(factors[k]))
+        x = getattr(references, f"adjust_{('brightness', 'contrast', 'saturation', 'hue')[k]}")(x, float(factors[k]))
     return x
 
 
@@ -194,27 +180,6 @@ def test_jitter_is_torchvisions_formulas_image_by_image(dtype: str, channels: in
     expected = [jittered(p, each, f) for p, each, f in zip(images, steps, factors, strict=True)]
     assert_close(x.compute("float32"), expected, FORMULA)
     assert x.launches <= 2  # the mean of each image is taken once, wherever its contrast comes
-
-
-def test_images_with_hsv_are_ultralytics() -> None:
-    """``RandomHSV`` of ultralytics 8.4 with OpenCV's bytes, whose hues are even degrees."""
-    images = pictures("uint8", 3, 5)
-    x = gi.random_hsv(images, 0.5, 0.7, 0.4, rng=rng(8, len(images)))
-    draws = rng(8, len(images))
-    drawn = np.stack([draws.uniform(-most, most) for most in (0.5, 0.7, 0.4)], 1) + np.array([0, 1, 1])
-    away = []
-    for picture, found, gains in zip(images, x, drawn, strict=True):
-        levels = np.arange(256, dtype=np.float64)
-        tables = [
-            (levels + gains[0] * 180) % 180,
-            np.clip(levels * gains[1], 0, 255),
-            np.clip(levels * gains[2], 0, 255),
-        ]
-        hsv = cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)
-        changed = np.stack([table.astype(np.uint8)[hsv[..., k]] for k, table in enumerate(tables)], 2)
-        away.append(np.abs(cv2.cvtColor(changed, cv2.COLOR_HSV2RGB).astype(int) - found).ravel())
-    assert np.concatenate(away).max() <= 14
-    assert np.concatenate(away).mean() < 1.2
 
 
 # -- random_erasing ----------------------------------------------------------------------------------------------------
@@ -269,22 +234,6 @@ def test_erased_rectangles_are_those_drawn(scale: Any, ratio: Any, count: int, v
     assert_same(list(found.compute()), list(expected.compute()))
 
 
-def test_erased_colors_are_uniform_or_normal() -> None:
-    images = np.zeros((COUNT, 4, 4, 3), np.float32)
-    for normal in (False, True):
-        x: Any = gi.normalize(images, 0.0, 1.0) if normal else images
-        erased = gi.random_erasing(x, 1.0, (0.3, 0.4), (1, 1), "color", rng=rng(13)).array().reshape(COUNT, 16, 3)
-        colors = np.where(np.any(erased != 0, 2, keepdims=True), erased, 0)
-        colors = np.take_along_axis(colors, np.abs(colors).sum(2).argmax(1)[:, None, None], 1)[:, 0]
-        for channel in colors.T.astype(np.float64):
-            if normal:
-                cdf = lambda v: np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in v])  # noqa: E731
-                assert kolmogorov_smirnov(channel, cdf) > SMALLEST
-            else:
-                assert_uniform(channel, 0.0, 1.0)
-        assert np.abs(np.corrcoef(colors.T) - np.eye(3)).max() < 0.06
-
-
 # -- three_augment -----------------------------------------------------------------------------------------------------
 
 
@@ -308,42 +257,27 @@ def test_three_augment_pixels(dtype: str) -> None:
         ("color_jitter", ((1.2, 0.8),), r"brightness must be \(low, high\) with 0 <= low <= high, not"),
         ("color_jitter", (None, None, (1, 2, 3)), r"saturation must be \(low, high\), not \(1, 2, 3\)"),
         ("color_jitter", (None, None, None, 0.6), r"hue must be \(low, high\) with -0.5 <= low <= high <= 0.5"),
-        ("color_jitter", (None, None, None, [0.1]), r"hue must be \(low, high\), not \[0.1\]"),
         ("random_hsv", (1.5,), r"hue must be a number from 0 to 1, not 1.5"),
-        ("random_hsv", (0, 0, -1), r"value must be a number from 0 to 1, not -1"),
         ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a number from 0 to 1, not 1.5"),
-        ("random_solarize", (256,), r"threshold must be a number from 0 to 255, not 256"),
-        ("random_solarize", (10, 2.0), r"p must be a number from 0 to 1, not 2"),
-        ("random_posterize", (9,), r"bits must be a whole number from 0 to 8, not 9"),
         ("random_equalize", ([0.5],), r"p must be one number, or an array of shape \(3,\)"),
+        ("random_solarize", (256,), r"threshold must be a number from 0 to 255, not 256"),
+        ("random_posterize", (9,), r"bits must be a whole number from 0 to 8, not 9"),
         ("random_sharpness", (-1,), "sharpness_factor must be a number of at least 0, not -1"),
         ("random_erasing", (0.5, (0.4, 0.1)), r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
         ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be one number"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), "noise"), "value must be one of 'random', 'color', not 'noise'"),
         ("coarse_dropout", (1, (0.1, 0.2), (0.1, 0.2), "color"), "value must be one of 'random', not 'color'"),
-        ("random_channel_permutation", (-1,), "p must be a number from 0 to 1, not -1"),
         ("coarse_dropout", (0,), "holes must be a whole number from 1 to 64, not 0"),
         ("coarse_dropout", ((3, 2),), r"holes must be \(low, high\) with low <= high, not"),
         ("coarse_dropout", (1, (0.2, 0.1)), r"height must be \(low, high\) with 0 <= low <= high <= 1"),
-        ("coarse_dropout", (1, (0, 1), (0, 2)), "width must be"),
         ("random_grid_mask", ((0.5, 3),), r"cell must be \(low, high\) with 1 <= low <= high"),
-        ("random_grid_mask", ((2, 3), 1.5), "share must be a number from 0 to 1, not 1.5"),
         ("random_grid_mask", ((2, 3), 0.5, 30), r"degrees must be \(low, high\), not 30"),
         ("random_gaussian_noise", (0, (0.2, 0.1)), r"sigma must be \(low, high\) with 0 <= low <= high, not"),
-        ("random_gaussian_noise", (0, -0.1), r"sigma must be a number of at least 0, or \(low, high\), not -0.1"),
         ("random_gaussian_noise", (math.nan,), "mean must be a finite number, not nan"),
         ("random_motion_blur", (0,), "length must be a whole number from 1 to 255, not 0"),
-        ("random_motion_blur", ((5, 3),), r"length must be \(low, high\) with low <= high, not"),
-        ("random_motion_blur", (3, 45), r"degrees must be \(low, high\), not 45"),
         ("random_gaussian_blur", (4,), "kernel_size must be odd, not 4"),
-        ("random_gaussian_blur", ([3, 3, 3],), r"kernel_size as a list or tuple is \(x, y\), not 3 values"),
-        (
-            "random_gaussian_blur",
-            (3, (2.0, 0.1)),
-            r"sigma must be .* with 1e-06 <= low <= high <= 1000000, not",
-        ),
-        ("random_gaussian_blur", (3, 0.0), "sigma must be a number from 1e-06 to 1000000, not 0"),
+        ("random_gaussian_blur", (3, (2.0, 0.1)), "sigma must be .* with 1e-06 <= low <= high <= 1000000, not"),
         ("random_gaussian_blur", (3, [1.0, 2.0, 3.0]), r"sigma must be \(low, high\), not \[1.0, 2.0, 3.0\]"),
         ("random_gaussian_blur", (21,), r"image 0: its size \(9, 9\) is too small: a kernel of"),
     ],

@@ -27,19 +27,6 @@ def generator(seed: int, epoch: int, draw: int, index: int, stream: int = 0, blo
     return np.random.Philox(counter=(counter - 1) % (1 << 256), key=seed | epoch << 64)
 
 
-# -- the tests' own tools ----------------------------------------------------------------------------------------------
-
-
-def test_p_values_are_known_ones() -> None:
-    # scipy.stats.chisquare and kstest, exact
-    assert chi_square([10, 20, 30]) == pytest.approx(0.006737946999085468, rel=1e-12)
-    assert chi_square([12, 8]) == pytest.approx(0.3710933695226961, rel=1e-9)
-    assert chi_square([10, 14, 16, 20], [1, 1, 1, 2]) == pytest.approx(0.4459216983631228, rel=1e-9)
-    sample = (np.arange(400) / 400) ** 1.15
-    assert ks(sample, lambda x: x) == pytest.approx(0.18905550131723592, rel=0.01)
-    assert ks(sample**2, lambda x: x) < 1e-6
-
-
 # -- bits --------------------------------------------------------------------------------------------------------------
 
 
@@ -53,12 +40,6 @@ def test_words_are_numpys(seed: int, epoch: int) -> None:
         assert words.dtype == np.uint64
         for i, index in enumerate(indices.tolist()):
             np.testing.assert_array_equal(words[i], generator(seed, epoch, draw, index).random_raw(11))
-
-
-def test_uniform_is_numpys_double() -> None:
-    values = gi.Rng(3, epoch=2, indices=[4, 9]).uniform()
-    expected = [np.random.Generator(generator(3, 2, 0, index)).random() for index in (4, 9)]
-    assert values.tolist() == expected
 
 
 def test_streams_do_not_change_between_versions() -> None:
@@ -80,6 +61,9 @@ GOLDEN = {
 # -- distributions -----------------------------------------------------------------------------------------------------
 
 
+Cdf = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
 def erf(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([math.erf(v) for v in x])
 
@@ -88,12 +72,9 @@ def test_uniform() -> None:
     assert_uniform(rng().uniform(), 0, 1)
     assert_uniform(rng(2).uniform(-3, 5), -3, 5)
     assert rng(2).uniform(4, 4).tolist() == [4] * COUNT
-
-
-def test_units() -> None:
-    values = rng(3, COUNT // 6).units(6)
-    assert values.shape == (COUNT // 6, 6)
-    for column in values.T:
+    expected = [np.random.Generator(generator(3, 2, 0, index)).random() for index in (4, 9)]
+    assert gi.Rng(3, epoch=2, indices=[4, 9]).uniform().tolist() == expected
+    for column in rng(3, COUNT // 6).units(6).T:
         assert_uniform(column, 0, 1)
 
 
@@ -103,15 +84,15 @@ def test_normal() -> None:
     assert rng(6).normal(2, 0).tolist() == [2] * COUNT
 
 
-@pytest.mark.parametrize(
-    ("shape", "cdf"),
-    [
-        (0.5, lambda x: erf(np.sqrt(x))),
-        (1.5, lambda x: erf(np.sqrt(x)) - 2 * np.sqrt(x / math.pi) * np.exp(-x)),
-        (3.0, lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)),
-    ],
-)
-def test_gamma(shape: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+GAMMA: list[tuple[float, Cdf]] = [
+    (0.5, lambda x: erf(np.sqrt(x))),
+    (1.5, lambda x: erf(np.sqrt(x)) - 2 * np.sqrt(x / math.pi) * np.exp(-x)),
+    (3.0, lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)),
+]
+
+
+@pytest.mark.parametrize(("shape", "cdf"), GAMMA)
+def test_gamma(shape: float, cdf: Cdf) -> None:
     assert ks(rng(7).gamma(shape), cdf) > SMALLEST
 
 
@@ -124,16 +105,16 @@ def test_gamma_moments(shape: float) -> None:
     assert abs(values.var() - shape) < 5 * math.sqrt((fourth - shape**2) / 40_000)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "cdf"),
-    [
-        (1.0, 1.0, lambda x: x),
-        (0.5, 0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
-        (3.0, 1.0, lambda x: x**3),
-        (1.0, 0.2, lambda x: 1 - (1 - x) ** 0.2),
-    ],
-)
-def test_beta(a: float, b: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+BETA: list[tuple[float, float, Cdf]] = [
+    (1.0, 1.0, lambda x: x),
+    (0.5, 0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
+    (3.0, 1.0, lambda x: x**3),
+    (1.0, 0.2, lambda x: 1 - (1 - x) ** 0.2),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "cdf"), BETA)
+def test_beta(a: float, b: float, cdf: Cdf) -> None:
     assert ks(rng(19).beta(a, b), cdf) > SMALLEST
 
 
@@ -144,17 +125,13 @@ def test_beta_of_tiny_parameters_is_one_or_the_other() -> None:
     assert np.mean((values < 0.01) | (values > 0.99)) > 0.99
 
 
-def test_integers() -> None:
+def test_integers_and_bernoulli() -> None:
     assert_evenly_spread(rng(12).integers(-3, 8), -3, 7)
     assert rng(12).integers(4, 5).tolist() == [4] * COUNT
     assert rng(12).integers(0, 10).dtype == np.int64
-
-
-def test_bernoulli() -> None:
     for p in (0.05, 0.5, 0.9):
         assert_share(rng(13).bernoulli(p), p)
-    assert not rng(13).bernoulli(0).any()
-    assert rng(13).bernoulli(1).all()
+    assert rng(13).bernoulli(0).any() < rng(13).bernoulli(1).all()
 
 
 def test_choice() -> None:
@@ -232,26 +209,17 @@ def test_a_draw_counts_as_one_whatever_it_takes() -> None:
 def test_streams_are_of_their_names_only() -> None:
     x = rng(24, 50)
     early = x.split("color").uniform()
-    x.uniform()
+    first = x.fork().uniform()
     np.testing.assert_array_equal(x.split("color").uniform(), early)
-    seen = [early, rng(24, 50).uniform()]
-    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "colors", "Color")]
-    seen += [rng(24, 50).split("a").split("b").uniform(), rng(24, 50).split("b").split("a").uniform()]
-    seen += [rng(24, 50).split("ab").uniform(), rng(24, 50).split("a").uniform()]
-    for i, one in enumerate(seen):
-        for other in seen[:i]:
-            assert not np.any(one == other)
+    seen = [early, rng(24, 50).uniform(), first, x.fork().uniform()]
+    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "colors", "Color", "ab", "a")]
+    seen += [rng(24, 50).split(one).split(other).uniform() for one, other in ("ab", "ba")]
+    assert len(np.unique(seen)) == 50 * len(seen)
+    np.testing.assert_array_equal(rng(24, 50).fork().uniform(), first)
 
 
 def test_views_share_no_words() -> None:
     assert len(np.unique(gi.Rng(24, indices=[7]).views(3).words(16))) == 3 * 16
-
-
-def test_forks_differ_from_draw_to_draw() -> None:
-    x = rng(25, 50)
-    one, other = x.fork().uniform(), x.fork().uniform()
-    assert not np.any(one == other)
-    np.testing.assert_array_equal(rng(25, 50).fork().uniform(), one)
 
 
 @pytest.mark.parametrize("clips", [False, True])
@@ -276,14 +244,7 @@ def test_a_copy_goes_on_where_the_original_was() -> None:
     for other in copies:
         np.testing.assert_array_equal(other.uniform(), expected)
         assert (other.seed, other.epoch, other.indices.tolist()) == (26, 4, [5, 6])
-
-
-def test_indices_are_copied() -> None:
-    indices = np.array([1, 2])
-    x = gi.Rng(0, indices=indices)
-    expected = gi.Rng(0, indices=[1, 2]).uniform()
-    indices[:] = 9
-    np.testing.assert_array_equal(x.uniform(), expected)
+    assert repr(x) == "<gpuimg.Rng seed 26, epoch 4, 2 samples>"
 
 
 def test_no_samples() -> None:
@@ -294,36 +255,29 @@ def test_no_samples() -> None:
     assert x.bernoulli().dtype == np.bool_
 
 
-def test_what_it_says_of_itself() -> None:
-    x = gi.Rng(3, epoch=1, indices=[4, 5])
-    x.uniform()
-    assert repr(x) == "<gpuimg.Rng seed 3, epoch 1, 2 samples>"
-    assert repr(gi.Rng(0, indices=[4])) == "<gpuimg.Rng seed 0, epoch 0, 1 sample>"
-
-
 # -- as an argument ----------------------------------------------------------------------------------------------------
 
 
-def test_an_int_is_a_seed_for_the_samples_in_order() -> None:
-    for seed in (5, np.int64(5), np.uint8(5)):
-        np.testing.assert_array_equal(
-            as_rng(seed, 3, "test").uniform(), gi.Rng(5, indices=[0, 1, 2]).split("test").uniform()
-        )
-    x = rng(0, 3)
-    assert as_rng(x, 3, "test") is x
+@pytest.mark.parametrize("seed", [5, np.int64(5), np.uint8(5)])
+def test_an_int_is_a_seed_for_the_samples_in_order(seed: Any) -> None:
+    expected = gi.Rng(5, indices=[0, 1, 2]).split("test").uniform()
+    np.testing.assert_array_equal(as_rng(seed, 3, "test").uniform(), expected)
 
 
-@pytest.mark.parametrize("value", [None, True, np.True_, 1.5, "1", np.random.default_rng(0), [1], np.arange(3)])
-def test_what_is_no_rng_is_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
-        as_rng(value, 3, "test")
-
-
-def test_an_rng_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 4 images: image 2 has no index"):
-        as_rng(rng(0, 2), 4, "test")
-    with pytest.raises(ValueError, match="rng is for 5 samples, but the batch has 4 images"):
-        as_rng(rng(0, 5), 4, "test")
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        *(
+            (value, r"rng must be a gpuimg\.Rng or an int seed, not ")
+            for value in (None, True, np.True_, 1.5, "1", [1])
+        ),
+        (rng(0, 2), "rng is for 2 samples, but the batch has 4 images: image 2 has no index"),
+        (rng(0, 5), "rng is for 5 samples, but the batch has 4 images"),
+    ],
+)
+def test_what_is_no_rng_of_the_batch_is_refused(value: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        as_rng(value, 4, "test")
 
 
 @pytest.mark.parametrize(
@@ -346,31 +300,26 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "message"),
     [
-        (lambda x: x.uniform(2, 1), ValueError, "high must be at least low, not 1 and 2 for sample 0"),
-        (lambda x: x.uniform([0, 3, 0], 1), ValueError, "high must be at least low, not 1 and 3 for sample 1"),
-        (lambda x: x.uniform(0, math.inf), ValueError, "high must be a finite number, not inf"),
-        (lambda x: x.normal(0, -1), ValueError, "std must be a number of at least 0, not -1"),
-        (lambda x: x.normal(math.nan), ValueError, "mean must be a finite number, not nan"),
-        (lambda x: x.gamma(0), ValueError, "shape must be a number of at least 1e-06, not 0"),
-        (lambda x: x.beta(1, [1, -1, 1]), ValueError, r"b\[1\] must be a number of at least 1e-06, not -1"),
-        (lambda x: x.integers(3, 3), ValueError, "high must be above low, not 3 and 3 for sample 0"),
-        (lambda x: x.integers(0, 2.5), ValueError, "high must be a whole number"),
-        (lambda x: x.bernoulli(1.1), ValueError, r"p must be a number from 0 to 1, not 1.1"),
-        (lambda x: x.bernoulli("often"), TypeError, "p must be a number"),
-        (lambda x: x.choice(0), ValueError, "options must be a number of at least 1 or a sequence of options, not 0"),
-        (
-            lambda x: x.choice(2, [0.5, 0.6]),
-            ValueError,
-            r"p must be 2 probabilities that add up to 1, not \[0.5, 0.6\]",
-        ),
-        (lambda x: x.choice(2, [1.5, -0.5]), ValueError, "p must be 2 probabilities that add up to 1"),
-        (lambda x: x.split(3), TypeError, "name must be a string, not int"),
+        (lambda x: x.uniform([0, 3, 0], 1), "high must be at least low, not 1 and 3 for sample 1"),
+        (lambda x: x.uniform(0, math.inf), "high must be a finite number, not inf"),
+        (lambda x: x.normal(0, -1), "std must be a number of at least 0, not -1"),
+        (lambda x: x.normal(math.nan), "mean must be a finite number, not nan"),
+        (lambda x: x.gamma(0), "shape must be a number of at least 1e-06, not 0"),
+        (lambda x: x.beta(1, [1, -1, 1]), r"b\[1\] must be a number of at least 1e-06, not -1"),
+        (lambda x: x.integers(3, 3), "high must be above low, not 3 and 3 for sample 0"),
+        (lambda x: x.integers(0, 2.5), "high must be a whole number"),
+        (lambda x: x.bernoulli(1.1), r"p must be a number from 0 to 1, not 1.1"),
+        (lambda x: x.bernoulli("often"), "p must be a number"),
+        (lambda x: x.choice(0), "options must be a number of at least 1 or a sequence of options, not 0"),
+        (lambda x: x.choice(2, [0.5, 0.6]), r"p must be 2 probabilities that add up to 1, not \[0.5, 0.6\]"),
+        (lambda x: x.choice(2, [1.5, -0.5]), "p must be 2 probabilities that add up to 1"),
+        (lambda x: x.split(3), "name must be a string, not int"),
     ],
 )
-def test_bad_draws_are_refused(call: Callable[[gi.Rng], Any], error: type[Exception], message: str) -> None:
+def test_bad_draws_are_refused(call: Callable[[gi.Rng], Any], message: str) -> None:
     x = rng(0, 3)
-    with pytest.raises(error, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call(x)
     np.testing.assert_array_equal(x.uniform(), rng(0, 3).uniform(), "a refused draw is none")

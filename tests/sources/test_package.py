@@ -58,7 +58,7 @@ for call in (
         print(str(error).split(";")[0])
 """
     needed = [f"reading {name} messages needs protobuf" for name in ("Example", "Example", "Datum")]
-    *found, last = python(code).splitlines()
+    *found, last = python("-c", code).splitlines()
     assert found == needed
     assert "nowhere" in last
 

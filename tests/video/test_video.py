@@ -6,7 +6,7 @@ import copy
 import io
 import os
 import pickle
-import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 from gpuimg._decoding.decoder import MAX_PIXELS
 from gpuimg._video import decode
 from gpuimg._video.convert import write_pixels
@@ -102,37 +101,18 @@ def test_the_last_frame_lasts_until_the_end() -> None:
         opened([made("h264")], 1, times=[[end]])
 
 
-def test_making_videos_leaves_the_rest_of_the_machine_its_time() -> None:
-    """SVT-AV1 makes the thread that encodes a real-time one, of which all tests after it would suffer."""
-    make(BUILDS["av1"], frames=2)
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
-
-
-def test_an_edit_list_hides_frames() -> None:
-    info = gi.video_info(made("h264 edit list"))
-    assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)
-    x = opened([made("h264 edit list")], 3)
-    assert numbers(x.array(layout="NTHWC")) == [[17, 18, 19]]
-
-
-def test_key_frames() -> None:
+def test_key_frames_and_edit_lists() -> None:
     assert gi.video_info(made("h264 intra")).keyframes.tolist() == list(range(FRAMES))
     assert gi.video_info(made("h264 one key frame")).keyframes.tolist() == [0]
-    every = gi.video_info(made("hevc")).keyframes
-    assert every[0] == 0
-    assert 12 in every
+    assert {0, 12} <= {*gi.video_info(made("hevc")).keyframes.tolist()}
+    info = gi.video_info(made("h264 edit list"))
+    assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)
+    assert numbers(opened([made("h264 edit list")], 3).array(layout="NTHWC")) == [[17, 18, 19]]
 
 
-@pytest.mark.parametrize(
-    ("short", "expected"),
-    [("repeat", [66, 68, 69, 69, 69, 69]), ("wrap", [66, 68, 0, 2, 4, 6])],
-)
-def test_a_clip_beyond_the_end(short: str, expected: list[int]) -> None:
-    x = opened([made("h264")], 6, 2, start=66, short=short)
-    assert numbers(x.array(layout="NTHWC")) == [expected]
-
-
-def test_a_clip_beyond_the_end_may_be_an_error() -> None:
+def test_a_clip_beyond_the_end() -> None:
+    for short, expected in (("repeat", [66, 68, 69, 69, 69, 69]), ("wrap", [66, 68, 0, 2, 4, 6])):
+        assert numbers(opened([made("h264")], 6, 2, start=66, short=short).array(layout="NTHWC")) == [expected]
     with pytest.raises(gi.DecodeError, match=r"clip 1 .*it has 70 frames, but frames 66 to 76 were requested"):
         opened([made("h264")] * 2, 6, 2, start=[0, 66], short="error")
     opened([made("h264")], 3, start=67, short="error")
@@ -141,39 +121,27 @@ def test_a_clip_beyond_the_end_may_be_an_error() -> None:
 
 
 def test_random_clips_are_whole_and_anywhere() -> None:
-    n = 200
-    x = gi.random_clips([made("h264")] * n, 4, 3, rng=gi.Rng(1, indices=range(n)), device="cpu")
-    found = recording_of(x).source.numbers  # type: ignore[union-attr]
+    n = 60
+    x = gi.random_clips([made("h264 intra")] * n, 4, 3, rng=gi.Rng(1, indices=range(n)), device="cpu")
+    found = np.array(numbers(x.array(layout="NTHWC")))
     assert (np.diff(found) == 3).all()
-    assert found.min() >= 0
-    assert found.max() < FRAMES
-    assert len(np.unique(found[:, 0])) > 40  # of 61
-    again = gi.random_clips([made("h264")], 4, 3, rng=gi.Rng(1, indices=[7]), device="cpu")
-    assert recording_of(again).source.numbers.tolist() == found[7:8].tolist()  # type: ignore[union-attr]
+    assert 0 <= found.min() <= found.max() < FRAMES
+    assert len(np.unique(found[:, 0])) > 25  # of 61
+    again = gi.random_clips([made("h264 intra")], 4, 3, rng=gi.Rng(1, indices=[7]), device="cpu")
+    assert numbers(again.array(layout="NTHWC")) == found[7:8].tolist()
+    short = gi.random_clips([make(Build("libx264"), frames=3)], 5, rng=0, device="cpu")
+    assert numbers(short.array(layout="NTHWC")) == [[0, 1, 2, 2, 2]]
 
 
-def test_a_random_clip_of_a_short_video_begins_at_its_beginning() -> None:
-    x = gi.random_clips([make(Build("libx264"), frames=3)], 5, rng=0, device="cpu")
-    assert numbers(x.array(layout="NTHWC")) == [[0, 1, 2, 2, 2]]
-
-
-@pytest.mark.parametrize("kind", ["path", "name", "bytes", "array", "file"])
-def test_sources(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "a:b ü.mp4"
-    data = made("h264")
+def test_sources(tmp_path: Path) -> None:
+    path, data = tmp_path / "a:b ü.mp4", made("h264")
     path.write_bytes(data)
     with path.open("rb") as file:
-        made_of: dict[str, Any] = {
-            "path": path, "name": str(path), "bytes": data, "array": np.frombuffer(data, np.uint8), "file": file,
-        }  # fmt: skip
-        x = opened([made_of[kind]], 2, start=9)
-        assert numbers(x.array(layout="NTHWC")) == [[9, 10]]
-
-
-def test_a_path_that_is_not_text(tmp_path: Path) -> None:
-    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.mp4")
-    Path(path).write_bytes(made("h264"))
-    assert gi.video_info(path).frames == FRAMES
+        for source in (path, str(path), data, np.frombuffer(data, np.uint8), file):
+            assert numbers(opened([source], 2, start=9).array(layout="NTHWC")) == [[9, 10]]
+    undecodable = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.mp4")
+    Path(undecodable).write_bytes(data)
+    assert gi.video_info(undecodable).frames == FRAMES
 
 
 # -- how they look -----------------------------------------------------------------------------------------------------
@@ -294,12 +262,6 @@ def test_tags_of_a_file_are_followed(tags: tuple[int, int]) -> None:
     assert np.abs(opened([data], 1)[0] - rgb_of(frame)).max() <= 0.501
 
 
-def test_gray_clips() -> None:
-    x = opened([made("h264")], 3, start=40, color="gray")
-    assert x.channels == 1
-    assert [number_in(image[..., 0]) for image in x] == [40, 41, 42]
-
-
 # -- as batches --------------------------------------------------------------------------------------------------------
 
 
@@ -308,9 +270,13 @@ def test_a_batch_of_clips() -> None:
     assert (len(x), x.frames, x.sizes.tolist()) == (6, 3, [[HEIGHT, WIDTH]] * 6)
     assert repr(x) == "<gpuimg.Batch of 2 clips of 3 frames, 64x96, 3 channels, encoded, on cpu>"
     assert x.status == ["ok", "ok"]
-    assert gi.resize(x, 32).frames == 3
-    assert gi.resize(x, 32).compute().frames == 3
+    assert gi.resize(x, 32).frames == gi.resize(x, 32).compute().frames == 3
     assert gi.open_batch([], device="cpu").frames is None
+    gray = opened([made("h264")], 3, start=40, color="gray")
+    assert (gray.channels, [number_in(image[..., 0]) for image in gray]) == (1, [40, 41, 42])
+    empty = opened([], 4)
+    assert (len(empty), empty.frames, empty.status) == (0, 4, [])
+    assert gi.resize(empty, (8, 8)).array().shape == (0, 0, 0, 3)
 
 
 def test_layouts() -> None:
@@ -338,50 +304,34 @@ def test_layouts_of_clips_are_not_for_images() -> None:
 
 def test_one_draw_is_for_a_whole_clip() -> None:
     frame = np.random.default_rng().integers(0, 256, (48, 64, 3), np.uint8)
-    same = make(Build("libx264"), lambda number: av.VideoFrame.from_ndarray(frame).reformat(format="yuv420p"), 4)
+    same = make(Build("libx264"), lambda number: _still(frame), 4)
 
-    def augmented(rng: Any) -> Any:
-        x = gi.random_resized_crop(opened([same] * 4, 3), 24, rng=rng)
-        x = gi.random_horizontal_flip(x, rng=rng)
-        x = gi.rand_augment(x, rng=rng)
+    def augmented(rng: Any, clips: int = 4) -> Any:
+        x = gi.random_resized_crop(opened([same] * clips, 3), 24, rng=rng)
+        x = gi.rand_augment(gi.random_horizontal_flip(x, rng=rng), rng=rng)
         return gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng).array(layout="NTHWC")
 
     def steady(clips: Any) -> list[bool]:
         return [all(np.abs(image.astype(int) - clip[0]).mean() < 12 for image in clip) for clip in clips]
 
     one = augmented(gi.Rng(3, indices=range(4)))
-    assert steady(one) == [True] * 4
+    assert steady(one) == steady(augmented(3)) == [True] * 4
     assert steady(one.swapaxes(0, 1)) != [True] * 3
-    assert np.array_equal(one[2:], _twice(same, gi.Rng(3, indices=[2, 3]), augmented))
-    assert not all(steady(augmented(gi.Rng(3, indices=range(12)))))
-    assert steady(augmented(3)) == [True] * 4
+    assert np.array_equal(one[2:], augmented(gi.Rng(3, indices=[2, 3]), 2))
+    assert not all(steady(augmented(gi.Rng(3, indices=range(12)))))  # a draw for each frame
 
 
 def test_one_value_is_for_a_whole_clip() -> None:
     x = opened([made("h264")] * 2, 3)
-    angles = gi.Rng(4, indices=range(2)).uniform(-30, 30)
-    turned = gi.rotate(x, angles, where=[True, False])
-    expected = gi.rotate(x, np.repeat(angles, 3), where=np.repeat([True, False], 3))
-    assert np.array_equal(turned.array(), expected.array())
     message = r"angle must be .* \(6,\) with one for each frame, or \(2,\) with one for each clip, not of shape \(3,\)"
     with pytest.raises(ValueError, match=message):
         gi.rotate(x, [1, 2, 3])
     with pytest.raises(ValueError, match=r"where must have shape \(6,\), one for each frame, or \(2,\), one for"):
         gi.invert(x, where=[True] * 3)
-    assert np.array_equal(
-        gi.random_horizontal_flip(x, [0.0, 1.0], rng=3).array(),
-        gi.horizontal_flip(x, where=[False, True]).array(),
-    )
+    flipped = gi.random_horizontal_flip(x, [0.0, 1.0], rng=3)
+    assert np.array_equal(flipped.array(), gi.horizontal_flip(x, where=[False, True]).array())
     _, kept = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 6, min_area=[0, 201])
     assert np.array_equal(np.concatenate(list(kept)), np.repeat([True, False], 3))
-
-
-def _twice(same: bytes, rng: gi.Rng, augmented: Any) -> Any:
-    """The same of two clips only."""
-    x = gi.random_resized_crop(opened([same] * 2, 3), 24, rng=rng)
-    x = gi.random_horizontal_flip(x, rng=rng)
-    x = gi.rand_augment(x, rng=rng)
-    return gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng).array(layout="NTHWC")
 
 
 def test_draws_go_on_from_call_to_call() -> None:
@@ -389,12 +339,7 @@ def test_draws_go_on_from_call_to_call() -> None:
     x = opened([made("h264")] * 3, 4)
     gi.random_rotation(x, 30, rng=rng)
     other.uniform()
-    assert rng._draw == other._draw
     assert np.array_equal(rng.uniform(), other.uniform())
-
-
-def test_an_rng_of_another_size_is_refused() -> None:
-    x = opened([made("h264")] * 3, 4)
     with pytest.raises(ValueError, match="rng is for 5 samples, but the batch has 3 clips of 4 frames"):
         gi.random_horizontal_flip(x, rng=gi.Rng(0, indices=range(5)))
 
@@ -419,20 +364,14 @@ def test_mixing_is_of_clips(function: Any) -> None:
     mix = function(x, rng=gi.Rng(1, indices=range(3)))
     assert (mix.images.frames, mix.partner.tolist(), mix.weight.shape) == (4, [2, 0, 1], (3,))
     assert mix.labels([0, 1, 2], 3).shape == (3, 3)
-    plain = x.array("float32", "NTHWC")
-    mixed = mix.images.array(layout="NTHWC")
+    plain, mixed = x.array("float32", "NTHWC"), mix.images.array(layout="NTHWC")
     if function is gi.mixup:
         weight = mix.weight[:, None, None, None, None]
         assert mixed == pytest.approx(weight * plain + (1 - weight) * plain[[2, 0, 1]], abs=1e-5)
     else:
-        own = (mixed == plain).all(-1)
-        assert (own | (mixed == plain[[2, 0, 1]]).all(-1)).all()
+        assert ((mixed == plain).all(-1) | (mixed == plain[[2, 0, 1]]).all(-1)).all()
     with pytest.raises(ValueError, match="partner must be a batch of 3 clips of 4 frames, not of 12 images"):
-        function(
-            x,
-            rng=0,
-            partner=gi.horizontal_flip(x.array()),
-        )
+        function(x, rng=0, partner=gi.horizontal_flip(x.array()))
 
 
 def test_copies_and_pickles() -> None:
@@ -444,40 +383,13 @@ def test_copies_and_pickles() -> None:
 
 
 def test_targets_follow_each_frame() -> None:
-    x = gi.horizontal_flip(opened([made("h264")], 2))
-    moved, _ = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 2)
-    assert [boxes.tolist() for boxes in moved] == [[[86.0, 0.0, 96.0, 20.0]]] * 2
-
-
-def test_masks_follow_each_frame() -> None:
     x = gi.horizontal_flip(opened([made("h264"), b"no video"], 2, on_error="fill"))
+    moved, _ = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 4)
+    assert [boxes.tolist() for boxes in moved[:2]] == [[[86.0, 0.0, 96.0, 20.0]]] * 2
     masks = [np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)] * 4
-    moved = gi.transform_masks(x, masks)
-    assert [mask.shape for mask in moved] == [(HEIGHT, WIDTH)] * 2 + [(1, 1)] * 2
-    assert np.array_equal(moved[1], masks[1][:, ::-1])
-
-
-def test_describe_and_replay() -> None:
-    x = gi.random_rotation(opened([made("h264")], 2), 30, rng=0)
-    assert gi.describe(x, 0)[8:] == gi.describe(x, 1)[8:]
-
-
-def test_no_clips() -> None:
-    x = opened([], 4)
-    assert (len(x), x.frames, x.status) == (0, 4, [])
-    assert gi.resize(x, (8, 8)).array().shape == (0, 0, 0, 3)
-
-
-def test_the_page_runs_as_printed(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{k}.mp4" for k in range(3)]
-    for path, name in zip(paths, ("h264", "hevc", "av1"), strict=True):
-        path.write_bytes(made(name))
-    page = (Path(__file__).parents[2] / "docs" / "video.md").read_text()
-    names: dict[str, Any] = {"gpuimg": gi, "paths": paths}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block, names)
-    assert names["y"].shape == (3, 3, 16, 112, 112)
-    assert names["batch"].images.shape == (3, 16, 3, 112, 112)
+    found = gi.transform_masks(x, masks)
+    assert [mask.shape for mask in found] == [(HEIGHT, WIDTH)] * 2 + [(1, 1)] * 2
+    assert np.array_equal(found[1], masks[1][:, ::-1])
 
 
 # -- what is bad -------------------------------------------------------------------------------------------------------
@@ -516,47 +428,47 @@ def damaged() -> tuple[bytes, int]:
         (_sound_only, "no video stream, but audio"),
         (_without_frames, "it contains no frame|End of file"),
         (lambda: made("h264")[: len(made("h264")) // 2], "Invalid data found"),
-        (lambda: b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
-        (lambda: b"ffconcat version 1.0\nfile /etc/passwd\n", "Invalid argument"),
+        (b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", "Invalid argument"),
     ],
 )
 def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
     source = data() if callable(data) else data
     with pytest.raises(gi.VideoError, match=rf"^{len(source)} bytes: .*({reason})"):
         gi.video_info(source)
-    with pytest.raises(
-        gi.DecodeError, match=rf"^1 of 2 clips could not be decoded:\n  clip 1 \({len(source)} bytes\): "
-    ):
+    with pytest.raises(gi.DecodeError, match=rf"^1 of 2 clips could not .*:\n  clip 1 \({len(source)} bytes\): "):
         opened([made("h264"), source], 2)
     x = opened([made("h264"), source], 2, on_error="fill")
-    assert x.status[0] == "ok"
-    assert x.errors[1].index == 1
+    assert (x.status[0], x.errors[1].index) == ("ok", 1)
     clips = gi.resize(x, (HEIGHT, WIDTH)).array(layout="NTHWC")
     assert numbers(clips[:1]) == [[0, 1]]
     assert not clips[1].any()
 
 
-def test_a_missing_file() -> None:
+def test_errors_name_the_file_and_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "one.gif"
+    Image.new("RGB", (40, 30)).save(path)
+    with pytest.raises(gi.VideoError) as caught:
+        gi.video_info(path)
+    assert str(caught.value) == f"{path}: Invalid argument: not a video container; open_batch reads images, GIF too"
+    with pytest.raises(gi.VideoError, match=r"nowhere\.mp4: cannot be read: No such file"):
+        gi.video_info(tmp_path / "nowhere.mp4")
     with pytest.raises(gi.DecodeError, match=r"clip 0 \(/nowhere/a.mp4\): cannot be read: No such file or directory"):
         opened(["/nowhere/a.mp4"], 1)
+    with pytest.raises(gi.VideoError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
+        gi.video_info(made("h264"), max_pixels=6000)
 
 
 def test_damage_is_an_error_of_the_clips_that_touch_it() -> None:
     data, bad = damaged()
     good = opened([data] * 2, 4, start=[bad - 4, bad + 1]).array(layout="NTHWC")
-    assert good.shape == (2, 4, HEIGHT, WIDTH, 3)
-    x = opened([data] * 2, 4, start=[bad - 4, bad - 2])
-    with pytest.raises(
-        gi.DecodeError, match=r"^1 of 2 clips could not be decoded:\n  clip 1 .*: (frame 7 is|Invalid data)"
-    ):
-        x.array()
+    with pytest.raises(gi.DecodeError, match=r"^1 of 2 clips could not .*:\n  clip 1 .*: (frame 7 is|Invalid data)"):
+        opened([data] * 2, 4, start=[bad - 4, bad - 2]).array()
     x = opened([data] * 2, 4, start=[bad - 4, bad - 2], on_error="fill")
     clips = x.array(layout="NTHWC")
     assert np.array_equal(clips[0], good[0])
     assert not clips[1].any()
-    assert x.status[0] == "ok"
-    assert x.status[1] == x.errors[1].reason
-    assert len(x.errors) == 1
+    assert (x.status, len(x.errors)) == (["ok", x.errors[1].reason], 1)
     assert gi.resize(x, 8).array(layout="NTHWC")[1].max() == 0
 
 
@@ -597,31 +509,12 @@ def test_a_file_that_changed_since(tmp_path: Path) -> None:
         x.array()
 
 
-def test_errors_name_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "one.gif"
-    Image.new("RGB", (40, 30)).save(path)
-    with pytest.raises(gi.VideoError) as caught:
-        gi.video_info(path)
-    assert str(caught.value) == f"{path}: Invalid argument: not a video container; open_batch reads images, GIF too"
-    with pytest.raises(gi.VideoError, match=r"nowhere\.mp4: cannot be read: No such file"):
-        gi.video_info(tmp_path / "nowhere.mp4")
-
-
-def test_frames_are_not_larger_than_allowed() -> None:
-    with pytest.raises(gi.VideoError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
-        gi.video_info(made("h264"), max_pixels=6000)
-    with pytest.raises(gi.DecodeError, match="over the limit"):
-        opened([made("h264")], 1, max_pixels=6000)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"frames": 0}, "frames must be a whole number of at least 1, not 0"),
-        ({"stride": 0}, "stride must be a whole number of at least 1, not 0"),
         ({"stride": [1, 2]}, r"stride must be one number, or an array of shape \(1,\) with one for each clip"),
         ({"start": -1}, "start must be a whole number of at least 0, not -1"),
-        ({"start": 0.5}, "start must be a whole number"),
         ({"short": "loop"}, "short must be one of 'repeat', 'wrap', 'error', not 'loop'"),
         ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
         ({"times": [[0.0, np.nan]]}, "times must be finite"),
@@ -634,13 +527,8 @@ def test_frames_are_not_larger_than_allowed() -> None:
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         opened([made("h264")], **{"frames": 2, **options})
-
-
-def test_what_is_no_list_of_sources() -> None:
     with pytest.raises(TypeError, match="sources must be a list of sources, not str"):
         opened("a.mp4", 2)
-    with pytest.raises(TypeError, match=r"sources\[0\]: a source is a path"):
-        opened([3], 2)
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
@@ -657,15 +545,12 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
 
 def test_codecs_start_no_threads() -> None:
     """FFmpeg's would come on top of ours."""
-    import threading
-
-    most = 0
-    running = threading.Event()
+    most: list[int] = []
+    done = threading.Event()
 
     def watch() -> None:
-        nonlocal most
-        while not running.wait(0.001):
-            most = max(most, len(os.listdir("/proc/self/task")))
+        while not done.wait(0.001):
+            most.append(len(os.listdir("/proc/self/task")))
 
     videos = [made(name) for name in ("h264", "hevc", "av1", "vp9")]  # encoders do start threads
     opened(videos[:1], 8, 8).array()  # starts ours
@@ -676,6 +561,6 @@ def test_codecs_start_no_threads() -> None:
         for video in videos:
             opened([video], 8, 8).array()
     finally:
-        running.set()
+        done.set()
         watcher.join()
-    assert most <= before + 1
+    assert max(most) <= before + 1
