@@ -23,9 +23,7 @@ from gpuimg._io import native_read
 from gpuimg._io.file_bytes import read
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
-from gpuimg.sources._table import read_together
-from gpuimg.sources.folder import ImageFiles
-from tests.data_sets import FILES, cpu, jpeg
+from tests.data_sets import FILES, cpu
 from tests.robustness.sources import OPENERS, written
 
 SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
@@ -53,10 +51,6 @@ def content(path: str | Path) -> bytes:
     return Path(path).read_bytes()
 
 
-def test_it_is_used_here() -> None:
-    assert native_read.NATIVE
-
-
 @pytest.mark.parametrize("room", [1, 64, 4097, 1 << 16, 1 << 20])
 def test_files_whatever_the_room(paths: list[str], room: int) -> None:
     reader = ChunkReader(room)
@@ -65,18 +59,6 @@ def test_files_whatever_the_room(paths: list[str], room: int) -> None:
         assert [bytes(data) for data in found] == 2 * list(map(content, paths))
     assert reader.seconds > 0
     assert reader.room >= 2 * sum(SIZES)
-
-
-def test_large_files_have_separate_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_read, "_MOST_ROOM", 1 << 16)
-    (tmp_path / "large").write_bytes(bytes(1 << 17))
-    (tmp_path / "small").write_bytes(b"small")
-    reader = ChunkReader(1 << 16)
-    large, small = reader.read([str(tmp_path / "large"), str(tmp_path / "small")])
-    assert large.size == 1 << 17
-    assert bytes(small) == b"small"
-    assert small.base.size == 5  # what a view keeps alive
-    assert reader.room == 1 << 16
 
 
 def test_what_python_must_say_is_left_to_it(tmp_path: Path, paths: list[str]) -> None:
@@ -99,13 +81,6 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         f"cannot be read: {os.strerror(number)}" for number in (errno.ELOOP, errno.EISDIR, errno.ENOENT)
     ]
     assert [failure.source for failure in loader.failures] == [str(tmp_path / name) for name in names]
-
-
-def test_files_without_a_size(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_bytes(b"")
-    empty, version = ChunkReader().read([str(tmp_path / "empty"), "/proc/version"])
-    assert bytes(empty) == b""
-    assert bytes(version) == content("/proc/version")
 
 
 def unusual(folder: Path) -> dict[str, str]:
@@ -323,25 +298,6 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_file_that_shrinks(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(bytes(10_000))
-    done = threading.Event()
-
-    def cut() -> None:
-        for k in range(2000):
-            os.truncate(path, 100 if k % 2 else 10_000)
-        done.set()
-
-    writer = threading.Thread(target=cut)
-    writer.start()
-    while not done.is_set():
-        for data in ChunkReader().read([str(path)] * 4):
-            assert not any(bytes(data))
-            assert len(data) <= 10_000
-    writer.join()
-
-
 # -- parts of files ----------------------------------------------------------------------------------------------------
 
 
@@ -370,35 +326,3 @@ def test_a_part_after_the_end_is_left(paths: list[str]) -> None:
 
 
 # -- in the loader -----------------------------------------------------------------------------------------------------
-
-
-def test_derived_classes_are_read_by_their_methods(paths: list[str]) -> None:
-    class Other(ImageFiles):
-        def __getitem__(self, index: Any) -> tuple[bytes, int]:
-            return FILES[index], index
-
-    class Reads(ImageFiles):
-        def _read(self, i: int) -> tuple[bytes, int]:
-            return FILES[i], i
-
-    source = gi.file_list(paths)
-    assert read_together(source)
-    for kind in (Other, Reads):
-        source.__class__ = kind
-        assert not read_together(source)
-        assert [label for batch in cpu(source) for label in batch.labels] == list(range(len(paths)))
-
-
-def test_each_sample_fails_alone(tmp_path: Path) -> None:
-    for k in range(24):
-        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k))
-    source = gi.file_list([tmp_path / f"{k}.jpg" for k in range(24)], range(24))
-    for k in (3, 4, 17):
-        (tmp_path / f"{k}.jpg").unlink()
-    loader = cpu(source, on_error="fill")
-    with pytest.warns(RuntimeWarning, match="3 samples"):
-        good = {int(i) for batch in loader for i in batch.indices[batch.valid]}
-    assert good == set(range(24)) - {3, 4, 17}
-    assert [(f.index, f.source, f.reason) for f in loader.failures] == [
-        (k, str(tmp_path / f"{k}.jpg"), "cannot be read: No such file or directory") for k in (3, 4, 17)
-    ]
