@@ -128,33 +128,30 @@ def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
 
 XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
 TAGS = b"<x:xmpmeta><tiff:Orientation>%d</tiff:Orientation></x:xmpmeta>"
+HEX = oriented(6).tobytes().hex().encode()
+MAGICK = b"\nexif\n%8d\n%s\n" % (len(HEX) // 2, b"\n".join(HEX[k : k + 72] for k in range(0, len(HEX), 72)))
+CAMERA = Image.Exif()
+CAMERA[0x010F] = "a camera"
+#: Kind of chunk, its key and text, and EXIF next to it, which counts first if it has an orientation; what counts.
+TEXTS: list[tuple[bytes, bytes, bytes, Image.Exif | None, int]] = [
+    *(
+        (name, b"XML:com.adobe.xmp", form % value, None, value if 1 <= value <= 8 else 1)
+        for name in (b"tEXt", b"zTXt", b"iTXt", b"compressed")
+        for form in (XMP, TAGS)
+        for value in (0, 1, 3, 6, 8, 9)
+    ),
+    *((name, b"Raw profile type exif", MAGICK, None, 6) for name in (b"tEXt", b"zTXt", b"iTXt")),
+    *((b"iTXt", b"XML:com.adobe.xmp", XMP % 6, oriented(value), value) for value in (1, 3)),
+    (b"iTXt", b"XML:com.adobe.xmp", XMP % 6, CAMERA, 6),
+]
 
 
-@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt", b"compressed"])
-@pytest.mark.parametrize("form", [XMP, TAGS])
-@pytest.mark.parametrize("value", [0, 1, 3, 6, 8, 9])
-def test_orientation_of_a_png_in_xmp(name: bytes, form: bytes, value: int) -> None:
-    """As Pillow's exif_transpose."""
-    plain = file_of(smooth(), "PNG")
-    data = plain[:33] + text_chunk(name, b"XML:com.adobe.xmp", form % value) + plain[33:]
-    np.testing.assert_array_equal(shown(data), expected(data))
-    assert read_header(data, LIMIT).orientation == (value if 1 <= value <= 8 else 1)
-
-
-@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt"])
-def test_orientation_of_a_png_as_imagemagick_writes_it(name: bytes) -> None:
-    block = oriented(6).tobytes().hex().encode()
-    text = b"\nexif\n%8d\n%s\n" % (len(block) // 2, b"\n".join(block[k : k + 72] for k in range(0, len(block), 72)))
-    plain = file_of(smooth(), "PNG")
-    data = plain[:33] + text_chunk(name, b"Raw profile type exif", text) + plain[33:]
-    np.testing.assert_array_equal(shown(data), expected(data))
-    assert read_header(data, LIMIT).orientation == 6
-
-
-@pytest.mark.parametrize("value", [1, 3])
-def test_exif_of_a_png_comes_before_xmp(value: int) -> None:
-    plain = file_of(smooth(), "PNG", exif=oriented(value))
-    data = plain[:33] + text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP % 6) + plain[33:]
+@pytest.mark.parametrize(("name", "key", "text", "block", "value"), TEXTS)
+def test_orientation_in_text_of_a_png(
+    name: bytes, key: bytes, text: bytes, block: Image.Exif | None, value: int
+) -> None:
+    plain = file_of(smooth(), "PNG", **({} if block is None else {"exif": block}))
+    data = plain[:33] + text_chunk(name, key, text) + plain[33:]
     np.testing.assert_array_equal(shown(data), expected(data))
     assert read_header(data, LIMIT).orientation == value
 
