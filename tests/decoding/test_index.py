@@ -679,30 +679,6 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 
-@pytest.mark.slow
-def test_interrupted_command(tmp_path: Path) -> None:
-    """Ctrl-C leaves what is done, says so, and has the usual status."""
-    data_set = tmp_path / "set"
-    (data_set / "class").mkdir(parents=True)
-    (data_set / "class" / "0.jpg").write_bytes(files(1, (1500, 2000))[0])  # so that there is time for an interrupt
-    for k in range(1, 300):
-        os.link(data_set / "class" / "0.jpg", data_set / "class" / f"{k}.jpg")
-    code = f"""
-import os, signal, sys, threading, time
-from gpuimg._cli import index, main
-def now():
-    while not os.path.exists({str(tmp_path / "set.gpuimg-index.partial")!r}):
-        time.sleep(0.001)
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=now, daemon=True).start()
-sys.exit(main.main(["index", {str(data_set)!r}]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
-    assert not (tmp_path / "set.gpuimg-index").exists()
-    assert command(data_set) == 0
-
-
 @pytest.mark.parametrize("call", ["build_index", "read_sizes"])
 def test_a_file_that_cannot_be_written_is_named(call: str, tmp_path: Path) -> None:
     """Here for a limit of the process, as for a full disk; nothing is left."""

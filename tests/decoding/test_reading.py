@@ -7,9 +7,6 @@ import gc
 import os
 import re
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,20 +66,6 @@ def test_what_python_must_say_is_left_to_it(tmp_path: Path, paths: list[str]) ->
     assert ChunkReader().read([]) == []
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is that of plain Python; nobody is refused to root, so a loop of links is."""
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "folder").mkdir()
-    names = ["loop", "folder", "absent"]
-    loader = cpu([(str(tmp_path / name), 0) for name in names] + [(FILES[0], 1)], batch_size=4, on_error="fill")
-    with pytest.warns(RuntimeWarning, match="could not be decoded"):
-        list(loader)
-    assert [failure.reason for failure in loader.failures] == [
-        f"cannot be read: {os.strerror(number)}" for number in (errno.ELOOP, errno.EISDIR, errno.ENOENT)
-    ]
-    assert [failure.source for failure in loader.failures] == [str(tmp_path / name) for name in names]
-
-
 def unusual(folder: Path) -> dict[str, str]:
     """Files that are not regular, and why each is refused."""
     os.mkfifo(folder / "fifo.jpg")
@@ -116,6 +99,22 @@ def test_only_regular_files_are_read(tmp_path: Path, paths: list[str]) -> None:
                 source(tmp_path / name)
 
 
+@pytest.mark.usefixtures("watched")
+def test_a_loader_says_why_files_are_not_read(tmp_path: Path) -> None:
+    """As plain Python does; nobody is refused to root, so a loop of links is. And nobody waits for a pipe."""
+    (tmp_path / "loop").symlink_to("loop")
+    reasons = {"loop": os.strerror(errno.ELOOP), "absent": os.strerror(errno.ENOENT), **unusual(tmp_path)}
+    samples = [(str(tmp_path / name), 0) for name in reasons] + [(FILES[0], 1)]
+    loader = cpu(samples, batch_size=len(samples), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        assert [batch.valid.tolist() for batch in loader] == [[False] * len(reasons) + [True]]
+    expected = [(str(tmp_path / name), f"cannot be read: {reason}") for name, reason in reasons.items()]
+    assert [(failure.source, failure.reason) for failure in loader.failures] == expected
+    with pytest.raises(gi.DecodeError) as caught:
+        list(cpu(samples, batch_size=len(samples), on_error="raise"))
+    assert [(failure.source, failure.reason) for failure in caught.value.failures] == expected
+
+
 def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -124,40 +123,6 @@ def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     with pipe.open("rb") as file:
         assert gi.image_info(file).codec == "jpeg"
     writer.join()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("on_error", ["fill", "raise"])
-def test_a_loader_over_unusual_files(tmp_path: Path, on_error: str) -> None:
-    """In a child with little memory: it waited for ever, or read until memory ended."""
-    script = f"""
-        import resource
-        from pathlib import Path
-        import gpuimg as gi
-        from tests.data_sets import FILES
-        from tests.decoding.test_reading import unusual
-        root = Path({str(tmp_path)!r}, "class")
-        root.mkdir()
-        (root / "0.jpg").write_bytes(FILES[0])
-        reasons = unusual(root)
-        options = dict(batch_size=8, device="cpu", on_error={on_error!r})
-        list(gi.load([(FILES[0], 0)], **options))  # compiles
-        source = gi.file_list([root / name for name in ("0.jpg", *reasons)])
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30),) * 2)
-        loader = gi.load(source, **options)
-        try:
-            print(list(loader)[0].valid.tolist())
-            failures = loader.failures
-        except gi.DecodeError as error:
-            print("raised")
-            failures = error.failures
-        print([failure.reason for failure in failures] == [f"cannot be read: {{one}}" for one in reasons.values()])
-    """
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    said = "[True, False, False, False, False]" if on_error == "fill" else "raised"
-    assert (done.returncode, done.stdout) == (0, f"{said}\nTrue\n"), done.stderr
 
 
 # -- how large a file may be ------------------------------------------------------------------------------------------
