@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -381,3 +382,33 @@ compiled.compile_together(wanted)
 print(len(begun), compiled.NativeFunction.compile_count)
 """
     assert run(python, code, tmp_path).split() == ["2", "True", "2", "1"]
+
+
+def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+
+    def store(constant: float) -> str:
+        loop = compiled.cached_jit("none(float32[::1])")(loop_of(constant))
+        values = np.ones(3, np.float32)
+        loop(values)
+        assert values.tolist() == [constant**2] * 3
+        (path,) = tmp_path.glob("loop-*.kernel")
+        return path.name
+
+    assert store(2.0) != store(3.0)
+
+
+def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
+    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+
+    def full(*given: Any, **options: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    values = np.ones(2, np.float32)
+    compiled.cached_jit("none(float32[::1])")(loop_of(1.5))(values)
+    assert values.tolist() == [2.25, 2.25]
+    assert not list(tmp_path.iterdir())

@@ -257,3 +257,12 @@ def test_what_was_worked_on_is_free_once_the_call_is_over() -> None:
         side_by_side(lambda memory=memory: None, 3)  # type: ignore[misc]
         del memory
         assert alive() is None
+
+
+def test_small_calls_leave_no_crowd_of_threads() -> None:
+    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
+    before = most = system_threads()
+    for _ in range(3000):
+        side_by_side(lambda: None, 3)
+        most = max(most, system_threads())
+    assert most <= before + 20

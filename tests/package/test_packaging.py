@@ -140,3 +140,16 @@ MISSING = [
 def test_missing_package_is_named(package: str, call: str, words: str) -> None:
     code = f"import sys, gpuimg\nsys.modules[{package!r}] = None\ntry:\n    {call}\nexcept ImportError as error:\n"
     assert python(code + "    print(error)").startswith(words)
+
+
+def test_no_hint_installs_gpuimg_from_an_index() -> None:
+    """The name is nobody's there: whoever took it would be installed."""
+    commands = [
+        (path.name, command)
+        for folder in ("gpuimg", "kernels", "docs", "examples", "bench")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".ipynb") and "_build" not in path.parts
+        for command in re.findall(r"pip install [^\n`]*", path.read_text("utf-8"))
+    ]
+    assert commands
+    assert [found for found in commands if re.search(r"""[ "']gpuimg""", found[1])] == []
