@@ -146,7 +146,7 @@ wheels-given:
 # Damaged files, data sets, indexes, plans and servers, some of them again with checked bounds; about an hour on two cores.
 soak: $(VENV)/.test-ready
 	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),20000) --out bench/results
-	$(BIN)/python -m tests.robustness decoder indexes --number $(or $(NUMBER),20000) --bounds
+	$(BIN)/python -m tests.robustness "guard pages" indexes --number $(or $(NUMBER),20000) --bounds
 
 # A part of it for each night, which takes about five minutes on two cores.
 fuzz: $(VENV)/.test-ready

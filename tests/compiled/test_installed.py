@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from buildtools import elf
-from buildtools.levels import LEVELS
 from buildtools.wheel_env import READ_ONLY
 from gpuimg.kernels import native
 
@@ -133,34 +131,3 @@ started.wait()
 {how}
 """
     assert said(start(BATCH + code)) == ""
-
-
-@only_installed
-def test_functions_of_users_say_what_to_install() -> None:
-    """They need Numba, which cannot be imported here."""
-    code = """
-import types
-import numpy as np
-import gpuimg
-function = types.SimpleNamespace(py_func=lambda r, g, b, y, x, value: (r, g, b))
-try:
-    gpuimg.pointwise(np.zeros((1, 1, 1, 3), np.uint8), function).array()
-except ImportError as error:
-    print(error)
-"""
-    hidden = "import sys; sys.modules['numba'] = None\n"
-    assert 'pip install "numba' in said(start(hidden + code))
-
-
-#: Bytes of a library: x86-64-v4, the largest, has 673,056. More than a tenth beyond that needs a reason.
-LARGEST = 740_000
-
-
-@only_installed
-def test_libraries_are_small_and_need_no_more_than_they_may() -> None:
-    libraries = sorted(native.FOLDER.glob("*.so"))
-    assert libraries
-    for path in libraries:
-        level = path.stem.removeprefix("gpuimg-")
-        elf.check(path, LEVELS[level].triple)
-        assert path.stat().st_size <= LARGEST

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ import numpy as np
 import pytest
 
 from buildtools import backend, elf
-from buildtools.levels import LEVELS, WHEELS, Chosen, levels_to_build, linker, own_level
-from buildtools.sbom import write_sbom
+from buildtools.levels import LEVELS, WHEELS, Chosen, levels_to_build, own_level
 from gpuimg.kernels import native
 
 from ..watchdog import on_threads
@@ -95,41 +93,11 @@ def test_code_that_must_not_be_shipped_is_not_built(what: str, reason: str, tmp_
     assert reason in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", ["x86-64-v2", "aarch64"])
-def test_ziglang_links_where_there_is_no_compiler(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ziglang")
-    monkeypatch.setenv("PATH", "/nowhere")
-    path = tmp_path / "library.so"
-    done = compile_small("working", path, level)
-    assert done.returncode == 0, done.stderr
-    assert elf.read(path.read_bytes()).undefined <= elf.ALLOWED
-    if level == WHEELS[MACHINE][0]:
-        native._try(native.Library(path), level)
-
-
 def test_a_library_needs_what_the_list_has(small: Path) -> None:
     found = elf.read(small.read_bytes())
     assert found.undefined <= elf.ALLOWED
     assert not found.text_relocations
     assert not found.writable_code
-
-
-def test_text_relocations_and_writable_code_are_found(small: Path, tmp_path: Path) -> None:
-    data = bytearray(small.read_bytes())
-    start, size, count = *struct.unpack_from("<Q", data, 32), *struct.unpack_from("<HH", data, 54)
-    for k in range(count):
-        kind, flags, offset = struct.unpack_from("<IIQ", data, start + k * size)
-        if kind == 2:  # the dynamic section: its last entries are empty, and end it
-            (length,) = struct.unpack_from("<Q", data, start + k * size + 32)
-            entries = [struct.unpack_from("<Q", data, offset + at)[0] for at in range(0, length, 16)]
-            struct.pack_into("<Q", data, offset + 16 * entries.index(0), 22)
-        if kind == 1 and flags & 1:
-            struct.pack_into("<I", data, start + k * size + 4, flags | 2)
-    path = tmp_path / "library.so"
-    path.write_bytes(data)
-    with pytest.raises(elf.BadLibraryError, match=r"it has text relocations; its code.*is writable and executable"):
-        elf.check(path, LEVELS[WHEELS[MACHINE][0]].triple)
 
 
 def test_a_library_for_another_machine_is_refused(small: Path) -> None:
@@ -154,20 +122,6 @@ def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert Chosen("x86_64", ()).platform == "any"
 
 
-@pytest.mark.parametrize("name", ["cc", "gcc", "clang", "mine"])
-def test_any_compiler_links(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    triple = LEVELS[WHEELS[MACHINE][0]].triple
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setitem(sys.modules, "ziglang", None)
-    with pytest.raises(RuntimeError, match="install gcc or clang, or run: pip install ziglang"):
-        linker(triple)
-    (tmp_path / name).touch(0o755)
-    if name == "mine":
-        monkeypatch.setenv("CC", "mine -m64")
-    assert linker(triple)[0] == name
-
-
 @pytest.mark.parametrize(
     ("chosen", "path", "present", "missing"),
     [("pure", "/nowhere", (), ("numba", "nvidia", "zig")),
@@ -183,20 +137,6 @@ def test_a_build_requires_its_compilers(
     required = backend.get_requires_for_build_wheel()
     assert all(any(one.startswith(name) for one in required) for name in present)
     assert not any(one.startswith(missing) for one in required)
-
-
-def test_the_bill_of_materials_has_libraries_and_tools(folder: Path, tmp_path: Path) -> None:
-    write_sbom(tmp_path / "sboms", "gpuimg", "1.2", folder, Chosen(MACHINE, WHEELS[MACHINE]))
-    found = json.loads((tmp_path / "sboms" / "gpuimg.cdx.json").read_text())
-    assert {one["name"]: one["hashes"][0]["content"] for one in found["components"]} == {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.so")
-    }
-    (made,) = found["formulation"]
-    tools = {one["name"]: one["version"] for one in made["components"]}
-    assert tools.keys() >= {"numba", "llvmlite", "numpy", "setuptools"}
-    assert tools == {name: version(name) for name in tools}
-    assert found["metadata"]["component"]["purl"] == "pkg:pypi/gpuimg@1.2"
-    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
@@ -353,14 +293,6 @@ except ImportError as error:
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
-def test_signatures_are_split() -> None:
-    assert native.parse("none(RECORD[:, ::1], int64, float32[::1])") == (
-        "none",
-        [("RECORD", 2), ("int64", 0), ("float32", 1)],
-    )
-    assert native.parse("int64()") == ("int64", [])
-
-
 def test_the_signature_that_fits_is_called(library: native.Library) -> None:
     function = total(library)
     assert function(np.full(3, 200, np.uint8)) == 600
@@ -400,13 +332,6 @@ def test_records_numbers_and_truth_are_passed(library: native.Library) -> None:
 def test_other_arguments_are_refused(library: native.Library, values: Any) -> None:
     with pytest.raises(TypeError, match=r"arguments of __main__.total are not int64\(uint8\[::1\]\) or int64\(uint16"):
         total(library)(values)
-
-
-def test_other_numbers_of_arguments_are_refused(library: native.Library) -> None:
-    values = np.zeros(3, np.uint8)
-    for arguments in ((), (values, values)):
-        with pytest.raises(TypeError, match=r"arguments of __main__\.total"):
-            total(library)(*arguments)
 
 
 @pytest.mark.parametrize(

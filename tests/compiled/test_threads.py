@@ -38,12 +38,9 @@ def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
     [
         ("150000 100000\n", 1.5),
         ("max 100000\n", None),
-        ("50000\n", None),
         ("", None),
         ("-5 100000\n", None),
-        ("0 0\n", None),
         ("1e5 100000\n", None),
-        ("²00000 100000\n", None),
         ("9" * 5000 + " 100000\n", None),
     ],
 )
@@ -58,12 +55,6 @@ def test_quota_of_version_1(tmp_path: Path, controllers: str, microseconds: str,
     files = {"cg/cpu/cpu.cfs_quota_us": microseconds + "\n", "cg/cpu/cpu.cfs_period_us": "100000\n"}
     mounts = MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", controllers)
     assert cpu_quota(machine(tmp_path, f"4:memory:/x\n3:{controllers}:/\n", mounts, files)) == quota
-
-
-def test_other_controllers_do_not_count(tmp_path: Path) -> None:
-    files = {"cg/cpuset/cpu.cfs_quota_us": "100000", "cg/cpuset/cpu.cfs_period_us": "100000"}
-    mounts = MOUNT_1.format("/", "/cg/cpuset", "cpuset,cpuacct")
-    assert cpu_quota(machine(tmp_path, "3:cpuset,cpuacct:/\n", mounts, files)) is None
 
 
 def test_groups_around_it_count(tmp_path: Path) -> None:
@@ -86,11 +77,7 @@ def test_a_container_sees_its_group_as_the_mount(tmp_path: Path) -> None:
 
 
 def test_both_versions_and_a_blank_in_the_name(tmp_path: Path) -> None:
-    files = {
-        "c g/2/cpu.max": "800000 100000",
-        "c g/1/cpu.cfs_quota_us": "700000",
-        "c g/1/cpu.cfs_period_us": "100000",
-    }
+    files = {"c g/2/cpu.max": "800000 100000", "c g/1/cpu.cfs_quota_us": "700000", "c g/1/cpu.cfs_period_us": "100000"}
     mounts = MOUNT_1.format("/", "/c\\040g/1", "cpu") + MOUNT_2.format("/", "/c\\040g/2")
     assert cpu_quota(machine(tmp_path, "1:cpu:/\n0::/\n", mounts, files)) == 7.0
 
@@ -115,13 +102,10 @@ def test_nothing_there_is_no_limit(tmp_path: Path) -> None:
         ("max 100000", {}, 16, "may run on: 16"),
         ("150000 100000", {}, 2, "1.5 cores"),
         ("10000 100000", {}, 1, "0.1 cores"),
-        ("9000000 100000", {}, 16, "may run on: 16"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "4"}, 4, "16, for 4 processes (LOCAL_WORLD_SIZE)"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "5"}, 3, "LOCAL_WORLD_SIZE"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "99"}, 1, "LOCAL_WORLD_SIZE"),
-        ("max 100000", {"LOCAL_WORLD_SIZE": "1"}, 16, "may run on: 16"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "many"}, 16, "may run on: 16"),
-        ("max 100000", {"LOCAL_WORLD_SIZE": "0"}, 16, "may run on: 16"),
         ("800000 100000", {"LOCAL_WORLD_SIZE": "4"}, 2, "8 cores, for 4 processes"),
         ("max 100000", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8, "OMPI_COMM_WORLD_LOCAL_SIZE"),
         ("max 100000", {"MPI_LOCALNRANKS": "8"}, 2, "MPI_LOCALNRANKS"),
@@ -145,19 +129,7 @@ def test_share(tmp_path: Path, quota: str, environment: dict[str, str], count: i
 
 @pytest.mark.parametrize(
     ("text", "node", "count"),
-    [
-        ("4(x2),3", "0", 3),
-        ("4(x2),3", "1", 3),
-        ("4(x2),3", "2", 4),
-        ("4(x2),3", "3", 12),
-        ("6", "0", 2),
-        ("6", "5", 2),
-        ("2(x128)", "127", 6),
-        ("four", "0", 12),
-        ("4(x2", "0", 12),
-        ("", "0", 12),
-        ("4,,4", "1", 12),
-    ],
+    [("4(x2),3", "0", 3), ("4(x2),3", "3", 12), ("6", "0", 2), ("2(x128)", "127", 6), ("4(x2", "0", 12), ("", "0", 12)],
 )
 def test_tasks_of_a_slurm_node(tmp_path: Path, text: str, node: str, count: int) -> None:
     step = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_TASKS_PER_NODE": text, "SLURM_NODEID": node}
@@ -179,14 +151,6 @@ def test_cores_that_the_launcher_divided_are_not_divided_again(tmp_path: Path, l
     process(tmp_path, "20", 10, launcher, "NO_LOCAL_WORLD_SIZE=4")
     process(tmp_path, "10", 0, "0-63")
     assert share(4, {"LOCAL_WORLD_SIZE": "4"}, tmp_path).threads == count
-
-
-def test_processes_that_go_round_or_end_are_no_launcher(tmp_path: Path) -> None:
-    process(tmp_path, "self", 30, "0-3", "LOCAL_WORLD_SIZE=2")
-    process(tmp_path, "30", 30, "0-3", "LOCAL_WORLD_SIZE=2")
-    assert share(4, {"LOCAL_WORLD_SIZE": "2"}, tmp_path).threads == 2
-    process(tmp_path, "30", 0, "0-3", "LOCAL_WORLD_SIZE=2")
-    assert share(4, {"LOCAL_WORLD_SIZE": "2"}, tmp_path).threads == 2
 
 
 # -- this process ------------------------------------------------------------------------------------------------------
@@ -224,15 +188,6 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
 def system_threads() -> int:
     """Threads of this process, those that Python has not begun to run, too."""
     return len(os.listdir("/proc/self/task"))
-
-
-def test_small_calls_leave_no_crowd_of_threads() -> None:
-    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
-    before = most = system_threads()
-    for _ in range(3000):
-        side_by_side(lambda: None, 3)
-        most = max(most, system_threads())
-    assert most <= before + 20
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
@@ -302,3 +257,12 @@ def test_what_was_worked_on_is_free_once_the_call_is_over() -> None:
         side_by_side(lambda memory=memory: None, 3)  # type: ignore[misc]
         del memory
         assert alive() is None
+
+
+def test_small_calls_leave_no_crowd_of_threads() -> None:
+    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
+    before = most = system_threads()
+    for _ in range(3000):
+        side_by_side(lambda: None, 3)
+        most = max(most, system_threads())
+    assert most <= before + 20

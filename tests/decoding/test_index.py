@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +23,8 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg._cli import main as cli
 from gpuimg._index import format as layout
-from gpuimg._index.entries import Built
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
-from gpuimg.kernels.jpeg import layout as words
 
 from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
@@ -38,8 +35,7 @@ from ..sources.test_mxnet import pack
 from ..sources.test_mxnet import write as write_record
 from ..watchdog import on_threads
 from . import jpegs
-from .jpegs import Decoder
-from .seek_oracle import SAMPLINGS, grid_of, points_of, read_entry, read_index
+from .seek_oracle import grid_of, points_of, read_entry, read_index
 
 EVERY = ("rows", 1, 3, 8, 16)
 
@@ -81,31 +77,6 @@ def test_points_are_where_the_stream_is(every: Any, tmp_path: Path) -> None:
             assert read_entry(entry, one, *grid_of(one), step) == points_of(one, step)
             count += 1
     assert count >= 10
-
-
-def test_a_segment_that_is_too_long_leaves_rows(tmp_path: Path) -> None:
-    """65,536 bits are 8 KB, which noise of the best quality takes for 30 MCUs."""
-    noise = jpegs.encoded(jpegs.noise(64, 16 * 64, 0), "4:2:0", quality=100)
-    index = built([noise], tmp_path / "index", every=60)
-    (entry,) = entry_bytes(index)
-    assert entry is not None
-    assert len(entry) == 16 + 10 * 4
-    assert read_entry(entry, noise, 4, 64, 60) == points_of(noise, 0)
-
-
-@pytest.mark.parametrize("every", EVERY)
-def test_regions_are_the_same_with_it(every: Any, tmp_path: Path) -> None:
-    data = files(6, (200, 300))
-    index = built(data, tmp_path / "index", every=every)
-    decoder, draw = Decoder(), np.random.default_rng()
-    for one, entry in zip(data, index.entries(range(6)), strict=True):
-        whole = decoder(one).pixels.copy()
-        for _ in range(20):
-            x0, y0 = draw.integers(0, (300, 200)).tolist()
-            x1, y1 = draw.integers((x0 + 1, y0 + 1), (301, 201)).tolist()
-            found = decoder(one, (x0, y0, x1, y1), entry=entry, every=index.every)
-            assert (found.how, found.entry) == (words.DONE, 1)
-            np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1])
 
 
 def mixed() -> dict[str, bytes]:
@@ -173,14 +144,6 @@ def test_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
     assert dry.indexed == built.indexed + 1
     assert dry.bytes >= built.bytes
     assert os.listdir(tmp_path) == ["index"]
-
-
-@pytest.mark.parametrize("sampling", SAMPLINGS[1:])
-def test_subsamplings(sampling: str, tmp_path: Path) -> None:
-    data = [jpegs.encoded(picture(40, 60, k), sampling, optimize=k > 0) for k in range(3)]
-    report = gi.build_index(pairs(data), tmp_path / "index")
-    assert report.subsampling == {sampling: 3}
-    assert report.optimized == 2
 
 
 # -- its file ----------------------------------------------------------------------------------------------------------
@@ -555,38 +518,6 @@ def test_damage_to_what_is_done(many: list[bytes], tmp_path: Path) -> None:
         assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-@pytest.mark.parametrize("where", ["a word", "the last word", "the first entry's sum of the file", "the last entry"])
-def test_each_part_of_what_is_done_is_checked(where: str, many: list[bytes], tmp_path: Path) -> None:
-    interrupted(pairs(many), tmp_path / "index", 150)
-    data = (tmp_path / "index.partial").read_bytes()
-    done, table = int.from_bytes(data[32:40], "little"), 56 + 8 * (len(many) + 1)
-    at = {"a word": 56 + 8 * 9 + 6, "the last word": 56 + 8 * done + 5, "the last entry": len(data) - 1}.get(
-        where, table
-    )
-    (tmp_path / "index.partial").write_bytes(flipped(data, at))
-    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
-    interrupted(pairs(many), tmp_path / "other", 150)
-    assert gi.build_index(pairs(many), tmp_path / "other").resumed >= 150
-    assert (tmp_path / "index").read_bytes() == (tmp_path / "other").read_bytes()
-
-
-def test_places_beyond_48_bits_are_refused(tmp_path: Path) -> None:
-    partial = PartialIndex(str(tmp_path / "some"), 8, 3, 0)
-    assert not list(partial.before())
-    kinds, nothing = np.array([layout.INDEXED], np.uint64), np.zeros(1, np.int64)
-    for size in (layout.OFFSET - partial._header.table_end, layout.OFFSET + 1 - partial._header.table_end):
-        built = Built(kinds, np.array([size]), b"", nothing, {})
-        if size + partial._header.table_end <= layout.OFFSET:
-            partial.add(built)
-            data = (tmp_path / "some.partial").read_bytes()
-            word = int.from_bytes(data[layout.record_at(0) :][:8], "little")
-            assert (word >> 48, word & layout.OFFSET) == (layout.INDEXED, partial._header.table_end)
-        else:
-            with pytest.raises(ValueError, match="would be larger than 281,474,976,710,655 bytes; build several"):
-                partial.add(built)
-    partial.close()
-
-
 def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
     gi.build_index(pairs(many), tmp_path / "whole")
     for other, every in ((pairs(many[1:]), 8), (Named(pairs(many)), 8), (pairs(many), 4)):
@@ -611,23 +542,6 @@ def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> No
     found = SeekIndex(path).read(range(samples))
     assert found.memory.size <= 2 * size
     assert np.flatnonzero(found.sizes).tolist() == [0]
-
-
-def test_partial_whose_entries_go_back(many: list[bytes], tmp_path: Path) -> None:
-    """Its words have their checksum, and are none that were written."""
-    with pytest.raises(StopError):
-        gi.build_index(pairs(many), tmp_path / "index", progress=_stops)
-    path = tmp_path / "index.partial"
-    data = bytearray(path.read_bytes())
-    header = layout.parse(bytes(data))
-    word = layout.record_at(5)
-    data[word : word + 6] = layout.record_at(len(many) + 1).to_bytes(6, "little")
-    words_sum = zlib.crc32(data[layout.record_at(0) : layout.record_at(header.size)])
-    data[: layout.HEADER_BYTES] = header._replace(largest=words_sum << 32 | header.largest & (1 << 32) - 1).packed()
-    path.write_bytes(data)
-    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
-    gi.build_index(pairs(many), tmp_path / "whole")
-    assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def _stops(done: int, _: int) -> None:
@@ -736,16 +650,6 @@ def test_command(mixed_set: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert SeekIndex(tmp_path / "index").every == 4
 
 
-def test_command_lists_some(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "set" / "class").mkdir(parents=True)
-    for k in range(25):
-        (tmp_path / "set" / "class" / f"{k}.jpg").write_bytes(b"hello")
-    assert command(tmp_path / "set") == 1
-    said = capfd.readouterr().out
-    assert said.count("refused    sample") == 20
-    assert "and 5 more" in said
-
-
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "what").write_bytes(b"?")
     (tmp_path / "empty").mkdir()
@@ -773,30 +677,6 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         assert re.search(message, said), said
     assert command(shard, shard, "--out", tmp_path / "index") == 0
     assert len(SeekIndex(tmp_path / "index")) == 2
-
-
-@pytest.mark.slow
-def test_interrupted_command(tmp_path: Path) -> None:
-    """Ctrl-C leaves what is done, says so, and has the usual status."""
-    data_set = tmp_path / "set"
-    (data_set / "class").mkdir(parents=True)
-    (data_set / "class" / "0.jpg").write_bytes(files(1, (1500, 2000))[0])  # so that there is time for an interrupt
-    for k in range(1, 300):
-        os.link(data_set / "class" / "0.jpg", data_set / "class" / f"{k}.jpg")
-    code = f"""
-import os, signal, sys, threading, time
-from gpuimg._cli import index, main
-def now():
-    while not os.path.exists({str(tmp_path / "set.gpuimg-index.partial")!r}):
-        time.sleep(0.001)
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=now, daemon=True).start()
-sys.exit(main.main(["index", {str(data_set)!r}]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
-    assert not (tmp_path / "set.gpuimg-index").exists()
-    assert command(data_set) == 0
 
 
 @pytest.mark.parametrize("call", ["build_index", "read_sizes"])

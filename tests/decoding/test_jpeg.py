@@ -207,13 +207,6 @@ def test_rgb_by_marker_and_by_names(ids: bytes, decoders: tuple[Decoder, Decoder
     assert_pillows(decoders[0], data)
 
 
-@pytest.mark.parametrize("cut", [1, 2])
-def test_without_an_end(cut: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
-    """All pixels are there."""
-    data = encoded(photo)
-    np.testing.assert_array_equal(decoders[0](data[:-cut]).pixels, pillow_pixels(data))
-
-
 # -- orientation -------------------------------------------------------------------------------------------------------
 
 
@@ -277,16 +270,6 @@ def test_orientation_is_where_pillow_sees_one(order: bytes, magic: bytes) -> Non
                 np.testing.assert_array_equal(found, np.asarray(image), err_msg=f"{kind} {count} {value}")
 
 
-@pytest.mark.parametrize("kind", [3, 4, 6, 8, 9, 13])
-@pytest.mark.parametrize("order", [b"II", b"MM"])
-def test_orientation_of_a_file_is_any_whole_number(kind: int, order: bytes, photo: Image.Image) -> None:
-    block = exif_block(order, b"*\0" if order == b"II" else b"\0*", kind, 1, 6)
-    data = encoded(photo.resize((61, 44)), exif=b"Exif\0\0" + block)
-    assert gi.image_info(data).orientation == 6
-    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
-    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], upright)
-
-
 # -- regions -----------------------------------------------------------------------------------------------------------
 
 
@@ -311,24 +294,7 @@ def test_regions_are_the_crop_of_the_whole(decoders: tuple[Decoder, Decoder], ph
         np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1], err_msg=f"{(x0, y0, x1, y1)} {state}")
 
 
-def test_corners_and_edges(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
-    for k, sampling in enumerate(SAMPLINGS):
-        data = encoded(photo.resize((49, 35)), sampling)
-        whole = pillow_pixels(data)
-        for x0, x1 in ((0, 1), (48, 49), (0, 49), (15, 17), (16, 32), (31, 33), (47, 49)):
-            for y0, y1 in ((0, 1), (34, 35), (0, 35), (15, 17), (16, 32), (31, 33)):
-                found = decoders[k % 2](data, (x0, y0, x1, y1)).pixels
-                np.testing.assert_array_equal(found, whole[y0:y1, x0:x1], err_msg=f"{sampling} {(x0, y0, x1, y1)}")
-
-
 # -- headers, and what Pillow decodes ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_image_info(sampling: str, photo: Image.Image) -> None:
-    info = gi.image_info(encoded(photo.resize((50, 30)), sampling))
-    expected = {"gray": (1, "gray"), "rgb": (3, "4:4:4")}.get(sampling, (3, sampling))
-    assert info == (30, 50, expected[0], "jpeg", expected[1], 1)
 
 
 def by_opencv(image: Image.Image, factor: str) -> bytes:

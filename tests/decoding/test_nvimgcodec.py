@@ -111,17 +111,6 @@ def test_pixels_are_as_stored(orientation: int) -> None:
     np.testing.assert_array_equal(memory.outs[0], pillow_pixels(data))
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
-def test_file_bytes_of_any_kind(kind: Any) -> None:
-    memory = memory_for(PHOTOS[:2])
-    assert decode([kind(data) for data in PHOTOS[:2]], memory) == [True, True]
-    np.testing.assert_array_equal(memory.outs[1], pillow_pixels(PHOTOS[1]))
-
-
-def test_no_files() -> None:
-    assert decode([], Memory([])) == []
-
-
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
@@ -149,15 +138,6 @@ def test_nothing_is_written_outside_memory_that_is_too_small(shape: tuple[int, i
     memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
     assert_only(decode(files, memory), {1}, files, memory)
     assert np.all(memory.outs[1] == _MARK)
-
-
-@pytest.mark.parametrize("shape", [(41, 56), (80, 112), (64, 56)])
-def test_the_last_row_is_left_alone_by_a_smaller_image(shape: tuple[int, int]) -> None:
-    """So that marks there tell of it."""
-    files = [photo(40, 56) for _ in range(3)]
-    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
-    assert decode(files, memory) == [True] * 3
-    assert np.all(memory.outs[1].reshape(-1)[-16:] == _MARK)
 
 
 @pytest.mark.parametrize("bad", [b"", b"\xff\xd8", b"no image at all", photo(8, 8)[:30]])
@@ -311,28 +291,3 @@ def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
     assert decode(files, memory_for(files), GpuDecoder(engine, cuda, as_batch=True)) == [True] * 5
     assert cuda.calls == [1]
     assert len(engine.calls) <= 7
-
-
-def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
-    """The library accepts them without a message, as it does unknown names."""
-    library = nvimgcodec.library()
-    capfd.readouterr()
-    options = nvimgcodec.options(2, as_batch=False)
-    made = library.Decoder(
-        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
-        max_num_cpu_threads=2,
-        backends=[library.Backend(library.CPU_ONLY)],
-        options=options,
-    )
-    memory = memory_for(PHOTOS[:2])
-    assert decode(PHOTOS[:2], memory, GpuDecoder(None, made)) == [True, True]
-    assert capfd.readouterr() == ("", "")
-    files = Path(library.__file__).parent.rglob("*.so*")
-    binaries = [path.read_bytes() for path in files if "nvjpeg_ext" in path.name or path.name.startswith("lib")]
-    for option in options.split():
-        name = option.rpartition(":")[2].partition("=")[0].encode()
-        assert any(name in binary for binary in binaries)
-
-
-def test_a_machine_without_a_decoder_on_a_gpu_has_none() -> None:
-    assert (nvimgcodec.gpu_decoder(0, (9, 0), 2) is None) == (not nvimgcodec.decoders())

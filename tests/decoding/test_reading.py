@@ -7,9 +7,6 @@ import gc
 import os
 import re
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +20,7 @@ from gpuimg._io import native_read
 from gpuimg._io.file_bytes import read
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
-from gpuimg.sources._table import read_together
-from gpuimg.sources.folder import ImageFiles
-from tests.data_sets import FILES, cpu, jpeg
+from tests.data_sets import FILES, cpu
 from tests.robustness.sources import OPENERS, written
 
 SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
@@ -53,10 +48,6 @@ def content(path: str | Path) -> bytes:
     return Path(path).read_bytes()
 
 
-def test_it_is_used_here() -> None:
-    assert native_read.NATIVE
-
-
 @pytest.mark.parametrize("room", [1, 64, 4097, 1 << 16, 1 << 20])
 def test_files_whatever_the_room(paths: list[str], room: int) -> None:
     reader = ChunkReader(room)
@@ -67,45 +58,12 @@ def test_files_whatever_the_room(paths: list[str], room: int) -> None:
     assert reader.room >= 2 * sum(SIZES)
 
 
-def test_large_files_have_separate_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_read, "_MOST_ROOM", 1 << 16)
-    (tmp_path / "large").write_bytes(bytes(1 << 17))
-    (tmp_path / "small").write_bytes(b"small")
-    reader = ChunkReader(1 << 16)
-    large, small = reader.read([str(tmp_path / "large"), str(tmp_path / "small")])
-    assert large.size == 1 << 17
-    assert bytes(small) == b"small"
-    assert small.base.size == 5  # what a view keeps alive
-    assert reader.room == 1 << 16
-
-
 def test_what_python_must_say_is_left_to_it(tmp_path: Path, paths: list[str]) -> None:
     places = [str(tmp_path / "absent"), paths[3], str(tmp_path), "a\0b", "\ud800", paths[0], "", "/proc/self/mem"]
     found = ChunkReader().read(places)
     assert [k for k, data in enumerate(found) if data is not None] == [1, 5]
     assert [bytes(found[1]), bytes(found[5])] == [content(paths[3]), content(paths[0])]
     assert ChunkReader().read([]) == []
-
-
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is that of plain Python; nobody is refused to root, so a loop of links is."""
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "folder").mkdir()
-    names = ["loop", "folder", "absent"]
-    loader = cpu([(str(tmp_path / name), 0) for name in names] + [(FILES[0], 1)], batch_size=4, on_error="fill")
-    with pytest.warns(RuntimeWarning, match="could not be decoded"):
-        list(loader)
-    assert [failure.reason for failure in loader.failures] == [
-        f"cannot be read: {os.strerror(number)}" for number in (errno.ELOOP, errno.EISDIR, errno.ENOENT)
-    ]
-    assert [failure.source for failure in loader.failures] == [str(tmp_path / name) for name in names]
-
-
-def test_files_without_a_size(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_bytes(b"")
-    empty, version = ChunkReader().read([str(tmp_path / "empty"), "/proc/version"])
-    assert bytes(empty) == b""
-    assert bytes(version) == content("/proc/version")
 
 
 def unusual(folder: Path) -> dict[str, str]:
@@ -141,6 +99,22 @@ def test_only_regular_files_are_read(tmp_path: Path, paths: list[str]) -> None:
                 source(tmp_path / name)
 
 
+@pytest.mark.usefixtures("watched")
+def test_a_loader_says_why_files_are_not_read(tmp_path: Path) -> None:
+    """As plain Python does; nobody is refused to root, so a loop of links is. And nobody waits for a pipe."""
+    (tmp_path / "loop").symlink_to("loop")
+    reasons = {"loop": os.strerror(errno.ELOOP), "absent": os.strerror(errno.ENOENT), **unusual(tmp_path)}
+    samples = [(str(tmp_path / name), 0) for name in reasons] + [(FILES[0], 1)]
+    loader = cpu(samples, batch_size=len(samples), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        assert [batch.valid.tolist() for batch in loader] == [[False] * len(reasons) + [True]]
+    expected = [(str(tmp_path / name), f"cannot be read: {reason}") for name, reason in reasons.items()]
+    assert [(failure.source, failure.reason) for failure in loader.failures] == expected
+    with pytest.raises(gi.DecodeError) as caught:
+        list(cpu(samples, batch_size=len(samples), on_error="raise"))
+    assert [(failure.source, failure.reason) for failure in caught.value.failures] == expected
+
+
 def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -149,40 +123,6 @@ def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     with pipe.open("rb") as file:
         assert gi.image_info(file).codec == "jpeg"
     writer.join()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("on_error", ["fill", "raise"])
-def test_a_loader_over_unusual_files(tmp_path: Path, on_error: str) -> None:
-    """In a child with little memory: it waited for ever, or read until memory ended."""
-    script = f"""
-        import resource
-        from pathlib import Path
-        import gpuimg as gi
-        from tests.data_sets import FILES
-        from tests.decoding.test_reading import unusual
-        root = Path({str(tmp_path)!r}, "class")
-        root.mkdir()
-        (root / "0.jpg").write_bytes(FILES[0])
-        reasons = unusual(root)
-        options = dict(batch_size=8, device="cpu", on_error={on_error!r})
-        list(gi.load([(FILES[0], 0)], **options))  # compiles
-        source = gi.file_list([root / name for name in ("0.jpg", *reasons)])
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30),) * 2)
-        loader = gi.load(source, **options)
-        try:
-            print(list(loader)[0].valid.tolist())
-            failures = loader.failures
-        except gi.DecodeError as error:
-            print("raised")
-            failures = error.failures
-        print([failure.reason for failure in failures] == [f"cannot be read: {{one}}" for one in reasons.values()])
-    """
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    said = "[True, False, False, False, False]" if on_error == "fill" else "raised"
-    assert (done.returncode, done.stdout) == (0, f"{said}\nTrue\n"), done.stderr
 
 
 # -- how large a file may be ------------------------------------------------------------------------------------------
@@ -325,25 +265,6 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_file_that_shrinks(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(bytes(10_000))
-    done = threading.Event()
-
-    def cut() -> None:
-        for k in range(2000):
-            os.truncate(path, 100 if k % 2 else 10_000)
-        done.set()
-
-    writer = threading.Thread(target=cut)
-    writer.start()
-    while not done.is_set():
-        for data in ChunkReader().read([str(path)] * 4):
-            assert not any(bytes(data))
-            assert len(data) <= 10_000
-    writer.join()
-
-
 # -- parts of files ----------------------------------------------------------------------------------------------------
 
 
@@ -372,35 +293,3 @@ def test_a_part_after_the_end_is_left(paths: list[str]) -> None:
 
 
 # -- in the loader -----------------------------------------------------------------------------------------------------
-
-
-def test_derived_classes_are_read_by_their_methods(paths: list[str]) -> None:
-    class Other(ImageFiles):
-        def __getitem__(self, index: Any) -> tuple[bytes, int]:
-            return FILES[index], index
-
-    class Reads(ImageFiles):
-        def _read(self, i: int) -> tuple[bytes, int]:
-            return FILES[i], i
-
-    source = gi.file_list(paths)
-    assert read_together(source)
-    for kind in (Other, Reads):
-        source.__class__ = kind
-        assert not read_together(source)
-        assert [label for batch in cpu(source) for label in batch.labels] == list(range(len(paths)))
-
-
-def test_each_sample_fails_alone(tmp_path: Path) -> None:
-    for k in range(24):
-        (tmp_path / f"{k}.jpg").write_bytes(jpeg(k))
-    source = gi.file_list([tmp_path / f"{k}.jpg" for k in range(24)], range(24))
-    for k in (3, 4, 17):
-        (tmp_path / f"{k}.jpg").unlink()
-    loader = cpu(source, on_error="fill")
-    with pytest.warns(RuntimeWarning, match="3 samples"):
-        good = {int(i) for batch in loader for i in batch.indices[batch.valid]}
-    assert good == set(range(24)) - {3, 4, 17}
-    assert [(f.index, f.source, f.reason) for f in loader.failures] == [
-        (k, str(tmp_path / f"{k}.jpg"), "cannot be read: No such file or directory") for k in (3, 4, 17)
-    ]

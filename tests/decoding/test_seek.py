@@ -118,17 +118,16 @@ def markers(data: bytes) -> list[int]:
     return [k for k in range(start, len(data) - 1) if data[k] == 0xFF and 0xD0 <= data[k + 1] <= 0xD7]
 
 
-@pytest.mark.parametrize("damage", ["an interval is missing", "eight intervals are missing", "a marker is another one"])
-def test_markers_that_do_not_follow_are_not_trusted(damage: str, decoder: Decoder, photo: Image.Image) -> None:
+@pytest.mark.parametrize("damage", ["one missing", "eight missing", "another marker"])
+def test_restart_markers_out_of_order_are_not_trusted(damage: str, decoder: Decoder, photo: Image.Image) -> None:
     """Intervals that are passed over unseen would make the rest another part of the image."""
     data = encoded(photo, quality=90, restart_marker_blocks=5)
     at = markers(data)
-    if damage == "a marker is another one":
-        bad = data[: at[9] + 1] + bytes((0xD0 | (data[at[9] + 1] + 1) & 7,)) + data[at[9] + 2 :]
-    elif damage == "eight stand twice":
-        bad = data[: at[16]] + data[at[8] :]
-    else:
-        bad = data[: at[8]] + data[at[16 if damage == "eight are missing" else 9] :]
+    bad = {
+        "one missing": data[: at[8]] + data[at[9] :],
+        "eight missing": data[: at[8]] + data[at[16] :],
+        "another marker": data[: at[9] + 1] + bytes((0xD0 | (data[at[9] + 1] + 1) & 7,)) + data[at[9] + 2 :],
+    }[damage]
     region = (120, 230, 160, 240)
     assert decoder(data, region).how == words.DONE
     assert decoder(bad, region).how != words.DONE
@@ -213,18 +212,6 @@ def test_points_are_checked_where_decoding_passes(decoder: Decoder, photo: Image
     to_the_end = (160, 8 * 16, photo.width, 9 * 16)
     for change in (1, -1, 64, 20000):
         assert_same(decoder, data, to_the_end, words.MISMATCH, entry=rewritten(entry, step, change), every=8)
-
-
-def test_points_anywhere_are_harmless(decoder: Decoder, photo: Image.Image) -> None:
-    data = encoded(photo)
-    entry = entry_of(data, 8)
-    rng = np.random.default_rng()
-    for _ in range(100):
-        at = 16 + 2 * int(rng.integers((entry.size - 16) // 2))
-        changed = rewritten(entry, at, int(rng.integers(-(1 << 15), 1 << 15)))
-        found = decoder(data, some_region(rng, photo.height, photo.width), entry=changed, every=8)
-        assert found.how == words.DONE
-        assert found.entry in (words.USED, words.MISMATCH)
 
 
 @pytest.mark.parametrize("every", [0, 8])
@@ -397,13 +384,7 @@ def test_learned_index_has_room_for_what_can_have_an_entry(photo: Image.Image) -
     index = LearnedIndex(9)
     headers = read_headers(files)
     seek = index.seek(np.array([7, 1, 2, 3, 4]), headers)
-    assert seek.access["entry_bytes"].tolist() == [
-        entry_of(files[0], 0).size,
-        0,
-        0,
-        0,
-        entry_of(files[4], 0).size,
-    ]
+    assert seek.access["entry_bytes"].tolist() == [entry_of(files[0], 0).size, 0, 0, 0, entry_of(files[4], 0).size]
     again = index.seek(np.array([4, 7]), headers.part([4, 0]))
     np.testing.assert_array_equal(again.access, seek.access[[4, 0]])
     kept = len(index._blocks)

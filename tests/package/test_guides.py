@@ -17,12 +17,11 @@ import pytest
 import gpuimg
 
 from ..processes import python
-from .test_api import FUNCTIONS, RECORDS
+from .test_api import RECORDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PHOTOS = ROOT / "examples" / "photos"
-GALLERY = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md")) if "```python\n" in page.read_text()}
 #: Code before that of a page which supposes some names.
 BEFORE = {
@@ -36,11 +35,6 @@ NEEDS = {
     "video": ("av",),
     "vlm": ("av",),
 }
-#: Functions that are no operations: they open files, load, and hand over.
-OTHERS = {
-    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare",
-    "read_sizes", "to_jax", "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +104,6 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
 
 
-def test_guides_are_run() -> None:
-    """No page has code that is left out by a slip of its fence."""
-    assert len(PAGES) >= 12
-    for page in DOCS.glob("*.md"):
-        fences = set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE))
-        assert fences <= {"python", "py", "sh", "diff", "dockerfile"}, page.name
-
-
 # -- the site ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,19 +136,3 @@ def test_the_reference_has_every_public_name() -> None:
                 listed.add(prefix + entry[1])
     assert public_names() - listed == set(), "docs/reference has no entry for these"
     assert listed - public_names() == set(), "docs/reference has entries of what is not public"
-
-
-def test_the_gallery_shows_every_operation() -> None:
-    text = "\n".join(page.read_text() for page in GALLERY)
-    operations = {name for name in FUNCTIONS if name not in OTHERS}
-    operations |= {name for name in public_names() if name.startswith("presets.")}
-    assert len(operations) >= 60
-    missing = {name for name in operations if f"gpuimg.{name}(" not in text}
-    assert missing == set(), "examples/gallery has a page for each family: show these there"
-
-
-def test_pages_of_the_gallery_are_found_and_titled() -> None:
-    for page in GALLERY:
-        assert page.name.startswith("plot_"), "sphinx-gallery runs only these"
-        title, line = page.read_text().splitlines()[1:3]
-        assert line == "=" * len(title)

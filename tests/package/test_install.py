@@ -149,36 +149,3 @@ def test_uv_installs(tools: Path, source: Path, tmp_path: Path) -> None:
     command = ["pip", "install", "--no-deps", "--python", tmp_path / "env" / "bin" / "python", source]
     run(uv, *command, folder=tmp_path)
     assert list((tmp_path / "env").glob("lib/python*/site-packages/gpuimg/kernels/_lib/manifest.json"))
-
-
-def test_uv_syncs_a_project_that_depends_on_it(tools: Path, source: Path, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text(
-        f"""[project]
-name = "training"
-version = "1"
-requires-python = ">={sys.version_info[0]}.{sys.version_info[1]}"
-dependencies = ["gpuimg"]
-[tool.uv.sources]
-gpuimg = {{ path = {json.dumps(str(source), ensure_ascii=False)} }}
-"""
-    )
-    run(tools / "site" / "bin" / "uv", "sync", folder=tmp_path)
-    names = {path.name for path in tmp_path.glob(".venv/lib/python*/site-packages/*")}
-    assert {"gpuimg", "numpy", "PIL"} <= names
-    assert "numba" in names or levels_to_build().is_portable
-
-
-def test_what_is_missing_is_said(tools: Path, source: Path, tmp_path: Path) -> None:
-    """Without isolation and without the compilers; and no wheel that could not run."""
-    code = "from buildtools import backend; backend.build_wheel('.')"
-    (source / "buildtools" / "library.py").write_text("import no_such_compiler\n")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=source, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-        )
-    finally:
-        (source / "buildtools" / "library.py").write_text(STUBS["library"])
-    assert done.returncode != 0
-    message = "compiling gpuimg's loops needs no_such_compiler: pip install -r buildtools/requirements.txt"
-    assert message in done.stderr
-    assert not list(source.glob("*.whl"))

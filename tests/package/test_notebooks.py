@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 
 PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
 
@@ -84,16 +83,6 @@ def test_bad_images_are_named_and_nothing_is_raised(on_error: str) -> None:
     assert "<script" not in html
 
 
-def test_images_that_cannot_be_shown_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("no <memory>")
-
-    x = gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2)
-    monkeypatch.setattr(type(recording_of(x).runtime), "run", broken)
-    assert "RuntimeError: no &lt;memory&gt;" in shown(x)
-    assert "&lt;gpuimg.Batch of 1 image" in shown(x)
-
-
 def test_batches_of_none_one_and_gray() -> None:
     assert pictures(shown(gi.resize(np.zeros((0, 4, 4, 3), np.uint8), 2))) == []
     (picture,) = pictures(shown(gi.invert(np.zeros((1, 300, 150, 1), np.uint8))))
@@ -120,13 +109,6 @@ def test_frames_of_the_first_clip() -> None:
     assert levels == sorted(levels)
     assert levels[-1] == pytest.approx(190, abs=8)
     assert "and 32 more" in html
-
-
-def test_a_description_is_shown_line_by_line() -> None:
-    x = gi.rotate(np.zeros((1, 4, 4, 3), np.uint8), 90)
-    assert isinstance(gi.describe(x, 0), str)
-    words: Any = gi.describe(x, 0)
-    assert words._repr_html_() == f"<pre>{words}</pre>"
 
 
 # -- progress bars -----------------------------------------------------------------------------------------------------
@@ -166,12 +148,3 @@ def test_progress_is_a_widget() -> None:
     (view,) = [content["data"] for kind, content in shown if kind == "display_data"]
     assert "application/vnd.jupyter.widget-view+json" in view
     assert [content["text"] for kind, content in shown if kind == "stream"] == []
-
-
-@pytest.mark.slow
-def test_progress_is_text_without_widgets_and_nothing_warns() -> None:
-    shown = outputs("import sys; sys.modules['ipywidgets'] = None" + LOOP)
-    said = "".join(content["text"] for kind, content in shown if kind == "stream")
-    assert "8.00/8.00" in said
-    assert "arning" not in said
-    assert all(kind != "display_data" for kind, _ in shown)

@@ -72,51 +72,28 @@ def test_each_program_has_its_section_and_changes_little() -> None:
         compile(ported(title), title, "exec")
 
 
-def test_no_flag_of_timms_is_ignored() -> None:
-    text = ported("timm's train.py")
-    flags = re.findall(r'add_argument\("--([a-z-]+)"', text)
-    assert len(flags) > 20
-    assert [
-        flag for flag in flags if not re.search(rf'args\.{(name := flag.replace("-", "_"))}\b|"{name}"', text)
-    ] == []
+def epochs(samples: int, batches: int, validated: str) -> str:
+    return "".join(f"epoch {k}: {samples} samples in {batches} batches, validated {validated}\n" for k in range(2))
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+TIMM = ("--val-split", "val", "--no-prefetcher", "--aa", "rand-m9-mstd0.5-inc1", "--reprob", "0.25", "--aug-repeats")
+#: Sections, what comes before the program, its arguments ("PHOTOS" is their folder), and what it prints.
+RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
+    "main": ("PyTorch's main.py", (), ("PHOTOS",), epochs(12, 3, "11 of 11")),
+    "two ranks validate all once": ("PyTorch's main.py", TORCHRUN, ("PHOTOS",), epochs(6, 2, "11 of 11")),
+    "timm": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "0"), epochs(12, 3, "11")),
+    "timm repeats": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "3"), epochs(12, 3, "11")),
+    "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples"),
+    "Lightning": ("Lightning", (), ("PHOTOS",), "6 steps"),
+    "Keras": ("Keras", (), ("PHOTOS",), "2 epochs"),
+}
 
 
 @pytest.mark.slow
-def test_pytorchs_main(photos: Path, tmp_path: Path) -> None:
-    found = run("PyTorch's main.py", tmp_path, photos)
-    assert found.splitlines() == [f"epoch {k}: 12 samples in 3 batches, validated 11 of 11" for k in range(2)]
-
-
-@pytest.mark.slow
-def test_pytorchs_main_in_two_processes(photos: Path, tmp_path: Path) -> None:
-    """All of the validation set is counted, once."""
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    found = run("PyTorch's main.py", tmp_path, photos, launch=launch)
-    assert found.splitlines() == [f"epoch {k}: 6 samples in 2 batches, validated 11 of 11" for k in range(2)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("repeats", ["0", "3"])
-def test_timms_train(photos: Path, tmp_path: Path, repeats: str) -> None:
-    options = (
-        "--data-dir", photos, "--val-split", "val", "--no-prefetcher",
-        "--aug-repeats", repeats, "--aa", "rand-m9-mstd0.5-inc1", "--reprob",
-        "0.25",
-    )  # fmt: skip
-    found = run("timm's train.py", tmp_path, *options)
-    assert found.splitlines() == [f"epoch {k}: 12 samples in 3 batches, validated 11" for k in range(2)]
-
-
-@pytest.mark.slow
-def test_hugging_faces_trainer(photos: Path, tmp_path: Path) -> None:
-    assert "6 steps of 12 samples" in run("Hugging Face's Trainer", tmp_path, photos)
-
-
-@pytest.mark.slow
-def test_lightning(photos: Path, tmp_path: Path) -> None:
-    assert "6 steps" in run("Lightning", tmp_path, photos)
-
-
-@pytest.mark.slow
-def test_keras(photos: Path, tmp_path: Path) -> None:
-    assert "2 epochs" in run("Keras", tmp_path, photos)
+@pytest.mark.parametrize("name", RUNS)
+def test_ported_programs_run(name: str, photos: Path, tmp_path: Path) -> None:
+    title, launch, arguments, expected = RUNS[name]
+    given = [str(photos) if argument == "PHOTOS" else argument for argument in arguments]
+    found = run(title, tmp_path, *given, launch=launch)
+    assert found == expected if expected.startswith("epoch") else expected in found

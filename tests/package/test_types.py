@@ -9,8 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import typing
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,22 +73,6 @@ def test_mistakes_are_reported_and_nothing_else(checker: Callable[[Path], Any], 
     assert checker(tmp_path) == {"right.py": set(), "wrong.py": wrong}
 
 
-@pytest.mark.slow
-def test_checkers_find_a_checkout_that_is_installed_for_editing(tmp_path: Path) -> None:
-    """By a path, which they follow, rather than by a hook of the import system, which they cannot."""
-    pytest.importorskip("setuptools", minversion="77")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "gpuimg", "kernels"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name, **({"symlinks": True} if copy is shutil.copytree else {}))
-    code = "import setuptools.build_meta as build; print(build.build_editable('wheel'))"
-    (tmp_path / "wheel").mkdir()
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=300)
-    (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        (link,) = [name for name in archive.namelist() if name.endswith(".pth")]
-        assert archive.read(link).decode().split() == [str(tmp_path)]
-
-
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Public functions and methods."""
     for module in (gpuimg, gpuimg.presets, gpuimg.sources, gpuimg.typing):
@@ -127,27 +109,6 @@ def test_options_of_load_are_its_parameters() -> None:
     options = {name: value.__forward_arg__ for name, value in LoadOptions.__annotations__.items()}
     annotations = {each.name: each.annotation for each in parameters}
     assert options == annotations | {"batch_size": f"Required[{annotations['batch_size']}]"}
-
-
-def test_words_are_those_that_are_accepted() -> None:
-    from gpuimg._batch import result_spec
-    from gpuimg._checks import types
-    from gpuimg._decoding.options import ALPHAS, COLORS, DECODERS, DEPTHS, ICC
-    from gpuimg._ops import boxes
-
-    def words(alias: Any) -> set[str]:
-        parts = [alias, *typing.get_args(alias)]
-        return {word for part in parts if typing.get_origin(part) is typing.Literal for word in typing.get_args(part)}
-
-    assert words(types.DType) == set(result_spec.DTYPES)
-    assert words(types.ClipLayout) == {"NHWC", "NCHW", *result_spec.CLIP_LAYOUTS}
-    assert words(types.ColorMode) == set(COLORS)
-    assert words(types.Alpha) == set(ALPHAS)
-    assert words(types.Depth) == set(DEPTHS)
-    assert words(types.Icc) == set(ICC)
-    assert words(types.Decoder) == set(DECODERS)
-    assert words(types.BoxFormat) == {*boxes.UPRIGHT, *boxes.ROTATED}
-    assert words(types.UprightBoxFormat) == set(boxes.UPRIGHT)
 
 
 @pytest.mark.parametrize("name", gpuimg.typing.__all__)

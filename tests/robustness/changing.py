@@ -1,22 +1,16 @@
 """Files in memory that are overwritten before their batch runs, and while it is opened: pixels or a reason, no crash.
 
-    python -m tests.robustness.changing 30               # seconds for each format and each way
-    python -m tests.robustness.changing 30 png baseline  # of these only
-
 What changes after a batch was opened has no effect. A file that changes while it is opened is some file, whole or
-damaged. A child process decodes, with the file flush against a page that cannot be read; a thread of it, or a process
-forked from it, overwrites parts of the file meanwhile.
+damaged: it lies flush against a page that cannot be read, and a thread, or a process forked from this one, overwrites
+parts of it meanwhile.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import itertools
 import mmap
 import os
 import signal
-import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -35,16 +29,14 @@ import gpuimg as gi
 from ..data_sets import Source
 from ..decoding.jpegs import DQT, header_segments, joined, scan_start
 from ..decoding.pngs import encode
-from .children import Dead, Voice, events
 from .formats import encoded
 from .guard_pages import flush
 from .mutate import Draw
 from .originals import jpeg, picture
 
-COMMAND = (sys.executable, "-m", "tests.robustness.changing", "--child")
 SIZE = 41, 57
 FORMATS = ("baseline", "progressive", "png", "webp")
-WAYS = ("thread", "process")
+SECONDS = 0.5  # that a file is disturbed for
 _LARGEST = 1 << 16  # bytes of a buffer that holds every file
 
 
@@ -158,63 +150,38 @@ def _disturbed(buffer: NDArray[np.uint8], other: bytes, way: str) -> Iterator[No
         os.waitpid(child, 0)
 
 
-def disturbed(form: str, way: str, seconds: float) -> Counter[str]:
+def disturbed(folder: Path, form: str, way: str) -> Counter[str]:
     """Decode a file that changes meanwhile, as often as the time allows; count the outcomes."""
     data, other, _ = files()[form]
     buffer, draw, index = flush(data, at_end=True), Draw(time.time_ns()), None
     height, width = gi.image_info(data)[:2]
     outcomes: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        if form == "indexed":
-            index = Path(folder, "index")
-            gi.build_index([(data, 0)], index)
-        with warnings.catch_warnings(), _disturbed(buffer, other, way):
-            warnings.simplefilter("ignore", RuntimeWarning)  # that the index does not match the file
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                x = gi.open_batch([buffer], on_error="fill", device="cpu", max_pixels=1 << 16, index=index)
-                if draw.below(2) and x.sizes.tolist() == [[height, width]]:
-                    y0, x0 = draw.below(height), draw.below(width)
-                    x = gi.crop(x, y0, x0, height - y0, width - x0)
-                x[0]
-                status = x.status[0]
-                outcomes["pixels" if status == "ok" else "a reason" if status else "none"] += 1
+    if form == "indexed":
+        index = folder / "index"
+        index.unlink(missing_ok=True)
+        gi.build_index([(data, 0)], index)
+    with warnings.catch_warnings(), _disturbed(buffer, other, way):
+        warnings.simplefilter("ignore", RuntimeWarning)  # that the index does not match the file
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            x = gi.open_batch([buffer], on_error="fill", device="cpu", max_pixels=1 << 16, index=index)
+            if draw.below(2) and x.sizes.tolist() == [[height, width]]:
+                y0, x0 = draw.below(height), draw.below(width)
+                x = gi.crop(x, y0, x0, height - y0, width - x0)
+            x[0]
+            status = x.status[0]
+            outcomes["pixels" if status == "ok" else "a reason" if status else "none"] += 1
+    assert not outcomes["none"]
     return outcomes
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------
+def check(folder: Path) -> Callable[[int], Counter[str]]:
+    """Return the check of a format and a way to overwrite it, each in turn; one of twelve is of whole files."""
+    cases = list(itertools.product(files(), ("thread", "process")))
 
+    def checked(number: int) -> Counter[str]:
+        if number % (len(cases) + 1) == len(cases):
+            return overwritten(folder)
+        return disturbed(folder, *cases[number % (len(cases) + 1)])
 
-def run(cases: Sequence[str], seconds: float) -> dict[str, Counter[str]]:
-    """Count the outcomes of cases, ``"overwritten"`` or ``"form way"``, in a child; raise Dead if it ends there."""
-    found: dict[str, Counter[str]] = {}
-    for event in events([str(seconds), *cases], command=COMMAND, timeout=seconds + 300):
-        found[event["case"]] = Counter(event["outcomes"])
-    return found
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command line."""
-    if arguments[0] == "--child":
-        voice = Voice()
-        faulthandler.enable(os.dup(2))
-        for case in arguments[2:]:
-            if case == "overwritten":
-                with tempfile.TemporaryDirectory() as folder:
-                    voice.say(case=case, outcomes=overwritten(Path(folder)))
-            else:
-                form, way = case.split()
-                voice.say(case=case, outcomes=disturbed(form, way, float(arguments[1])))
-        return 0
-    failed = 0
-    for case in ("overwritten", *map(" ".join, itertools.product(arguments[1:] or files(), WAYS))):
-        try:
-            print(case, dict(run([case], float(arguments[0]))[case]), flush=True)
-        except Dead as death:
-            failed += 1
-            print(case, death.how, death.last_words, flush=True)
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return checked

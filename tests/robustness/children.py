@@ -7,16 +7,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 Event = dict[str, Any]
-
-#: Arguments follow.
-COMMAND = (sys.executable, "-W", "error", "-m", "tests.robustness.soak")
 
 _TAIL = 3000  # characters of the child's last words that are kept
 
@@ -33,7 +29,7 @@ class Dead(Exception):  # noqa: N818  (not an error of this program)
 def events(
     arguments: Sequence[str],
     *,
-    command: Sequence[str] = COMMAND,
+    command: Sequence[str],
     timeout: float = 60.0,
     start: float = 900.0,
     environment: Mapping[str, str] | None = None,
@@ -53,7 +49,9 @@ def events(
         try:
             ended = yield from _listen(child, start, timeout)
             if not ended:
-                raise Dead(_how(child.wait()), _tail(words))
+                status = child.wait()
+                name = f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+                raise Dead(name, _tail(words))
         except TimeoutError:
             child.send_signal(signal.SIGABRT)  # faulthandler writes where it is
             time.sleep(1.0)
@@ -82,12 +80,6 @@ def _listen(child: subprocess.Popen[bytes], start: float, timeout: float) -> Gen
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield json.loads(line)
-
-
-def _how(status: int) -> str:
-    if status < 0:
-        return f"signal {-status} ({signal.Signals(-status).name})"
-    return f"exit status {status}"
 
 
 def _tail(words: Any) -> str:

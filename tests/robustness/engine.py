@@ -51,12 +51,11 @@ class Subject(NamedTuple):
 
 SUBJECTS = {
     "jpegs": Subject("jpegs:batches", 0.1, kept=200),
-    "decoder": Subject("jpegs:decoder"),
     "guard pages": Subject("jpegs:guard_pages", chunk=2000),
     "guard progressive": Subject("jpegs:guard_progressive", chunk=2000),
     "guard pngs": Subject("guard_pngs:check", chunk=2000),
     "gpu jpegs": Subject("gpu_jpegs:check", 0.05, 60.0, 400, is_loud=True),
-    "photos": Subject("photos:check", 0.05, 30.0, 200, chunk=100),
+    "changing": Subject("changing:check", 0.02, 60.0, kept=200, threads=1),
     "formats": Subject("formats:check", kept=100),
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
     "indexes": Subject("indexes:check"),

@@ -1,4 +1,4 @@
-"""Batches of damaged JPEGs with intact ones among them, and single ones for the decoder alone.
+"""Batches of damaged JPEGs with intact ones among them.
 
 Every damaged file either has exactly the pixels that Pillow gives for it alone, or it is black and has a reason. Intact
 files are not affected, and no byte next to the memory of results and scratch is written.
@@ -16,15 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import Batch
-from gpuimg._batch.encoded import open_images
-from gpuimg._batch.recording import Recording
-from gpuimg._decoding.options import DecodeOptions
-from gpuimg._runtimes.cpu import CpuRuntime
-from gpuimg._runtimes.cpu_memory import ThreadMemory
-from gpuimg.kernels.jpeg import layout as words
 
-from ..decoding.jpegs import Decoder, Guarded, header_of, is_baseline, is_ours, jpeg_mode, pillow_pixels
+from ..decoding.jpegs import is_baseline, is_ours, jpeg_mode, pillow_pixels
+from ..properties.test_memory_laws import fences
 from .guard_pages import Checker, progressive_file
 from .mutate import APP1, EOI, SOS, Draw, mutation, segments
 from .originals import originals
@@ -35,7 +29,6 @@ BATCH = 64
 EVERY = 8  # one of so many files is intact
 MAX_PIXELS = 1 << 22
 _SIZE = (24, 32)
-_FILLS = (0x55, 0xAA)  # what scratch and results hold before, in turn
 
 
 # -- the reference -------------------------------------------------------------------------------------------------
@@ -83,58 +76,12 @@ def expected(data: bytes, color: str) -> tuple[Pixels | None, str]:
     return None, ""
 
 
-# -- guarded memory ------------------------------------------------------------------------------------------------
-
-
-class _GuardedMemory(ThreadMemory):
-    """Memory of exactly the requested size, between guards, and never the same twice."""
-
-    def __init__(self, guarded: Callable[..., Pixels]) -> None:
-        super().__init__()
-        self._guarded = guarded
-        self.tables = guarded(self.tables.nbytes, 0).view(self.tables.dtype)  # at first zeros
-
-    def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
-        kind = np.dtype(dtype)
-        return self._guarded(max(elements, 1) * kind.itemsize).view(kind)
-
-
-class GuardedRuntime(CpuRuntime):
-    """The CPU runtime, all of whose memory lies between guards and holds something odd at first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._fill = _FILLS[0]
-        self._all: list[Guarded] = []
-
-    def _guarded(self, size: int, fill: int | None = None) -> Pixels:
-        self._all.append(Guarded(size, self._fill if fill is None else fill))
-        return self._all[-1].bytes
-
-    def empty(self, elements: int, dtype: str) -> Any:
-        kind = np.dtype(dtype)
-        return self._guarded(elements * kind.itemsize).view(kind)
-
-    take = empty
-
-    def _take(self) -> ThreadMemory:
-        return _GuardedMemory(self._guarded)
-
-    def check(self) -> None:
-        """Fail for writes outside the memory handed out since the last call, and start again."""
-        broken = [found for one in self._all if (found := one.broken())]
-        self._all.clear()
-        self._spare.clear()
-        self._fill = _FILLS[self._fill == _FILLS[0]]
-        assert not broken, broken
-
-
 # -- batches -------------------------------------------------------------------------------------------------------
 
 
 def batches(folder: Path) -> Callable[[int], Counter[str]]:
     """Return the check of a batch, decoded whole and, in part, for a crop."""
-    runtime, intact = GuardedRuntime(), originals()
+    intact = originals()
 
     def check(number: int) -> Counter[str]:
         first, color = number * BATCH, "gray" if number % 4 == 3 else "rgb"
@@ -143,16 +90,16 @@ def batches(folder: Path) -> Callable[[int], Counter[str]]:
             name = Draw(first + k).pick(tuple(intact))
             files[k] = intact[name], name
 
-        def opened() -> Batch:
-            options = DecodeOptions(color, max_pixels=MAX_PIXELS)
-            return Batch(Recording(runtime, open_images([data for data, _ in files], options, "fill")))
+        def opened() -> gi.Batch:
+            sources = [data for data, _ in files]
+            return gi.open_batch(sources, device="cpu", color=color, max_pixels=MAX_PIXELS, on_error="fill")
 
-        whole = opened()
-        images = whole.compute("uint8")
-        crops = [_crop(Draw(~(first + k)), *size) for k, size in enumerate(whole.sizes.tolist())]
-        cropped = _cropped(opened(), crops)
-        results = cropped.array()
-        runtime.check()
+        with fences():
+            whole = opened()
+            images = whole.compute("uint8")
+            crops = [_crop(Draw(~(first + k)), *size) for k, size in enumerate(whole.sizes.tolist())]
+            cropped = _cropped(opened(), crops)
+            results = cropped.array()
         counts, references = Counter[str](), dict[int, Pixels]()
         for k, (data, name) in enumerate(files):
             label = f"{first + k}: {name}"
@@ -196,23 +143,6 @@ def _cropped(images: Any, crops: list[tuple[int, int, int, int]]) -> gi.Batch:
 
 
 # -- the decoder alone ---------------------------------------------------------------------------------------------
-
-
-def decoder(folder: Path) -> Callable[[int], str]:
-    """Return the check of our decoders on one file, at a scale and as planes, with guards around their memory."""
-    decode = Decoder()
-
-    def check(number: int) -> str:
-        data, draw = mutation(number)[0], Draw(~number)
-        header = header_of(data)
-        if header["kind"] not in (words.BASELINE, words.PROGRESSIVE) or header["width"] * header["height"] >= 1 << 20:
-            return "not ours"
-        top, left, tall, wide = _crop(draw, int(header["height"]), int(header["width"]))
-        part = decode(data, (left, top, left + wide, top + tall), 1 + 2 * draw.below(2), header=header)
-        decode(data, header=header, scale=2 ** draw.below(4))
-        return "decoded" if part.how == words.DONE else "damaged"
-
-    return check
 
 
 def guard_pages(folder: Path) -> Callable[[int], str]:

@@ -2,13 +2,12 @@
 
 :func:`changed` damages the bytes of any format. :func:`mutation` makes a damaged JPEG: it does one to three things to
 an intact file, each of one of :data:`KINDS`, aimed at what decoders read: the order of the segments, the fields of each
-header (ITU-T T.81, annex B), scans, and EXIF.
+header (ITU-T T.81, annex B), and scans.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -357,66 +356,19 @@ def restart_interval(draw: Draw, data: bytes, _: bytes) -> bytes:
     return data[:at] + segment(DRI, draw.pick((0, 1, 2, 3, 7, 1000, 65535)).to_bytes(2, "big")) + data[at:]
 
 
-# -- EXIF ----------------------------------------------------------------------------------------------------------
-
-
-def tiff(order: str, entries: Sequence[tuple[int, int, int, bytes]], *, count: int | None = None, at: int = 8) -> bytes:
-    """A TIFF header ("II" or "MM") and a directory of (tag, type, count, value of 4 bytes) that points at itself."""
-    way = "<" if order == "II" else ">"
-    head = order.encode() + struct.pack(way + "HIH", 42, at, len(entries) if count is None else count)
-    body = b"".join(struct.pack(way + "HHI", tag, kind, amount) + value for tag, kind, amount, value in entries)
-    return head + body + struct.pack(way + "I", 8)
-
-
-def _exif(draw: Draw) -> bytes:
-    order, value = draw.pick(("II", "MM")), draw.pick((0, 1, 2, 3, 5, 6, 7, 8, 9, 255, 0xFFFF))
-    short = value.to_bytes(2, "little" if order == "II" else "big") + bytes(2)
-    good = (0x0112, 3, 1, short)
-    block = tiff(order, [good])
-    return draw.pick((
-        block,
-        (b"MM" if order == "II" else b"II") + block[2:],  # the other byte order
-        draw.text(2) + block[2:],
-        block[:2] + draw.text(2) + block[4:],  # no magic number
-        tiff(order, [good], at=draw.pick((9, 100, 65535, 0x7FFFFFFF, 0xFFFFFFFF))),  # a directory out of range
-        tiff(order, [good], at=draw.below(8)),
-        tiff(order, [good], count=draw.pick((0, 65535))),
-        tiff(order, [(0x0112, draw.pick((0, 1, 2, 4, 5, 9, 13, 255)), 1, short)]),  # another type
-        tiff(order, [(0x0112, 3, draw.pick((0, 2, 3, 0xFFFFFFFF)), short)]),
-        tiff(order, [good, (0x0112, 3, 1, short[::-1])]),  # twice
-        tiff(order, [(0x010F, 2, 0xFFFFFFFF, b"\xff" * 4), (0x8769, 4, 1, bytes(4)), good]),
-        tiff(order, [(0x0112, 3, 1, short[:2] + b"\xff\xff")]),
-        block[: draw.below(len(block))],
-        draw.text(draw.below(200)),
-    ))  # fmt: skip
-
-
-def orientation(draw: Draw, data: bytes, _: bytes) -> bytes:
-    new = segment(APP1, draw.pick((*(b"Exif\0\0",) * 8, b"Exif\0\xff", b"Exif", b"exif\0\0")) + _exif(draw))
-    if draw.below(6) == 0:
-        new = b"\xff" * draw.between(1, 3) + new  # fill bytes
-    if draw.below(6) == 0:
-        new += segment(APP1, b"Exif\0\0" + _exif(draw))
-    if draw.below(8) == 0:
-        new = patched(new, 2, draw.pick(_LENGTHS).to_bytes(2, "big"))
-    first = (places(data, range(256)) * 2)[1]
-    at = draw.pick((first, first, places(data, (SOS,))[0]))  # also behind the frame header
-    return data[:at] + new + data[at:]
-
-
 KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", " "): kind
     for kind in (
         *ANYWHERE, scan_damage, cut_in_a_segment, trailing_junk, leading_junk, nearly_nothing, foreign_segment,
         foreign_scans, duplicates, removal, reordering, many_scans, segment_length, marker_in_scan, header_field,
-        frame_size, frame_components, hidden_frame, huffman_table, quantisation_table, restart_interval, orientation,
+        frame_size, frame_components, hidden_frame, huffman_table, quantisation_table, restart_interval,
     )
 }  # fmt: skip
 
 # More often: bit flips and truncation, the damage of real life; damage with many variants; and damage of scans, as most
 # damage of headers keeps our decoders from reading the file.
 _CHOICES = (
-    *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 36, *(truncation,) * 2, *(header_field,) * 6, orientation,
+    *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 36, *(truncation,) * 2, *(header_field,) * 6,
     frame_size, quantisation_table, huffman_table,
 )  # fmt: skip
 

@@ -1,16 +1,13 @@
-"""Small JPEG files of every common build, and small versions of the example photos."""
+"""Small JPEG files of every common build."""
 
 from __future__ import annotations
 
 import io
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-
-PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 
 _ORIENTATION = 0x0112
 
@@ -72,16 +69,3 @@ def originals() -> dict[str, bytes]:
 def is_baseline(name: str) -> bool:
     """Return True if our decoder of baseline files takes a file with this name."""
     return "progressive" not in name and name != "cmyk"
-
-
-@lru_cache(maxsize=1)
-def photos(side: int = 96) -> dict[str, bytes]:
-    """The example photos, scaled so that their longer side is this."""
-    files = {}
-    for path in sorted(PHOTOS.glob("*.jpg")):
-        image = Image.open(path).convert("RGB")
-        image.thumbnail((side, side))
-        files[path.stem] = jpeg(image)
-    if not files:
-        raise FileNotFoundError(f"no photos in {PHOTOS}")
-    return files

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-import os, resource, sys, threading
+import io, os, resource, sys, tarfile, warnings
+from pathlib import Path
 import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu
 from tests.watchdog import no_hang, ours
@@ -23,27 +24,15 @@ def open_files():
 def limit(kind, value):
     resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
-{body}
+"""
+END = """
 assert ours() == []
 print("done")
 """
 
 
-def run(body: str, *arguments: str | Path) -> None:
-    """Run in a separate process, which must succeed without output on stderr."""
-    command = [sys.executable, "-c", SCRIPT.format(body=body), *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert (done.stderr, done.stdout) == ("", "done\n")
-
-
-@pytest.mark.slow
-def test_few_file_descriptors(tmp_path: Path) -> None:
-    """Two hundred shards with a dozen descriptors to spare."""
-    run(
-        """
-import io, tarfile
-from pathlib import Path
+#: Two hundred shards with a dozen descriptors to spare.
+FEW_DESCRIPTORS = """
 folder = Path(sys.argv[1])
 for shard in range(200):
     with tarfile.open(folder / f"{shard:03d}.tar", "w") as file:
@@ -60,18 +49,9 @@ with no_hang(250):
         labels = [label for batch in cpu(table, shuffle=True, readers=8) for label in batch.labels.tolist()]
         assert sorted(labels) == list(range(200))
 assert open_files() <= before + 64  # of the shards, which are kept open for the next reads
-""",
-        tmp_path,
-    )
-
-
-@pytest.mark.slow
-def test_no_file_descriptor_at_all(tmp_path: Path) -> None:
-    """An error of the samples, not of the process; with descriptors again, it goes on."""
-    run(
-        """
-import warnings
-from pathlib import Path
+"""
+#: An error of the samples, not of the process; with descriptors again, it goes on.
+NO_DESCRIPTOR = """
 warnings.simplefilter("ignore", RuntimeWarning)
 folder = Path(sys.argv[1]) / "class"
 folder.mkdir()
@@ -88,16 +68,9 @@ limit(resource.RLIMIT_NOFILE, soft)
 assert {failure.reason for failure in loader.failures} == {"cannot be read: Too many open files"}
 assert all(batch.valid.all() for batch in loader)
 assert open_files() == before
-""",
-        tmp_path,
-    )
-
-
-@pytest.mark.slow
-def test_little_memory() -> None:
-    """A batch that does not fit is a MemoryError in the loop; smaller ones go on."""
-    run(
-        """
+"""
+#: A batch that does not fit is a MemoryError in the loop; smaller ones go on.
+LITTLE_MEMORY = """
 list(cpu(Source(16)))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resize = lambda x: gi.resize(x, (2000, 2000))
@@ -115,22 +88,13 @@ with no_hang(250):
     assert ours() == []
     assert sum(len(batch.indices) for batch in cpu(Source(20), resize, batch_size=1, dtype="float32", prefetch=1)) == 20
 """
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["skip", "fill"])
-def test_a_file_that_vanishes_in_the_middle(policy: str, tmp_path: Path) -> None:
-    run(
-        f"""
-import warnings
-from pathlib import Path
+VANISHING_FILES = """
 warnings.simplefilter("ignore", RuntimeWarning)
 folder = Path(sys.argv[1]) / "class"
 folder.mkdir()
 for k in range(64):
-    (folder / f"{{k:02d}}.jpg").write_bytes(FILES[k])
-loader = cpu(gi.folder(folder.parent), on_error={policy!r}, readers=1)
+    (folder / f"{k:02d}.jpg").write_bytes(FILES[k])
+loader = cpu(gi.folder(folder.parent), on_error=sys.argv[2], readers=1)
 with no_hang(250):
     for k, batch in enumerate(loader):
         if k == 0:
@@ -140,9 +104,24 @@ with no_hang(250):
 assert [(failure.index, failure.source[-6:]) for failure in loader.failures] == [
     (61, "61.jpg"), (62, "62.jpg"), (63, "63.jpg")
 ], loader.failures
-""",
-        tmp_path,
-    )
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "policy"),
+    [
+        pytest.param(FEW_DESCRIPTORS, "", id="few descriptors"),
+        pytest.param(NO_DESCRIPTOR, "", id="no descriptor"),
+        pytest.param(LITTLE_MEMORY, "", id="little memory"),
+        *(pytest.param(VANISHING_FILES, policy, id=f"vanishing files, {policy}") for policy in ("skip", "fill")),
+    ],
+)
+def test_loader_within_limits(body: str, policy: str, tmp_path: Path) -> None:
+    """In a separate process, which must succeed without output on stderr."""
+    command = [sys.executable, "-c", SCRIPT + body + END, str(tmp_path), policy]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done.stderr
 
 
 INTERRUPTED = """
