@@ -81,7 +81,6 @@ ELSEWHERE = {
     "UniformTemporalSubsample": "uniform_temporal_subsample",
     # functions of torchvision.transforms.v2.functional and torchvision.io
     "convert_image_dtype": _ARRAY,
-    "decode_image": "decode_batch",
     "decode_jpeg": "decode_batch",
     "elastic_transform": "elastic",
     "get_dimensions": _SIZES,

@@ -15,7 +15,8 @@ from ..processes import python
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
-DIFFS = re.findall(r"^## (.*?)$.*?^```diff\n(.*?)^```", (ROOT / "docs" / "porting.md").read_text(), re.DOTALL | re.M)
+PAGE = (ROOT / "docs" / "porting.md").read_text()
+DIFFS = re.findall(r"^## ([^\n]*)\n(?:(?!^## ).)*?^```diff\n(.*?)^```", PAGE, re.DOTALL | re.M)
 #: Programs by the title of their section, and the libraries that they need.
 SECTIONS = {
     "PyTorch's main.py": ("main", ("torch",)),
@@ -39,8 +40,7 @@ def ported(title: str) -> str:
 
 def needs(libraries: tuple[str, ...]) -> None:
     missing = [library for library in libraries if importlib.util.find_spec(library) is None]
-    # timm imports torchvision, which has no build for the CPU where these tests must not be skipped.
-    if missing and (os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" or "timm" in libraries):
+    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
         pytest.skip(f"needs {' and '.join(missing)}")
 
 
