@@ -268,9 +268,9 @@ def test_far_parts_are_separate_concurrent_requests(web: Server, monkeypatch: py
 
 
 def test_more_readers_by_default(web: Server) -> None:
-    assert cpu(gi.tar(shards(web)))._settings.readers == 16
-    assert cpu(gi.tar(shards(web)), readers=3)._settings.readers == 3
-    assert cpu(SAMPLES)._settings.readers == 4
+    assert cpu(gi.tar(shards(web)))._reading.readers == 16
+    assert cpu(gi.tar(shards(web)), readers=3)._reading.readers == 3
+    assert cpu(SAMPLES)._reading.readers == 4
 
 
 def test_states_go_on_as_those_of_files(web: Server) -> None:
