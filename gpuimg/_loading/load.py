@@ -40,7 +40,9 @@ from .order import Order, order_of
 from .ranks import as_shard
 from .settings import (
     LOAD_HINTS,
-    Settings,
+    Reading,
+    Result,
+    Schedule,
     UserFunction,
     adapted,
     check_choices,
@@ -237,14 +239,15 @@ def load(
     check_source(source, streams=True)
     by_size = batch_size if isinstance(batch_size, (Buckets, TokenBudget)) else None
     places = 1 if by_size is not None else whole_number(batch_size, "batch_size")
-    prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
-    decoders = whole_number(decoders, "decoders", 1, MOST_THREADS)
     drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
         check_stream(by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
+    decode = DecodeOptions(
+        color=color, alpha=alpha, depth=depth, draft=draft, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc,
+        decoder=decoder,
+    )  # fmt: skip
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     check_decoder(decoder, *runtimes)
@@ -260,15 +263,18 @@ def load(
             f"drop_last leaves no full batch of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
-    return Loader(
-        Settings(
-            source, adapted(preprocess), places, runtimes, dtype, layout, order, int(seed),
-            drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
-            columns, opened_index(index, source, runtimes), video_clips(clips, draft, index),
-            resident_files(
-                resident, source, runtimes, columns, options,
-                clips is not None or index is not None or decoder == NVIMAGECODEC,
-            ),
-        ),
-        epochs, max_failures, progress,
+    schedule = Schedule(
+        order=order, rank=rank, world=world, batch_size=places, drop_last=drop_last, seed=int(seed), epochs=epochs
+    )
+    result = Result(
+        preprocess=adapted(preprocess), runtimes=runtimes, dtype=dtype, layout=layout, stream=stream_address(stream),
+        prefetch=whole_number(prefetch, "prefetch"), decoders=whole_number(decoders, "decoders", 1, MOST_THREADS),
     )  # fmt: skip
+    others = clips is not None or index is not None or decoder == NVIMAGECODEC
+    reading = Reading(
+        source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
+        max_failures=max_failures, decode=decode, index=opened_index(index, source, runtimes),
+        videos=video_clips(clips, draft, index),
+        resident=resident_files(resident, source, runtimes, columns, decode, others),
+    )  # fmt: skip
+    return Loader(reading, schedule, result, progress)

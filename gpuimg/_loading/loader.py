@@ -16,11 +16,12 @@ from .._checks.text import counted
 from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
+from ..sources.stream import Stream
 from .batch_order import BatchOrder
 from .blocks import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
-from .settings import Settings, failure_limit
+from .settings import Reading, Result, Schedule, failure_limit
 from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
@@ -59,11 +60,10 @@ class Loader:
     [[0, 1], [2, 3], [4, 5]]
     """
 
-    def __init__(self, settings: Settings, epochs: int | None, max_failures: float | None, progress: bool) -> None:
-        self._settings = settings
-        self._epochs = epochs
-        self._max_failures = max_failures
-        self._most = failure_limit(max_failures, settings.images(settings.share(), 0, 0))
+    def __init__(self, reading: Reading, schedule: Schedule, result: Result, progress: bool) -> None:
+        self._reading, self._schedule, self._result = reading, schedule, result
+        self._of_stream = isinstance(reading.source, Stream)
+        self._most = failure_limit(reading.max_failures, schedule.images(0))
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
@@ -76,26 +76,25 @@ class Loader:
         self._stats = Stats()
         self._warned = False  # of seek index entries that do not match their files
         self.failures: list[Failure] = []
-        self.shard = settings.rank, settings.world
+        self.shard = schedule.rank, schedule.world
 
     def __len__(self) -> int:
         """Number of batches of a complete loop."""
-        if self._epochs is None:
+        if self._schedule.epochs is None:
             raise TypeError("an endless loader has no length")
-        settings = self._settings
-        if settings.of_stream:
+        if self._of_stream:
             raise TypeError("the loader of a stream has no length")
-        return self._epochs * -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
+        return self._schedule.epochs * -(-self._schedule.count() // self._schedule.batch_size)
 
     @property
     def source(self) -> Any:
         """The source of the samples."""
-        return self._settings.source
+        return self._reading.source
 
     @property
     def devices(self) -> list[str]:
         """Names of the devices that compute the batches."""
-        return [runtime.name for runtime in self._settings.runtimes]
+        return [runtime.name for runtime in self._result.runtimes]
 
     @property
     def samples(self) -> int:
@@ -103,20 +102,19 @@ class Loader:
 
         With :class:`Buckets` and :class:`TokenBudget` on several ranks it depends on the epoch: that of the next batch.
         """
-        settings = self._settings
-        if settings.of_stream:
+        if self._of_stream:
             raise TypeError("the loader of a stream has no length")
-        return settings.images(settings.share(), 0, self.epoch)
+        return self._schedule.images(self.epoch)
 
     def __repr__(self) -> str:
-        settings = self._settings
-        of = repr(settings.source) if settings.of_stream else counted(settings.samples, "sample")
-        size = f"batches of {settings.batch_size}"
-        if isinstance(settings.order, BatchOrder):
-            size = counted(settings.places, "batch", "batches")
+        schedule = self._schedule
+        of = repr(self.source) if self._of_stream else counted(schedule.order.samples, "sample")
+        size = f"batches of {schedule.batch_size}"
+        if isinstance(schedule.order, BatchOrder):
+            size = counted(schedule.order.choices, "batch", "batches")
         return (
             f"<gpuimg.Loader of {of}, {size} on {', '.join(self.devices)}, "
-            f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
+            f"rank {schedule.rank} of {schedule.world}, epoch {self.epoch}>"
         )
 
     @property
@@ -150,10 +148,10 @@ class Loader:
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
         if self._process != os.getpid():  # after a fork, a lock of the parent's memory pool may stay locked
             self._process = os.getpid()
-            memory, stream = self._settings.memory, self._settings.stream
-            self._memory = [memory or runtime.result_memory(stream) for runtime in self._settings.runtimes]
-        kind = StreamPipeline if self._settings.of_stream else Pipeline
-        pipeline = kind(self._settings, self._memory, start, last)
+            memory, stream = self._result.memory, self._result.stream
+            self._memory = [memory or runtime.result_memory(stream) for runtime in self._result.runtimes]
+        kind = StreamPipeline if self._of_stream else Pipeline
+        pipeline = kind(self._reading, self._schedule, self._result, self._memory, start, last)
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
         self._loop = weakref.ref(running)
@@ -171,10 +169,9 @@ class Loader:
 
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
         """Return the options of the progress bar."""
-        settings = self._settings
-        whole = settings.images(settings.share(), 0, start.epoch)
-        rest = settings.images(settings.share(start.levels), start.given, start.epoch)
-        total = None if last is None or settings.of_stream else rest + (last - start.epoch - 1) * whole
+        whole = self._schedule.images(start.epoch)
+        rest = self._schedule.images(start.epoch, start.levels, start.given)
+        total = None if last is None or self._of_stream else rest + (last - start.epoch - 1) * whole
         return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
 
     def __reduce__(self) -> NoReturn:
@@ -202,16 +199,15 @@ class Loader:
     def _reached(self) -> Position:
         """Return the position, normalized to the start of the next epoch at the end of an epoch."""
         at = self._position
-        settings = self._settings
-        complete = at.given >= settings.share(at.levels).count(settings.batch_size, settings.drop_last)
+        complete = at.given >= self._schedule.count(at.levels)
         return Position(at.epoch + 1) if complete else at
 
     def _last_epoch(self) -> int | None:
         """Return the epoch after the last one of a loop that begins or is at this position; None: endless."""
-        if self._epochs is None:
+        if self._schedule.epochs is None:
             return None
         epoch = self._position.epoch if self._inside else self._reached().epoch
-        return (epoch // self._epochs + 1) * self._epochs
+        return (epoch // self._schedule.epochs + 1) * self._schedule.epochs
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next loop with this epoch, for trainers that count the epochs. A running loop is not affected.
@@ -239,11 +235,11 @@ class Loader:
             State for :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks,
             threads and devices. Under ``on_error="skip"`` ranks advance at different speeds: store the state of each.
         """
-        at, settings = self._reached(), self._settings
+        at, schedule = self._reached(), self._schedule
         return {
-            "version": 1, **_identity(settings), "seed": settings.seed,
-            "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
-            "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
+            "version": 1, **self._identity(), "seed": schedule.seed,
+            "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": schedule.rank,
+            "world": schedule.world, "taken": at.taken, "given": at.given, "alike": self._reading.on_error != "skip",
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -262,26 +258,33 @@ class Loader:
         TypeError
             For anything but a dict or a list of dicts.
         """
-        states = checked_states(state)
-        settings = self._settings
+        states, schedule = checked_states(state), self._schedule
         for one in states:
-            for name, mine in _identity(settings).items():
+            for name, mine in self._identity().items():
                 if name == "order" and one.get(name) != mine:
                     raise ValueError(
                         "the state was taken with other indices, weights, repeats or batches than this loader has"
                     )
                 if one.get(name) != mine:
                     raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
-            if settings.of_stream and settings.source.sharded and one["world"] != settings.world:
+            if self._of_stream and self.source.sharded and one["world"] != schedule.world:
                 raise ValueError(
-                    f"the state is of {one['world']} ranks with a stream each, but this loader's are {settings.world}"
+                    f"the state is of {one['world']} ranks with a stream each, but this loader's are {schedule.world}"
                 )
-        position = resumed(states, settings.places, settings.rank, settings.world, settings.order.run)
+        position = resumed(states, schedule.order.choices, schedule.rank, schedule.world, schedule.order.run)
         self.close()
-        self._settings = replace(settings, seed=states[0]["seed"])
+        self._schedule = replace(schedule, seed=states[0]["seed"])
         self._position = position
         self._inside = False
         self._requested = None
+
+    def _identity(self) -> dict[str, Any]:
+        """Return the properties of the source and its order that must be equal when a state is loaded."""
+        shuffle = self._schedule.order.shuffle
+        order = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
+        if not self._of_stream:
+            return {"samples": len(self.source), "order": self._schedule.order.digest(), **order}
+        return {"samples": None, "buffer": self.source.buffer if shuffle else None, **order}
 
     # -- statistics --------------------------------------------------------------------------------------------
 
@@ -336,7 +339,7 @@ class Loader:
     def _deliver(self, finished: FinishedBatch) -> LoadedBatch:
         if finished.again is not None and not finished.runtime.succeeded(finished.event):
             finished = finished.again()
-        finished.runtime.wait_event(finished.event, self._settings.stream)
+        finished.runtime.wait_event(finished.event, self._result.stream)
         self._position = finished.position
         self._inside = True
         self.failures += finished.failures
@@ -344,7 +347,7 @@ class Loader:
         failed = self._stats.add(finished)
         self._warn_of_misfits(finished)
         if self._most is not None and failed > self._most:
-            total = self._stats.images if self._settings.of_stream else self._settings.samples
+            total = self._stats.images if self._of_stream else self._schedule.order.samples
             error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
@@ -352,7 +355,7 @@ class Loader:
 
     def _warn_of_misfits(self, finished: FinishedBatch) -> None:
         """Warn once per loader of seek index entries that do not match their files."""
-        index = self._settings.index
+        index = self._reading.index
         if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
             self._warned = True
             text = misfit_warning(str(index.path), finished.entries.misfits)
@@ -368,7 +371,7 @@ class Loader:
     def _ended(self) -> None:
         """Finish a complete loop: set the position, and warn of failures."""
         # Lightning creates the iterator of an epoch before it sets that epoch: this does not request it again.
-        if self._last is not None and self._requested in range(self._last - (self._epochs or 0), self._last):
+        if self._last is not None and self._requested in range(self._last - (self._schedule.epochs or 0), self._last):
             self._requested = None
         self._position = self._reached() if self._last is None else Position(self._last)
         self._inside = False
@@ -378,27 +381,18 @@ class Loader:
             lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed]
             if failed > _LISTED:
                 lines.append(f"and {failed - _LISTED:,} more, see Loader.failures")
-            what = "left out" if self._settings.on_error == "skip" else "black and not valid"
+            what = "left out" if self._reading.on_error == "skip" else "black and not valid"
             were = "was" if failed == 1 else "were"
             message = f"{counted(failed, 'sample')} could not be decoded and {were} {what}:\n  " + "\n  ".join(lines)
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def changed(loader: Loader, kind: type[_Kind], **settings: Any) -> _Kind:
-    """Return a loader of a derived class at the same position, with some settings changed."""
+def changed(loader: Loader, kind: type[_Kind], **result: Any) -> _Kind:
+    """Return a loader of a derived class at the same position, with other fields of :class:`Result`."""
     progress = loader._progress_bar is not None
-    other = kind(replace(loader._settings, **settings), loader._epochs, loader._max_failures, progress)
+    other = kind(loader._reading, loader._schedule, replace(loader._result, **result), progress)
     other._position, other._inside = loader._position, loader._inside
     return other
-
-
-def _identity(settings: Settings) -> dict[str, Any]:
-    """Return the properties of the source and its order that must be equal when a state is loaded."""
-    shuffle = settings.order.shuffle
-    order = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
-    if not settings.of_stream:
-        return {"samples": len(settings.source), "order": settings.order.digest(), **order}
-    return {"samples": None, "buffer": settings.source.buffer if shuffle else None, **order}
 
 
 class _Loop(Iterator[LoadedBatch]):

@@ -37,7 +37,7 @@ from .batch_order import BatchOrder
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, label_examples, reread
-from .settings import Settings
+from .settings import Reading, Result, Schedule
 from .sharding import Position
 from .waits import Watch
 
@@ -126,9 +126,10 @@ class Pipeline:
     """
 
     def __init__(
-        self, settings: Settings, memory: Sequence[ResultMemory], position: Position, last_epoch: int | None
-    ) -> None:
-        self._settings = settings
+        self, reading: Reading, schedule: Schedule, result: Result, memory: Sequence[ResultMemory],
+        position: Position, last_epoch: int | None,
+    ) -> None:  # fmt: skip
+        self._reading, self._schedule, self._result = reading, schedule, result
         self._memory = memory
         self._start = position, last_epoch
         self._read: deque[Sample] = deque()
@@ -138,22 +139,21 @@ class Pipeline:
         self._late = True  # do not wait for kernels that decode, as they have not failed yet
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
-        self._read_jobs = ReadJobs(settings)
+        self._read_jobs = ReadJobs(reading, schedule)
         self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
         self.read_waited = 0.0  # seconds, of readers that have ended
         _keep_freed_memory()
         prepare()
-        devices = len(settings.runtimes)
-        self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
+        devices = len(result.runtimes)
+        self.batches = Prefetcher(self._jobs(), result.prefetch * devices, result.decoders * devices, "decode")
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _start_reading(self, epochs: Iterator[tuple[Position, int]]) -> None:
-        settings = self._settings
         self._stop_reading()
         self._read.clear()
         jobs = self._read_jobs
-        self._started(Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True))
+        self._started(Prefetcher(jobs.of(epochs), jobs.ahead, self._reading.readers, "read", spare=True))
 
     def _started(self, reader: Prefetcher[Any]) -> Prefetcher[Any]:
         with self._lock:
@@ -175,7 +175,7 @@ class Pipeline:
                 self.read_waited += reader.waited
 
     def _next_batch(self, size: int) -> list[Sample]:
-        if isinstance(self._settings.order, BatchOrder):
+        if isinstance(self._schedule.order, BatchOrder):
             return self._next_chunk().samples
         return [self._next_sample() for _ in range(size)]
 
@@ -208,14 +208,14 @@ class Pipeline:
 
     def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
         """Yield jobs that compute batches; one thread at a time advances this iterator."""
-        if self._settings.on_error == "skip":
+        if self._reading.on_error == "skip":
             yield from self._refilling()
             return
-        self._start_reading(self._settings.epochs(*self._start))
+        self._start_reading(self._schedule.epochs_from(*self._start))
         numbers = count()
-        for position, left in self._settings.epochs(*self._start):
-            for at in range(0, left, self._settings.batch_size):
-                size = min(self._settings.batch_size, left - at)
+        for position, left in self._schedule.epochs_from(*self._start):
+            for at in range(0, left, self._schedule.batch_size):
+                size = min(self._schedule.batch_size, left - at)
                 samples = self._next_batch(size)
                 yield partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
                 del samples
@@ -223,17 +223,17 @@ class Pipeline:
     def _refilling(self) -> Iterator[Callable[[], FinishedBatch]]:
         """Yield jobs as :meth:`_jobs`, with skipped samples replaced by the ones after them."""
         numbers = count()
-        for position, left in self._settings.epochs(*self._start):
+        for position, left in self._schedule.epochs_from(*self._start):
             self._start_reading(iter([(position, left)]))
-            for at in range(0, left, self._settings.batch_size):
-                finished = self._refilled(next(numbers), min(self._settings.batch_size, left - at), position)
+            for at in range(0, left, self._schedule.batch_size):
+                finished = self._refilled(next(numbers), min(self._schedule.batch_size, left - at), position)
                 position = finished.position
                 yield partial(_same, finished)
                 del finished
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
         """Compute a batch of exactly these samples; on a GPU the loader then checks that it succeeded."""
-        late = self._late and not self._settings.runtimes[number % len(self._settings.runtimes)].on_host
+        late = self._late and not self._result.runtimes[number % len(self._result.runtimes)].on_host
         try:
             finished = self._made(number, samples, epoch, after, late)
         except MisreadError:
@@ -246,7 +246,7 @@ class Pipeline:
         return self._made(number, samples, epoch, after, late=False)
 
     def _made(self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool) -> FinishedBatch:
-        raises = self._settings.on_error == "raise"
+        raises = self._reading.on_error == "raise"
         while True:
             with self._turn:
                 opened = self._open(samples, epoch)
@@ -286,33 +286,33 @@ class Pipeline:
                 continue
             failures += _failures(opened)
             good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
-            if not good and taken - position.taken > self._settings.samples + size:
+            if not good and taken - position.taken > self._schedule.order.samples + size:
                 raise DecodeError(tuple(failures), len(failures))  # no sample at all is good
 
     def _reread_failed(self, opened: OpenedBatch) -> bool:
         """Read failed samples again; return True if any has other bytes now, see :func:`reread`."""
-        settings, failed = self._settings, [opened.samples[k] for k in opened.images.failures]
-        return sum(reread(sample, settings.columns, settings.options.max_bytes) for sample in failed) > 0
+        failed = [opened.samples[k] for k in opened.images.failures]
+        return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
 
     def _open(self, samples: list[Sample], epoch: int) -> OpenedBatch:
-        settings = self._settings
+        reading, order = self._reading, self._schedule.order
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
-        if settings.videos is not None:
-            images = settings.videos.open(data, names, self._rng(samples, epoch), settings.options)
+        if reading.videos is not None:
+            images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
         else:
-            images = open_images(data, settings.options, "fill", names)
+            images = open_images(data, reading.decode, "fill", names)
             images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
-            if isinstance(settings.order, BatchOrder):
+            if isinstance(order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
-                images.record_failures(_of_other_sizes(images, settings.order.target_sizes))
+                images.record_failures(_of_other_sizes(images, order.target_sizes))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images)
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
         """Return the generator of some samples."""
         indices = [sample.index for sample in samples]
-        return rng_of_views(self._settings.seed, epoch, indices, [sample.copy for sample in samples])
+        return rng_of_views(self._schedule.seed, epoch, indices, [sample.copy for sample in samples])
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
@@ -320,12 +320,12 @@ class Pipeline:
         if known:
             self._labels = known
         elif self._labels is None:
-            self._labels = label_examples(self._settings.source, self._settings.columns)
+            self._labels = label_examples(self._reading.source, self._reading.columns)
         return self._labels or []
 
     def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
         """Return the entries of the seek index for the samples."""
-        index = self._settings.index
+        index = self._reading.index
         if isinstance(index, SeekIndex):
             addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
             memory = [sample.memory for sample in samples]
@@ -335,7 +335,7 @@ class Pipeline:
         return None
 
     def _resident(self, samples: list[Sample]) -> Resident | None:
-        files = self._settings.resident
+        files = self._reading.resident
         if files is None:
             return None
         records = np.zeros(len(samples), RECORD)
@@ -349,26 +349,25 @@ class Pipeline:
     @property
     def resident_count(self) -> int | None:
         """Number of files in a GPU's memory; None if none are to be."""
-        files = self._settings.resident
+        files = self._reading.resident
         return None if files is None else files.count
 
     def _run(
         self, number: int, opened: OpenedBatch, epoch: int, after: Position, *, late: bool = False
     ) -> FinishedBatch:
-        settings = self._settings
-        samples, files = opened
-        which = number % len(settings.runtimes)
-        runtime = settings.runtimes[which]
+        result, (samples, files) = self._result, opened
+        which = number % len(result.runtimes)
+        runtime = result.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         known = self._known_labels(samples)
         labels = _labels_of(samples, known)
-        with runtime.private_stream(settings.decoders * len(settings.runtimes), late=late):
+        with runtime.private_stream(result.decoders * len(result.runtimes), late=late):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:
-                if settings.preprocess is not None:
+                if result.preprocess is not None:
                     try:
-                        images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
+                        images, labels = result.preprocess(images, self._rng(samples, epoch), labels)
                     except ImageError:
                         if not self._mark_unfit(source, samples, epoch, known):
                             raise
@@ -381,8 +380,8 @@ class Pipeline:
         timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        if settings.place is not None:
-            batch = settings.place(batch)
+        if result.place is not None:
+            batch = result.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
@@ -393,7 +392,7 @@ class Pipeline:
 
         The error has a position in the batch that a function was called with, which may be a part of ``source``.
         """
-        preprocess, found = self._settings.preprocess, False
+        preprocess, found = self._result.preprocess, False
         for k, sample in enumerate(samples):
             if sample.error is not None or preprocess is None:
                 continue
@@ -407,13 +406,13 @@ class Pipeline:
 
     def _computed(self, images: Batch, source: Batch, which: int) -> Any:
         """Return the pixels of the result of ``preprocess`` for a batch: an array, or a batch if the sizes differ."""
-        settings, given = self._settings, recording_of(source)
+        result, given = self._result, recording_of(source)
         if images.frames != source.frames or not len(images) or recording_of(images).units % given.units:
             raise ValueError(f"preprocess was given {given.shown} and returned {recording_of(images).shown}")
-        if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
-            layout: Any = CLIP_LAYOUTS.get(settings.layout, settings.layout)
-            return images.compute(settings.dtype, layout)
-        return images._array_in(self._memory[which].take, settings.dtype, settings.layout)
+        if (result.preprocess is None and result.layout not in CLIP_LAYOUTS) or not images.is_uniform:
+            layout: Any = CLIP_LAYOUTS.get(result.layout, result.layout)
+            return images.compute(result.dtype, layout)
+        return images._array_in(self._memory[which].take, result.dtype, result.layout)
 
     # -- end ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from .batch_order import BatchOrder
 from .blocks import Blocks, neighbors
 from .order import Order
 from .samples import Sample, name_videos, read_others, read_samples
-from .settings import Settings
+from .settings import Reading, Schedule
 from .sharding import Position, Share
 
 # Samples per read job: enough to amortize the switch between threads, few enough to occupy all threads and to
@@ -52,13 +52,13 @@ class BufferPart(NamedTuple):
 class ReadJobs:
     """Read jobs of one loop; any thread runs them."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, reading: Reading, schedule: Schedule) -> None:
+        self._reading, self._schedule = reading, schedule
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
-        chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
-        self._chunk = min(chunk, settings.batch_size)
-        shuffle = settings.order.shuffle
+        chunk = min(max(2 * schedule.batch_size // reading.readers, _LEAST_CHUNK), _MOST_CHUNK)
+        self._chunk = min(chunk, schedule.batch_size)
+        shuffle = schedule.order.shuffle
         self._buffer = 0  # samples that are read together, in the order of the source
         if isinstance(shuffle, Blocks):
             self._buffer, self._chunk = shuffle.run, max(shuffle.samples, _MOST_CHUNK)
@@ -67,14 +67,14 @@ class ReadJobs:
     def ahead(self) -> int:
         """Number of jobs whose results are ready or in progress."""
         # Batches begin when a whole buffer was read; the next one is read meanwhile.
-        samples = self._buffer or 2 * self._settings.batch_size
-        return max(-(-samples // self._chunk), self._settings.readers) + 1
+        samples = self._buffer or 2 * self._schedule.batch_size
+        return max(-(-samples // self._chunk), self._reading.readers) + 1
 
     def of(self, epochs: Iterator[tuple[Position, int]]) -> Iterator[Callable[[], ReadChunk]]:
-        """Yield the jobs of all samples of some epochs, see :meth:`Settings.epochs`."""
-        remote, run, order = is_remote(self._settings.source), self._buffer, self._settings.order
+        """Yield the jobs of all samples of some epochs, see :meth:`Schedule.epochs_from`."""
+        remote, run, order = is_remote(self._reading.source), self._buffer, self._schedule.order
         for position, left in epochs:
-            share, epoch = self._settings.share(position.levels), position.epoch
+            share, epoch = self._schedule.share(position.levels), position.epoch
             for start, stop in self._spans(position.taken, left):
                 at = start
                 while at < stop:
@@ -93,7 +93,7 @@ class ReadJobs:
     def _spans(self, start: int, left: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of the rank's share that are read; under "skip" also endless padding of the one epoch."""
         yield start, start + left
-        if self._settings.on_error == "skip":
+        if self._reading.on_error == "skip":
             for at in count(start + left, self._chunk):
                 yield at, at + self._chunk
 
@@ -104,7 +104,7 @@ class ReadJobs:
     def _parts(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> Iterator[BufferPart]:
         """Yield the samples of a buffer in the order of the source, in parts."""
         places, real = share.places(start, stop)
-        indices, copies = order.at(places, self._settings.seed, epoch)
+        indices, copies = order.at(places, self._schedule.seed, epoch)
         left = stop - start
         for part in neighbors(indices, self._chunk):
             left -= len(part)
@@ -113,7 +113,7 @@ class ReadJobs:
 
     def _read_batch(self, order: BatchOrder, share: Share, epoch: int, number: int) -> ReadChunk:
         places, real = share.places(number, number + 1)
-        batch = order.at(int(places[0]), self._settings.seed, epoch)
+        batch = order.at(int(places[0]), self._schedule.seed, epoch)
         chunk = self._read_at(batch.indices, np.repeat(real, len(batch.indices)), batch.copies)
         for sample, target in zip(chunk.samples, batch.targets, strict=True):
             sample.target = target
@@ -124,26 +124,26 @@ class ReadJobs:
 
     def _read_samples(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         places, real = share.places(start, stop)
-        indices, copies = order.at(places, self._settings.seed, epoch)
+        indices, copies = order.at(places, self._schedule.seed, epoch)
         return self._read_at(indices, real, copies)
 
     def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
-        settings = self._settings
+        reading = self._reading
         begin, cpu = time.perf_counter(), time.thread_time()
-        if settings.videos is not None:
+        if reading.videos is not None:
             samples = name_videos(
-                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
+                reading.source, indices.tolist(), real.tolist(), reading.columns, reading.decode.max_bytes
             )
             return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
-        reader = ChunkReader(self._room, settings.options.max_bytes)
-        chosen = settings.source, indices.tolist(), real.tolist(), settings.columns, reader
-        samples = read_samples(*chosen) if settings.resident is None else read_others(settings.resident, *chosen)
-        if isinstance(settings.index, SeekIndex):
-            entries = settings.index.read(indices, reader)
+        reader = ChunkReader(self._room, reading.decode.max_bytes)
+        chosen = reading.source, indices.tolist(), real.tolist(), reading.columns, reader
+        samples = read_samples(*chosen) if reading.resident is None else read_others(reading.resident, *chosen)
+        if isinstance(reading.index, SeekIndex):
+            entries = reading.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
                 sample.entry, sample.memory = (address, size), entries.memory
         self._room = reader.room
-        if is_remote(settings.source):
+        if is_remote(reading.source):
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu

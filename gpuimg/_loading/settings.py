@@ -44,67 +44,70 @@ Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch | Tokens, Any]]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of a loader, validated by :func:`gpuimg.load`."""
+class Reading:
+    """What a loader reads and decodes, and what becomes of samples for which that fails."""
 
     source: Any
-    preprocess: Preprocess | None
-    batch_size: int  # places of a batch
-    runtimes: Sequence[Runtime]
-    dtype: Any
-    layout: str
-    order: Order | BatchOrder
-    seed: int
-    drop_last: bool
-    prefetch: int
+    columns: Columns
     readers: int
-    decoders: int
+    on_error: str
+    max_failures: float | None  # per epoch: a number, or a fraction of the samples
+    decode: DecodeOptions
+    index: SeekIndex | LearnedIndex | None
+    videos: VideoClips | None  # if samples are videos
+    resident: ResidentFiles | None  # a GPU's memory for files
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The batches of a rank, and their order."""
+
+    order: Order | BatchOrder
     rank: int
     world: int
-    on_error: str
-    stream: int | None
-    options: DecodeOptions
-    columns: Columns
-    index: SeekIndex | LearnedIndex | None = None
-    videos: VideoClips | None = None  # if samples are videos
-    resident: ResidentFiles | None = None  # a GPU's memory for files
-    memory: ResultMemory | None = None  # for results, instead of the runtimes' own
-    place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
+    batch_size: int  # places of a batch
+    drop_last: bool
+    seed: int
+    epochs: int | None  # of a loop; None: endless
 
-    @property
-    def samples(self) -> int:
-        """Number of samples of an epoch; ENDLESS for a stream."""
-        return self.order.samples
-
-    @property
-    def places(self) -> int:
-        """Number of places of an epoch: samples, or batches; ENDLESS for a stream."""
-        return self.order.choices
-
-    @property
-    def of_stream(self) -> bool:
-        """True if the source has no length."""
-        return isinstance(self.source, Stream)
-
-    def images(self, share: Share, first: int, epoch: int) -> int:
-        """Return the number of images, padding included, of a rank's share of an epoch from a place on."""
-        count = share.count(self.batch_size, self.drop_last)
+    def images(self, epoch: int, levels: tuple[Level, ...] = (), first: int = 0) -> int:
+        """Return the number of images, padding included, of this rank's share of an epoch from a place on."""
+        count = self.count(levels)
         if not isinstance(self.order, BatchOrder):
             return count - first
-        return int(self.order.lengths(share.places(first, count)[0], self.seed, epoch).sum())
+        return int(self.order.lengths(self.share(levels).places(first, count)[0], self.seed, epoch).sum())
 
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """Return this rank's share of the rest of an epoch."""
-        return Share(self.places, levels, self.rank, self.world, self.order.run)
+        return Share(self.order.choices, levels, self.rank, self.world, self.order.run)
 
-    def epochs(self, position: Position, last: int | None) -> Iterator[tuple[Position, int]]:
+    def count(self, levels: tuple[Level, ...] = ()) -> int:
+        """Return the number of places of this rank's share, padding included."""
+        return self.share(levels).count(self.batch_size, self.drop_last)
+
+    def epochs_from(self, position: Position, last: int | None) -> Iterator[tuple[Position, int]]:
         """Yield the epochs from a position to the one before ``last``, endless if that is None.
 
         Each is the position at which it is entered, and the number of the rank's samples from there on.
         """
         while last is None or position.epoch < last:
-            yield position, self.share(position.levels).count(self.batch_size, self.drop_last) - position.given
+            yield position, self.count(position.levels) - position.given
             position = Position(position.epoch + 1)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How batches are computed, and where they are stored."""
+
+    preprocess: Preprocess | None
+    runtimes: Sequence[Runtime]
+    dtype: Any
+    layout: str
+    prefetch: int
+    decoders: int
+    stream: int | None
+    memory: ResultMemory | None = None  # for results, instead of the runtimes' own
+    place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
 
 
 def adapted(preprocess: Any) -> Preprocess | None:

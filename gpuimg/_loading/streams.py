@@ -35,7 +35,7 @@ class StreamPipeline(Pipeline):
 
     def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
         jobs = (partial(self._read_batch, pending) for pending in self._pending())
-        reader = self._started(Prefetcher(jobs, _AHEAD, min(self._settings.readers, _AHEAD), "read"))
+        reader = self._started(Prefetcher(jobs, _AHEAD, min(self._reading.readers, _AHEAD), "read"))
         for number in count():
             try:
                 samples, pending = reader.get()
@@ -45,13 +45,13 @@ class StreamPipeline(Pipeline):
             del samples
 
     def _read_batch(self, pending: PendingBatch) -> tuple[list[Sample], PendingBatch]:
-        settings, real = self._settings, len(pending.items) - pending.padding
-        rank, world = (settings.rank, settings.world) if settings.source.sharded else (0, 1)
+        real = len(pending.items) - pending.padding
+        rank, world = (self._schedule.rank, self._schedule.world) if self._reading.source.sharded else (0, 1)
         samples = [
-            Sample(settings.source, place * world + rank, k < real) for k, (place, _) in enumerate(pending.items)
+            Sample(self._reading.source, place * world + rank, k < real) for k, (place, _) in enumerate(pending.items)
         ]
-        reader = ChunkReader(max_bytes=settings.options.max_bytes)
-        with_data(samples, [item for _, item in pending.items], settings.columns, reader)
+        reader = ChunkReader(max_bytes=self._reading.decode.max_bytes)
+        with_data(samples, [item for _, item in pending.items], self._reading.columns, reader)
         with self._lock:  # readers add concurrently
             self.read_seconds += reader.seconds
         return samples, pending
@@ -66,18 +66,18 @@ class StreamPipeline(Pipeline):
 
     def _epoch(self, position: Position) -> Iterator[PendingBatch]:
         """Yield the rank's batches of the rest of an epoch; a block is read ahead to detect the last batch."""
-        settings, source = self._settings, self._settings.source
-        world = 1 if source.sharded else settings.world
-        items = source.begin(settings.rank, settings.world)
-        if settings.order.shuffle:
-            items = shuffled_within(items, source.buffer, settings.seed, position.epoch)
+        source, schedule = self._reading.source, self._schedule
+        world = 1 if source.sharded else schedule.world
+        items = source.begin(schedule.rank, schedule.world)
+        if schedule.order.shuffle:
+            items = shuffled_within(items, source.buffer, schedule.seed, position.epoch)
         else:
             items = enumerate(items)
         first = list(islice(items, world))  # used as padding of the last batch
-        before = settings.share(position.levels).first + position.taken * world
+        before = schedule.share(position.levels).first + position.taken * world
         rest = islice(_chained(first, items), before, None)
         given = position.given
-        block = list(islice(rest, world * settings.batch_size))
+        block = list(islice(rest, world * schedule.batch_size))
         if not first or (not before and self._dropped(block)):
             why = (
                 f"drop_last leaves no full batch of {counted(len(block), 'sample')}"
@@ -86,7 +86,7 @@ class StreamPipeline(Pipeline):
             )
             raise ValueError(f"{source!r}: {why}")
         while block and not self._dropped(block):
-            following = list(islice(rest, world * settings.batch_size))
+            following = list(islice(rest, world * schedule.batch_size))
             items_, padding = self._own(block, first)
             given += len(items_)
             over = not following or self._dropped(following)
@@ -95,14 +95,12 @@ class StreamPipeline(Pipeline):
             block = following
 
     def _dropped(self, block: list[Item]) -> bool:
-        settings = self._settings
-        whole = settings.batch_size * (1 if settings.source.sharded else settings.world)
-        return settings.drop_last and len(block) < whole
+        whole = self._schedule.batch_size * (1 if self._reading.source.sharded else self._schedule.world)
+        return self._schedule.drop_last and len(block) < whole
 
     def _own(self, block: list[Item], first: list[Item]) -> tuple[list[Item], int]:
         """Return the rank's items of a block, as many as any other rank has, and how many of them are padding."""
-        settings = self._settings
-        rank, world = (0, 1) if settings.source.sharded else (settings.rank, settings.world)
+        rank, world = (0, 1) if self._reading.source.sharded else (self._schedule.rank, self._schedule.world)
         own = block[rank::world]
         padding = -(-len(block) // world) - len(own)
         extra = (len(own) * world + rank - len(block)) % world

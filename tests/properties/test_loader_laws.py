@@ -96,7 +96,7 @@ class LoaderMachine(RuleBasedStateMachine):
         self.loader.close()
         assert ours() == []
         if self.fixed["on_error"] == "skip":  # a rank's padding at the end depends on its batches' size
-            then = {**then, "batch_size": self.loader._settings.batch_size}
+            then = {**then, "batch_size": self.loader._schedule.batch_size}
         self.loader = cpu(self.source, tiny, **self.fixed, **then)
         self.loader.load_state_dict(state)
         self.running = iter(self.loader)
