@@ -58,8 +58,8 @@ FAULTS = [
     # seek index
     Fault("seek index: long steps between segments are negative", "kernels/jpeg/seek.py",
           "bit += steps[k] & 0xFFFF", "bit += steps[k]", "decoding/seek decoding/index"),
-    Fault("seek index: learned entries of another file of the same size are used", "kernels/jpeg/seek.py",
-          "if head.file_sum != found:", "if head.file_sum != found and not access.learns:", "decoding/seek decoding/index"),
+    Fault("seek index: entries of another file of the same size are used", "kernels/jpeg/seek.py",
+          "if head.file_sum != found:", "if head.file_sum != found and head.file_sum == 0:", "decoding/seek decoding/index"),
     # plan, resampling, color
     Fault("plan: a second crop brings back what the first one cut off", "gpuimg/_plan/plan.py",
           "low = np.maximum(np.minimum(one, other), before[:, :2])", "low = np.minimum(one, other)", "operations/plan operations/geometry"),

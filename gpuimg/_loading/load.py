@@ -166,11 +166,10 @@ def load(
     label : str or None
         For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
         image is the only entry, the label is None.
-    index : path, SeekIndex or "memory", optional
+    index : path or SeekIndex, optional
         A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
-        ``"memory"``: positions of MCU rows are recorded during decoding for later epochs (about 300 bytes for an image
-        of 500 x 375), on the CPU only. The pixels are the same. Entries that do not match their files are not used;
-        they are counted in :meth:`Loader.stats`, and the first cause a warning.
+        The pixels are the same. Entries that do not match their files are not used; they are counted in
+        :meth:`Loader.stats`, and the first cause a warning.
     resident : str or int, optional
         On one GPU: keep files in its memory, up to this size, such as ``"24 GiB"``, or a number of bytes. Of each
         baseline JPEG the coded data remain there after its first batch, until one does not fit; the host keeps its
@@ -273,7 +272,7 @@ def load(
     others = clips is not None or index is not None or decoder == NVIMAGECODEC
     reading = Reading(
         source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
-        max_failures=max_failures, decode=decode, index=opened_index(index, source, runtimes),
+        max_failures=max_failures, decode=decode, index=opened_index(index, source),
         videos=video_clips(clips, draft, index),
         resident=resident_files(resident, source, runtimes, columns, decode, others),
     )  # fmt: skip

@@ -27,7 +27,6 @@ from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages
 from .._data.resident import NEW, RECORD, Resident
 from .._index.seek import Seek
-from .._index.seek_index import SeekIndex
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
@@ -302,7 +301,7 @@ class Pipeline:
             images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
         else:
             images = open_images(data, reading.decode, "fill", names)
-            images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
+            images = replace(images, seek=self._seek(samples), resident=self._resident(samples))
             if isinstance(order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
                 images.record_failures(_of_other_sizes(images, order.target_sizes))
@@ -323,16 +322,14 @@ class Pipeline:
             self._labels = label_examples(self._reading.source, self._reading.columns)
         return self._labels or []
 
-    def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
+    def _seek(self, samples: list[Sample]) -> Seek | None:
         """Return the entries of the seek index for the samples."""
         index = self._reading.index
-        if isinstance(index, SeekIndex):
-            addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
-            memory = [sample.memory for sample in samples]
-            return Seek.of(addresses, sizes, memory, index.every, index.path, warns=False)
-        if index is not None:
-            return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
-        return None
+        if index is None:
+            return None
+        addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
+        memory = [sample.memory for sample in samples]
+        return Seek.of(addresses, sizes, memory, index.every, index.path, warns=False)
 
     def _resident(self, samples: list[Sample]) -> Resident | None:
         files = self._reading.resident

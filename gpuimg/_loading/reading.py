@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Ints, Mask
-from .._index.seek_index import SeekIndex
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..sources._table import is_remote
 from .batch_order import BatchOrder
@@ -138,7 +137,7 @@ class ReadJobs:
         reader = ChunkReader(self._room, reading.decode.max_bytes)
         chosen = reading.source, indices.tolist(), real.tolist(), reading.columns, reader
         samples = read_samples(*chosen) if reading.resident is None else read_others(reading.resident, *chosen)
-        if isinstance(reading.index, SeekIndex):
+        if reading.index is not None:
             entries = reading.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
                 sample.entry, sample.memory = (address, size), entries.memory

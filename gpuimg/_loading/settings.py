@@ -18,7 +18,6 @@ from .._batch.tokens import Tokens
 from .._checks.arguments import one_of, whole_number
 from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
-from .._index.learned import LearnedIndex
 from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
@@ -53,7 +52,7 @@ class Reading:
     on_error: str
     max_failures: float | None  # per epoch: a number, or a fraction of the samples
     decode: DecodeOptions
-    index: SeekIndex | LearnedIndex | None
+    index: SeekIndex | None
     videos: VideoClips | None  # if samples are videos
     resident: ResidentFiles | None  # a GPU's memory for files
 
@@ -217,20 +216,12 @@ def check_source(source: Any, *, streams: bool = False) -> None:
         raise ValueError("source has no samples")
 
 
-def opened_index(index: Any, source: Any, runtimes: Sequence[Runtime]) -> SeekIndex | LearnedIndex | None:
+def opened_index(index: Any, source: Any) -> SeekIndex | None:
     """Open the ``index`` argument of :func:`gpuimg.load` and check that it belongs to the source."""
     if index is None:
         return None
-    if isinstance(index, str) and index == "memory":
-        for runtime in runtimes:
-            if not runtime.on_host:
-                raise ValueError(
-                    f'index="memory" is learned by the CPU\'s decoder, not on {runtime.name}, whose kernels find where '
-                    "to begin in a file without one; gpuimg.build_index makes an index that they use"
-                )
-        return LearnedIndex(len(source))
     if not isinstance(index, (SeekIndex, str, os.PathLike)):
-        raise TypeError(f'index must be a path, a SeekIndex or "memory", not {index!r}')
+        raise TypeError(f"index must be a path or a SeekIndex, not {index!r}")
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
     problem = found.problem_with(source)
     if problem:

@@ -19,7 +19,7 @@ from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, region
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
-from .seek import SECTIONS, at_recorded_start, open_entry, record_start, segment_start, set_predictors
+from .seek import SECTIONS, at_recorded_start, open_entry, segment_start, set_predictors
 from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
@@ -49,24 +49,18 @@ def work_bytes(width: int) -> int:
 
 
 @loop
-def _at_row(row, rows, access, entry, sections, stream):
-    """Record the start of an MCU row if the entry learns, else return whether the entry agrees with the stream."""
+def _at_row(row, rows, entry, sections, stream):
+    """Return whether the entry agrees with the stream about the start of an MCU row."""
     if sections.segments == 0 or row >= rows:
-        return True
-    if access.learns:
-        record_start(entry, sections, rows, row, i64(0), i64(0), stream)  # a row that does not fit stays unknown
         return True
     return at_recorded_start(entry, sections, rows, row, i64(0), stream)
 
 
 @loop
-def _last_start(goal, here, rows, columns, every, entry, sections):
-    """Return row, segment and bit of the last known start up to MCU ``goal``; bit 0 where none is after ``here``."""
+def _last_start(goal, rows, columns, every, entry, sections):
+    """Return row, segment and bit of the last recorded start up to MCU ``goal``; bit 0 where none is recorded."""
     row, segment = goal // columns, goal % columns // every
     bit = segment_start(entry, sections, rows, row, segment)
-    while bit == 0 and (row - 1) * columns > here:  # rows of an entry that is learned may be unknown
-        row, segment = row - 1, i64(0)
-        bit = segment_start(entry, sections, rows, row, segment)
     return row, segment, bit
 
 
@@ -91,7 +85,7 @@ def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entr
     stream, sections = work.stream, work.sections
     if sections.segments and goal - here >= _WORTH_A_JUMP:
         every = access.every if sections.segments > 1 else columns
-        row, segment, bit = _last_start(goal, here, rows, columns, every, entry, sections)
+        row, segment, bit = _last_start(goal, rows, columns, every, entry, sections)
         if bit and row * columns + segment * every - here >= _WORTH_A_JUMP:
             # If the next row is reached by a jump, too, bytes after the region's end in this one are not cleaned.
             jumps_again = columns - stop + goal % columns >= _WORTH_A_JUMP
@@ -107,7 +101,7 @@ def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entr
         if result != DONE:
             return result
         here += n
-        if here % columns == 0 and not _at_row(here // columns, rows, access, entry, sections, stream):
+        if here % columns == 0 and not _at_row(here // columns, rows, entry, sections, stream):
             return MISMATCHED
     return DONE
 
@@ -144,7 +138,6 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     stream.skips = interval and restarts_follow(data, header.scan, (rows * total - 1) // interval)
     entry = bytes_at(access.entry, access.entry_bytes)
     reader = stream, mcu, tables, ZIGZAG
-    _at_row(i64(0), rows, access, entry, sections, stream)
     here = i64(0)  # the stream's MCU, counted row by row
     for row in range(top, bottom):
         status.row = row
@@ -157,7 +150,7 @@ def _decode_rows(header, data, request, out, tables, memory, status):
         if result != DONE:
             return result
         here = goal + columns
-        if end == total and not _at_row(row + 1, rows, access, entry, sections, stream):
+        if end == total and not _at_row(row + 1, rows, entry, sections, stream):
             return MISMATCHED
         finish_row(header, request, mcu, shape, row, first, columns, coefficients, lasts, room, out)
         if channels == 1 and not single:
@@ -193,7 +186,7 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     if not header.restart:  # restart markers serve as well as an entry
         status.entry = open_entry(data, request.access, rows, columns, sections)
     status.result = _decode_rows(header, data, request, out, tables, memory, status)
-    if status.result != DONE and sections.segments and not request.access.learns:
+    if status.result != DONE and sections.segments:
         # The entry may be wrong rather than the file: decode once more without it.
         sections.segments = 0
         status.entry = MISMATCH

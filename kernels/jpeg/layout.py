@@ -56,13 +56,12 @@ RGB: Final = 2
 # Low 4 bits of the markers FF C0 to FF CF that begin no frame header: DHT, JPG (reserved), DAC.
 NO_FRAMES: Final = (4, 8, 12)
 
-#: A file's entry in a seek index, and the permission to add to it; zeros for none.
+#: A file's entry in a seek index; zeros for none.
 ACCESS: Final = np.dtype(
     [
         ("entry", "<i8"),  # its address, a multiple of 8; 0 for none
         ("entry_bytes", "<i8"),
         ("every", "<i8"),  # MCUs of a segment, 0 for whole rows
-        ("learns", "<i8"),  # 1 for an entry in this process's memory, to which the rows that are passed are added
     ],
     align=True,
 )

@@ -16,7 +16,7 @@ A segment has ``every`` MCUs, the last one of a row perhaps fewer. An entry may 
 recognized by the entry's size. Bits are counted in the file as stored, with the zeros that are stuffed after 0xFF.
 
 A number that does not fit into its field is never recorded. :mod:`.build` then falls back to whole rows, or to no
-entry; in a learned entry the row stays unknown, and is decoded from the last known row before it.
+entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from ..cpu.intrinsics import bytes_at, fence, records_in, shorts_in, uints_in
+from ..cpu.intrinsics import bytes_at, records_in, shorts_in, uints_in
 from ..scalar import loop
 from .huffman import place
 from .layout import DAMAGED, ENTRY_HEAD, OTHER_FILE, OTHER_SIZE, UNUSED, USED
@@ -119,7 +119,7 @@ def open_entry(data, access, rows, columns, sections):
     ``sections.segments`` is 0 unless ``USED`` is returned.
     """
     sections.segments = 0
-    if access.entry == 0 or (access.learns and data.size > LARGEST_FILE):
+    if access.entry == 0:
         return UNUSED
     # The size is checked first: with it, all offsets below stay within the entry.
     entry = bytes_at(access.entry, access.entry_bytes)
@@ -130,15 +130,11 @@ def open_entry(data, access, rows, columns, sections):
         return DAMAGED
     head = head_of(entry)
     found = i64(checksum(data, 0))
-    if access.learns and head.file_bytes == 0:  # new; another thread may be opening it, and writes the same values
-        head.file_sum = found
-        fence()  # a thread that sees the size also sees the sum
-        head.file_bytes = data.size
     if head.file_bytes != data.size:
         return OTHER_SIZE
     if head.file_sum != found:
         return OTHER_FILE
-    if not access.learns and head.entry_sum != entry_sum(entry, access.every):
+    if head.entry_sum != entry_sum(entry, access.every):
         return DAMAGED
     locate_sections(rows, segments, sections)
     return USED
@@ -173,7 +169,6 @@ def predictors_at(sections, row, segment):
 @loop
 def set_predictors(entry, sections, row, segment, stream):
     """Set the stream's predictors to those recorded for a segment's start."""
-    fence()  # after the row's bit was read, which another thread that learns writes last
     recorded = shorts_in(entry, predictors_at(sections, row, segment), 3)
     for c in range(3):
         stream.predictors[c] = recorded[c]
@@ -210,6 +205,5 @@ def record_start(entry, sections, rows, row, segment, before, stream):
     if segment > 0:
         shorts_in(entry, sections.steps + 2 * (row * (sections.segments - 1) + segment - 1), 1)[0] = bit - before
         return True, bit
-    fence()  # another thread that learns the same file may read this: the predictors must be visible before the bit
     uints_in(entry, _ROWS, rows)[row] = bit
     return True, bit

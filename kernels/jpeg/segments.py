@@ -283,7 +283,7 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
         # All markers must be there and in order: intervals are found by counting them.
         if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
             return LEFT_OUT
-    elif access.entry == 0 or access.learns or header.restart:  # an entry that is still learned may lack rows
+    elif access.entry == 0 or header.restart:
         if not header.whole:
             return LEFT_OUT
         image.span = span

@@ -530,11 +530,6 @@ def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) ->
     assert kernels_of(gpu).count("colors") >= 5
 
 
-def test_an_index_that_the_cpu_learns_is_refused(gpu: Standin) -> None:
-    with pytest.raises(ValueError, match=r'index="memory" is learned by the CPU.* not on cuda:0'):
-        load(IndexedSource(4), index="memory", device=None, devices=["cpu", "cuda:0"])
-
-
 class IndexedSource:
     """Photos of many sizes, some turned."""
 

@@ -242,7 +242,7 @@ class Decoder:
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
-        entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
+        entry: Any = None, every: int = 0, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
@@ -260,7 +260,7 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         request["row_maker"] = FINISH_ROW_FUNCTION.address
         if entry is not None:
-            request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
+            request["access"] = np.array((entry.ctypes.data, entry.size, every), words.ACCESS)
         decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline
         decode(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,

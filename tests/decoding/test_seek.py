@@ -16,13 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._decoding.jpeg import read_headers
-from gpuimg._index.learned import LearnedIndex
 from gpuimg.kernels.jpeg import huffman
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import seek as seek_loops
 
-from ..watchdog import on_threads
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
 from .seek_oracle import checksum, checksum_of_entry
@@ -231,36 +228,7 @@ def test_a_point_among_fill_bytes_is_found_out(every: int, decoder: Decoder, pho
     assert_same(decoder, data, region, words.MISMATCH, entry=forged, every=every)
 
 
-# -- entries that are learned ------------------------------------------------------------------------------------------
-
-
-def test_what_is_learned_is_what_is_built(decoder: Decoder, photo: Image.Image) -> None:
-    """Row by row, as far as a region reaches; then the whole."""
-    data = encoded(photo)
-    built = entry_of(data, 0)
-    learned = np.zeros_like(built)
-    rows = 15
-    for bottom in (10, 100, 240, 50):
-        assert_same(decoder, data, (30, bottom - 10, 200, bottom), words.USED, entry=learned, learns=True)
-        known = learned[16 : 16 + 4 * rows].view("<u4")
-        at_least = -(-max(bottom - 1, 0) // 16)
-        assert np.count_nonzero(known) >= at_least
-        np.testing.assert_array_equal(known[known != 0], built[16 : 16 + 4 * rows].view("<u4")[known != 0])
-    assert decoder(data, entry=learned, learns=True).how == words.DONE
-    learned[12:16] = built[12:16]  # which nobody else reads, so that it has no checksum
-    np.testing.assert_array_equal(learned, built)
-
-
-def test_a_learned_file_that_changed_is_not_used(decoder: Decoder, photo: Image.Image) -> None:
-    data, other = encoded(photo), encoded(photo, quality=40)
-    entry = np.zeros_like(entry_of(data, 0))
-    region = (0, 100, 300, 200)
-    assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
-    assert_same(decoder, other, region, words.OTHER_SIZE, entry=entry, learns=True)
-    other = (other + bytes(len(data)))[: len(data)]
-    assert_same(decoder, other, region, words.OTHER_FILE, entry=entry, learns=True)
-    assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
-
+# -- large files -------------------------------------------------------------------------------------------------------
 
 LONGEST = 2 + 0xFFFF  # bytes of a segment
 
@@ -277,26 +245,15 @@ def padded_after(data: bytes, size: int) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize("beyond", [True, False], ids=["all rows", "some rows"])
-def test_rows_beyond_32_bits_stay_unknown(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
+def test_positions_beyond_32_bits_give_no_entry(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
     """Positions are in bits: those of files of 512 MiB do not fit."""
     image = photo.resize((80, 400))
     data = encoded(image, "4:4:4", quality=90)
     middle = (jpegs.scan_start(data) + len(data)) // 2
     large = padded_after(data, (512 << 20) - (0 if beyond else middle))
-    whole = pillow_pixels(data)
-    learned = np.zeros_like(entry_of(data, 0))
-    for _ in range(2):  # what the first turn learns, the second one uses
-        for region in ((0, 0, 80, 400), (10, 390, 60, 399), (5, 100, 70, 130), (0, 250, 80, 260)):
-            x0, y0, x1, y1 = region
-            found = decoder(large, region, entry=learned, learns=True)
-            assert (found.how, found.entry) == (words.DONE, words.USED)
-            np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1])
-    known = learned[16 : 16 + 4 * 50].view("<u4")
-    assert np.any(known) != beyond
-    assert np.all(np.diff(known[known != 0].astype(np.int64)) > 0)
-    assert not known[-1]
     (built,) = jpegs.entries_of([large], 0)
     assert not built.size
+    np.testing.assert_array_equal(decoder(large, (5, 100, 70, 130)).pixels, pillow_pixels(data)[100:130, 5:70])
 
 
 @njit
@@ -352,46 +309,8 @@ def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> N
     large[: len(data)] = np.frombuffer(data, np.uint8)
     (built,) = jpegs.entries_of([large], 8)
     assert not built.size
-    learned = np.zeros_like(entry_of(data, 0))
-    found = decoder(large, (10, 10, 60, 60), entry=learned, learns=True)
-    assert (found.how, found.entry) == (words.DONE, words.UNUSED)
-    assert not learned.any()
+    found = decoder(large, (10, 10, 60, 60))
     np.testing.assert_array_equal(found.pixels, pillow_pixels(data)[10:60, 10:60])
-
-
-def test_threads_may_learn_of_one_file(photo: Image.Image) -> None:
-    data = encoded(photo)
-    whole = pillow_pixels(data)
-    for _ in range(20):
-        entry = np.zeros_like(entry_of(data, 0))
-        wrong: list[Region] = []
-
-        def work(entry: Entry = entry, wrong: list[Region] = wrong) -> None:
-            decoder, rng = Decoder(), np.random.default_rng()
-            for _ in range(25):
-                x0, y0, x1, y1 = region = some_region(rng, photo.height, photo.width)
-                found = decoder(data, region, entry=entry, learns=True)
-                if not np.array_equal(found.pixels, whole[y0:y1, x0:x1]):
-                    wrong.append(region)
-
-        on_threads(work)
-        assert not wrong
-
-
-def test_learned_index_has_room_for_what_can_have_an_entry(photo: Image.Image) -> None:
-    progressive, restarts = encoded(photo, progressive=True), encoded(photo, restart_marker_rows=1)
-    files = [encoded(photo), progressive, b"no image", restarts, encoded(photo.resize((60, 40)))]
-    index = LearnedIndex(9)
-    headers = read_headers(files)
-    seek = index.seek(np.array([7, 1, 2, 3, 4]), headers)
-    assert seek.access["entry_bytes"].tolist() == [entry_of(files[0], 0).size, 0, 0, 0, entry_of(files[4], 0).size]
-    again = index.seek(np.array([4, 7]), headers.part([4, 0]))
-    np.testing.assert_array_equal(again.access, seek.access[[4, 0]])
-    kept = len(index._blocks)
-    for _ in range(3):
-        index.seek(np.array([1, 2, 3]), headers.part([1, 2, 3]))
-    assert len(index._blocks) == kept
-    assert index.size < 600
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -454,11 +373,11 @@ def loaded(files: list[bytes], **options: Any) -> tuple[list[Any], gi.Loader]:
     return [batch.images.copy() for batch in loader], loader
 
 
-@pytest.mark.parametrize("kind", ["path", "index", "memory"])
+@pytest.mark.parametrize("kind", ["path", "index"])
 def test_load(kind: str, files: list[bytes], index: gi.SeekIndex) -> None:
     plain, loader = loaded(files)
     assert "index" not in loader.stats()
-    found, loader = loaded(files, index={"path": index.path, "index": index, "memory": "memory"}[kind])
+    found, loader = loaded(files, index={"path": index.path, "index": index}[kind])
     for one, other in zip(found, plain, strict=True):
         np.testing.assert_array_equal(one, other)
     assert loader.stats()["index"] == {"used": 3 * 5, "misfits": 0}
