@@ -40,5 +40,5 @@ without = crops(gpuimg.open_batch(photos)).array()
 print("the same pixels:", np.array_equal(with_index, without))
 
 # %%
-# A loader takes the index by name, ``gpuimg.load(source, f, batch_size=64, index="photos.gpuimg-index")``, or builds
-# one while it decodes, ``index="memory"``. The command ``gpuimg index FOLDER`` builds one.
+# A loader takes the index by name, ``gpuimg.load(source, f, batch_size=64, index="photos.gpuimg-index")``. The
+# command ``gpuimg index FOLDER`` builds one.

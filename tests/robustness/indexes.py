@@ -64,6 +64,8 @@ def _header_field(draw: Draw, data: bytes, other: bytes) -> bytes:
 
 def _table_word(draw: Draw, data: bytes, _: bytes) -> bytes:
     """Another number in the table, its kind kept or not; or two exchanged."""
+    if len(data) < _HEADER + _WORD * (len(files(0)) + 1):  # cut by the change before
+        return data
     found = list(_words(data))
     one, other = draw.below(len(found)), draw.below(len(found))
     number = draw.pick((*NUMBERS, draw.below(len(data)), len(data), draw.word()))
