@@ -63,7 +63,7 @@ def _signature(app: Any, what: str, name: str, value: Any, options: Any, signatu
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
         return str(inspect.Signature(bare)), None
-    return ("", None) if name in WITHOUT_SIGNATURE or name.startswith("gpuimg.typing.") else None
+    return ("", None) if name in WITHOUT_SIGNATURE or name.rpartition(".")[0] == "gpuimg.typing" else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -70,9 +70,9 @@ class Mosaic(NamedTuple):
         Parameters
         ----------
         boxes : (N, K, 4) array or list of (K, 4) arrays
-            Boxes in pixels of the source images, as for :func:`transform_boxes`.
+            Boxes in pixels of the source images, as for :func:`gpuimg.transform_boxes`.
         format, min_area
-            As in :func:`transform_boxes`.
+            As in :func:`gpuimg.transform_boxes`.
 
         Returns
         -------
@@ -84,7 +84,7 @@ class Mosaic(NamedTuple):
         Raises
         ------
         ValueError
-            As :func:`transform_boxes`.
+            As :func:`gpuimg.transform_boxes`.
         """
         parts = self._for_tiles(boxes, "boxes")
         moved, kept = transform_boxes(self.tiles, parts, format=format, min_area=min_area)
@@ -115,7 +115,7 @@ class Mosaic(NamedTuple):
         Parameters
         ----------
         masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
-            Masks of the source images, as for :func:`transform_masks`.
+            Masks of the source images, as for :func:`gpuimg.transform_masks`.
         fill : int
             Label of the pixels around the images; 0 for masks of objects.
 
@@ -123,12 +123,12 @@ class Mosaic(NamedTuple):
         -------
         (N, h, w) array or list of (L, h, w) arrays
             Masks of objects are in the order of the boxes: those of the four images of a mosaic, concatenated. Objects
-            outside the mosaic have empty masks: :func:`masks_to_boxes` reports them.
+            outside the mosaic have empty masks: :func:`gpuimg.masks_to_boxes` reports them.
 
         Raises
         ------
         ValueError, TypeError
-            As :func:`transform_masks`.
+            As :func:`gpuimg.transform_masks`.
         """
         n = len(self.images)
         corners = np.repeat(self.corners, self.images.frames or 1, 0)
