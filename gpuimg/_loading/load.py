@@ -272,8 +272,8 @@ def load(
     others = clips is not None or index is not None or decoder == NVIMAGECODEC
     reading = Reading(
         source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
-        max_failures=max_failures, decode=decode, index=opened_index(index, source),
-        videos=video_clips(clips, draft, index),
+        max_failures=max_failures, decode=decode,
+        videos=video_clips(clips, draft, index), index=opened_index(index, source),
         resident=resident_files(resident, source, runtimes, columns, decode, others),
     )  # fmt: skip
     return Loader(reading, schedule, result, progress)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from .._checks.arguments import whole_number
+from .._threads.team import raise_interruption
 from .._threads.threads import MOST_THREADS
 
 T = TypeVar("T")
@@ -179,6 +180,21 @@ class Prefetcher(Generic[T]):
                 f"this iterator was started in process {self._process}, whose threads a forked child does not have; "
                 "start a new loop in the child"
             )
+        try:
+            result, error = self._wait_for_next()
+        except RuntimeError as raised:
+            raise_interruption(raised)
+            raise
+        if error is not None:
+            try:
+                if isinstance(error, StopIteration):  # would end the consumer's loop silently
+                    raise RuntimeError("StopIteration was raised while the next result was computed") from error
+                raise error
+            finally:
+                del error  # the traceback refers to this frame
+        return result  # type: ignore[return-value]  # None only with an error
+
+    def _wait_for_next(self) -> tuple[T | None, BaseException | None]:
         start = time.perf_counter()
         with self._state:
             self.depths += len(self._ready)
@@ -200,14 +216,7 @@ class Prefetcher(Generic[T]):
             self._space.notify()
             if self._needs_help:
                 self._need.notify_all()
-        if error is not None:
-            try:
-                if isinstance(error, StopIteration):  # would end the consumer's loop silently
-                    raise RuntimeError("StopIteration was raised while the next result was computed") from error
-                raise error
-            finally:
-                del error  # the traceback refers to this frame
-        return result  # type: ignore[return-value]  # None only with an error
+        return result, error
 
     def signal(self) -> None:
         """Signal the threads to end, after the job they are in. Does nothing in a forked child."""

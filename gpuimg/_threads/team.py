@@ -17,6 +17,15 @@ from typing import Generic, Self, TypeVar
 T = TypeVar("T")
 
 
+def raise_interruption(error: RuntimeError) -> None:
+    """Raise the exception of a signal handler if an error of code that waits for a condition hides it.
+
+    Such an exception may leave ``Condition.wait`` before it has its lock again; ``with`` then fails to release it.
+    """
+    if error.__context__ is not None and str(error) == "cannot release un-acquired lock":
+        raise error.__context__ from None
+
+
 class _Call:
     """Work that several threads run concurrently."""
 
@@ -60,10 +69,14 @@ class _Call:
                 self._stop()
             raise
         finally:
-            with self._state:
-                self._work = None
-                while self._running:
-                    self._state.wait()
+            try:
+                with self._state:
+                    self._work = None
+                    while self._running:
+                        self._state.wait()
+            except RuntimeError as error:
+                raise_interruption(error)
+                raise
             with suppress(ValueError):
                 _open.remove(self)
         if self._raised:
