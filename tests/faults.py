@@ -141,6 +141,8 @@ FAULTS = [
           "wait(stream, self._block.used)\n", "pass\n", "cuda/cuda_host_loader cuda/cuda_host"),
     Fault("cuda: private streams do not wait for the caller's", "gpuimg/_runtimes/cuda.py",
           "follow(own, caller)\n            try:", "try:", "cuda/cuda_host"),
+    Fault("cuda: a collector destroys the events of results", "gpuimg/_runtimes/cuda_memory.py",
+          "self._blocks.add(block)\n", "pass\n", "cuda/cuda_host_loader"),
     Fault("cuda: resident files are read before they are written", "gpuimg/_runtimes/cuda_resident.py",
           "if self._last is not None:", "if self._last is None and False:", "cuda/resident"),
     Fault("cuda: a video decoder ends before its frames are converted", "gpuimg/_runtimes/cuda_video.py",

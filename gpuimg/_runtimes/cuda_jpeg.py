@@ -76,7 +76,8 @@ class SegmentDecoder:
 
     def __init__(self, pinned: Callable[[], Ring]) -> None:
         self._pinned = pinned
-        self._spare: list[Block] = []  # for statuses
+        self._blocks: list[Block] = []  # for statuses: all, so that no collector destroys their events,
+        self._spare: list[Block] = []  # and those that no batch uses
         self._lock = threading.Lock()
 
     def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
@@ -122,7 +123,9 @@ class SegmentDecoder:
                 if block.size >= images and block.used.done:
                     return self._spare.pop(k)
         room = with_room(images)
-        return Block(Pinned(room), room)
+        block = Block(Pinned(room), room)
+        self._blocks.append(block)
+        return block
 
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts["blocks"].max())

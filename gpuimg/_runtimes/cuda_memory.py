@@ -63,13 +63,24 @@ class ThreadResources:
 # -- reused memory -----------------------------------------------------------------------------------------------------
 
 
+class _LastUse(cupy.cuda.Event):  # type: ignore[misc]
+    """An event whose ``ptr`` is 0 once it is destroyed; CuPy keeps the handle, which the driver may give to another.
+
+    A loop that is left early leaves a reference cycle, in which the collector may destroy it before a result returns.
+    """
+
+    def __del__(self) -> None:
+        super().__del__()
+        self.ptr = 0
+
+
 class Block:
     """Memory, and an event after its last use."""
 
     def __init__(self, memory: Any, size: int) -> None:
         self.memory = memory
         self.size = size
-        self.used = cupy.cuda.Event(disable_timing=True)
+        self.used = _LastUse(disable_timing=True)
 
 
 class Ring:
@@ -198,6 +209,7 @@ class PooledResults:
     def __init__(self, device: Any, thread: threading.local) -> None:
         self._device = device
         self._thread = thread
+        self._blocks: set[Block] = set()  # all, spare or not, so that no collector destroys their events
         self._spare: list[Block] = []
         self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
@@ -239,9 +251,13 @@ class PooledResults:
             grows = bool(spare)
             self._leaving += [spare.pop() for _ in range(len(spare))]
             # Not earlier: CuPy's pool may give them to streams that do not wait for their readers.
-            self._leaving = [block for block in self._leaving if not block.used.done]
+            idle = {block for block in self._leaving if block.used.done}
+            self._leaving = [block for block in self._leaving if block not in idle]
+            self._blocks -= idle
         room = with_room(size) if grows else size
         block = Block(cupy.empty(room, cupy.uint8), room)
+        with self._lock:
+            self._blocks.add(block)
         if fresh:
             cupy.cuda.get_current_stream().synchronize()
         return block
@@ -250,9 +266,13 @@ class PooledResults:
         """Return memory to the pool; ``stream`` has its last work, None if no work was enqueued since it was taken."""
         try:
             with self._device:
+                if not block.used.ptr:  # destroyed with the pool, which nobody uses any more
+                    self._device.synchronize()
+                    return
                 if stream is not None:
                     self._record(block, stream)
         except Exception:  # in a destructor nobody can handle it: if the GPU cannot even be waited for, drop the memory
+            self._blocks.discard(block)
             return
         self._spare.append(block)  # without the lock: a garbage collection inside `take` may call this
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.standin import Standin
+from tests.standin import Standin, file
 from tests.standin.work import (
     PREPROCESS,
     Source,
@@ -132,6 +133,30 @@ def test_a_loader_that_the_garbage_collector_ends(gpu: Standin) -> None:
         cycle.append(batch)
         del cycle, batch
         gc.collect()
+
+
+@pytest.mark.parametrize("progressive", [True, False], ids=["nvimagecodec", "kernels"])
+@pytest.mark.parametrize("way", ["full", "break", "with", "abandoned", "error"])
+def test_batches_that_the_garbage_collector_takes(gpu: Standin, way: str, progressive: bool) -> None:
+    """It runs the destructors of a loop's prefetched batches and their events in any order; no event is used after."""
+    source = [file(20, 20, progressive=progressive)] * 40
+    for _ in range(4):
+        loader = load([(data, 0) for data in source], small, decoders=2, prefetch=3)
+        if way == "abandoned":
+            gpu.use(next(iter(loader)).images)
+        else:
+            with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
+                for batch in loader:
+                    gpu.use(batch.images)
+                    if way == "error":
+                        raise ZeroDivisionError
+                    if way != "full":
+                        break
+                del batch
+        del loader
+        gc.collect()
+    epoch(gpu, load([(data, 0) for data in source], small))
+    gi.decode_batch(source, device="cuda:0")
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])

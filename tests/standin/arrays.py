@@ -10,13 +10,13 @@ addresses, and a new one has the address of one that is gone, as CUDA's do.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import threading
 from collections import deque
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -136,42 +136,44 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def synchronize(self) -> None:
             order.host_waits("device", order.clock_of(device=self.id))
 
-    events: WeakValueDictionary[int, Any] = WeakValueDictionary()
+    handles = itertools.count(1)
+    events: dict[int, tuple[int, Op | None, Clock]] = {}  # of each handle: the device, and what it follows
+
+    def event(handle: int) -> tuple[int, Op | None, Clock]:
+        if handle not in events:
+            order.found("an event is used that was destroyed")
+        return events.get(handle, (local.devices[-1], None, {}))
+
+    def event_record(handle: int, stream: int) -> None:
+        if stream not in alive:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
+        key, (device, _, _) = ExternalStream(stream).key, event(handle)
+        if key[0] != device:
+            order.found(f"an event of device {device} is recorded on stream {key}")
+        events[handle] = (device, *order.record(key))
+
+    def event_wait(stream: int, handle: int, flags: int = 0) -> None:
+        _, recorded, clock = event(handle)
+        order.stream_waits(ExternalStream(stream).key, recorded, clock)
 
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
-            self._clock: Clock = {}
-            self._recorded: Op | None = None
-            self._device = local.devices[-1]
-            self._destroyed = False
-            self.ptr = id(self)
-            events[self.ptr] = self
+            self.ptr = next(handles)
+            events[self.ptr] = local.devices[-1], None, {}
 
-        def __del__(self) -> None:
-            self._destroyed = True
-
-        def _used(self) -> None:
-            if self._destroyed:
-                order.found("an event is used that was destroyed")
+        def __del__(self) -> None:  # as CuPy's, which keeps ``ptr``
+            events.pop(self.ptr, None)
 
         def record(self, stream: Any = None) -> None:
-            self._used()
-            key = (stream or get_current_stream()).key
-            if key[0] != self._device:
-                order.found(f"an event of device {self._device} is recorded on stream {key}")
-            self._recorded, self._clock = order.record(key)
+            event_record(self.ptr, (stream or get_current_stream()).ptr)
 
         def synchronize(self) -> None:
-            self._used()
-            order.host_waits("event", self._clock, self._recorded)
+            _, recorded, clock = event(self.ptr)
+            order.host_waits("event", clock, recorded)
 
         @property
         def done(self) -> bool:
-            return order.is_done(self._clock)
-
-        def make_wait(self, stream: Stream) -> None:
-            self._used()
-            order.stream_waits(stream, self._recorded, self._clock)
+            return order.is_done(event(self.ptr)[2])
 
     class ExternalStream:
         def __init__(self, ptr: int, device_id: int = -1) -> None:
@@ -200,7 +202,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
             return event
 
         def wait_event(self, event: Any) -> None:
-            event.make_wait(self.key)
+            event_wait(self.ptr, event.ptr)
 
         def synchronize(self) -> None:
             order.host_waits("stream", order.clock_of([self.key]))
@@ -398,11 +400,6 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
             taken.shape, taken.dtype, MemoryPointer(UnownedMemory(taken.low, size, taken, device), 0), values
         )
 
-    def event_record(event: int, stream: int) -> None:
-        if stream not in alive:
-            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
-        events[event].record(ExternalStream(stream))
-
     module: Any = ModuleType("cupy")
     ndarray.__module__ = "cupy"
     module.ndarray, module.empty, module.zeros, module.asarray = ndarray, empty, zeros, asarray
@@ -419,7 +416,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda.runtime.getDeviceCount = lambda: DEVICES
     cuda.runtime.setDevice = set_device
     cuda.runtime.eventRecord = event_record
-    cuda.runtime.streamWaitEvent = lambda stream, event, flags=0: events[event].make_wait(ExternalStream(stream).key)
+    cuda.runtime.streamWaitEvent = event_wait
     cuda.current_context = lambda: local.context  # of the calling thread: the number of its device
     module.cuda = cuda
     return module, pools
