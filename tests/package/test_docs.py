@@ -1,4 +1,4 @@
-"""Pages for contributors: links have targets, and lists of files and folders are complete."""
+"""Pages: links have targets, lists are complete, and figures are those of bench/results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 import gpuimg
+from bench import figures
 
-ROOT = Path(__file__).parents[2]
+from ..samples import ROOT
+
+WRITTEN = figures.written()
 PAGES = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -58,6 +61,11 @@ def test_the_install_page_has_every_extra_and_python() -> None:
 def test_figures_are_those_of_their_script() -> None:
     for name, figure in runpy.run_path(str(FIGURES / "draw.py"))["FIGURES"].items():
         assert (FIGURES / name).read_text() == str(figure()), "python docs/figures/draw.py draws them again"
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_pages_have_the_figures_of_the_results(path: Path) -> None:
+    assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
 
 
 def test_changelog_and_citation_have_this_version() -> None:

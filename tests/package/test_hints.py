@@ -22,14 +22,11 @@ from tests.video.videos import made
 
 from ..samples import file_of
 
-ROOT = Path(__file__).parents[2]
 NAMES = json.loads((Path(__file__).with_name("torchvision_names.json")).read_text())
 IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
 
 
 SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
-
-# -- names -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES["classes"], *NAMES["functional"], *NAMES["utilities"], *ELSEWHERE}))
@@ -42,9 +39,6 @@ def test_names_of_torchvision_say_what_stands_for_them(name: str) -> None:
         getattr(gpuimg, name)
     for used in re.findall(r"gpuimg\.(\w+)", str(caught.value)):
         assert used in ("torch", "typing") or hasattr(gpuimg, used)
-
-
-# -- keywords ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", LOAD_HINTS)
@@ -71,8 +65,6 @@ def test_the_old_name_of_index_cache(name: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="got both index_cache and index"):
         function(path, index="a", index_cache="b")
 
-
-# -- True and False ----------------------------------------------------------------------------------------------------
 
 BOXES = [[(0, 0, 4, 4)]] * 2
 FLAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -119,9 +111,6 @@ def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
-# -- images ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 1, 28, 30), (2, 4, 224, 224), (1, 16, 20, 17)])
 def test_channels_first_get_the_transpose_to_write(shape: tuple[int, ...]) -> None:
     array = np.zeros(shape, np.uint8)
@@ -163,16 +152,6 @@ def test_a_function_for_load_returns_a_batch(preprocess: Any) -> None:
         next(iter(loader))
 
 
-def test_decoded_images_need_no_opening() -> None:
-    image: Any = Image.new("RGB", (4, 4))
-    with pytest.raises(TypeError, match=r"^sources\[0\]: .*not Image; .* pass \[np.asarray\(image\)\]"):
-        gpuimg.open_batch([image])
-    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); decoded images need no opening"):
-        gpuimg.open_batch(list(IMAGES))
-
-
-# -- other mistakes of a first day -------------------------------------------------------------------------------------
-
 X = gpuimg.invert(IMAGES)
 untyped: Any = gpuimg  # a type checker reports most of these
 MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
@@ -182,6 +161,8 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
     "an open file": ("for one source pass [source]", lambda: untyped.open_batch(io.BytesIO())),
     "an array of paths": ("pass list(sources)", lambda: untyped.open_batch(np.array(["a.jpg"]))),
     "an iterator": ("pass list(sources)", lambda: untyped.open_batch(iter(["a.jpg"]))),
+    "an image of Pillow": ("pass [np.asarray(image)]", lambda: untyped.open_batch([Image.new("RGB", (4, 4))])),
+    "decoded images": ("of shape (8, 9, 3); decoded images need no opening", lambda: untyped.open_batch(list(IMAGES))),
     "pixels": ("pass them to gpuimg's functions", lambda: untyped.open_batch(IMAGES)),
     "paths of images": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert(["a.jpg"])),
     "a path": ("pass gpuimg.open_batch(paths) for files", lambda: untyped.invert("a.jpg")),
@@ -265,9 +246,6 @@ def test_a_folder_without_classes_names_the_source_for_it(tmp_path: Path) -> Non
 
 def test_a_dictionary_with_numbers_as_keys_is_a_source() -> None:
     assert len(first(dict(enumerate(SOURCE))).labels) == 2
-
-
-# -- slices ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", [slice(2, 5), slice(None, None, -2), slice(-3, None), slice(4, 2), slice(0, 100, 3)])
