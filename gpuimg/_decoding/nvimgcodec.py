@@ -99,7 +99,9 @@ def options(threads: int, *, as_batch: bool) -> str:
     return f":num_cuda_streams={min(threads, _STREAMS)}{one_by_one}"
 
 
-def gpu_decoder(device_id: int, capability: tuple[int, int], threads: int) -> GpuDecoder | None:
+def gpu_decoder(
+    device_id: int, capability: tuple[int, int], threads: int, set_device: Callable[[], object]
+) -> GpuDecoder | None:
     """Return a decoder of JPEGs on a GPU; None if nvImageCodec has none, for example without nvJPEG.
 
     nvImageCodec's CPU decoders are not used: our decoder handles the rest. With several engines, images are decoded one
@@ -121,7 +123,7 @@ def gpu_decoder(device_id: int, capability: tuple[int, int], threads: int) -> Gp
             )
         except RuntimeError:
             found.append(None)
-    return GpuDecoder(*found, as_batch=as_batch) if any(found) else None
+    return GpuDecoder(*found, as_batch=as_batch, set_device=set_device) if any(found) else None
 
 
 class DeviceImage:
@@ -171,11 +173,17 @@ class GpuDecoder:
         whose memory is then the host's: the tests use this.
     as_batch : bool
         True if the engine fails at all images of a call when it fails at one.
+    set_device : callable
+        Makes the decoders' GPU the calling thread's current one, which nvImageCodec takes for granted: in a thread that
+        helps it would be the first GPU.
     """
 
-    def __init__(self, engine: Any, cuda: Any, *, as_batch: bool = False) -> None:
+    def __init__(
+        self, engine: Any, cuda: Any, *, as_batch: bool = False, set_device: Callable[[], object] = lambda: None
+    ) -> None:
         self._decoders = engine, cuda
         self._as_batch = as_batch
+        self._set_device = set_device
         self.error: str | None = None
 
     def decode(
@@ -221,6 +229,7 @@ class GpuDecoder:
         failing = SharedIterator(range(_MOST_FAILING))
 
         def run(decoder: Any, chosen: list[int], as_batch: bool) -> None:
+            self._set_device()
             call = _Call(decoder, params, stream, as_batch, failing)
             found = call.run([streams[k] for k in chosen], [images[k] for k in chosen])
             for k, image in zip(chosen, found, strict=True):

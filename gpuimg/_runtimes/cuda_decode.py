@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import cupy
@@ -252,7 +253,8 @@ class ImageDecoder:
         if not own.decoder_requested:
             own.decoder_requested = True
             try:
-                own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads)
+                set_device = partial(cupy.cuda.runtime.setDevice, self._index)
+                own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads, set_device)
                 reason = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
             except ImportError:
                 reason = "nvImageCodec is not installed"

@@ -225,6 +225,14 @@ def test_two_devices(gpu: Standin, preprocess: str) -> None:
         del batch, array
 
 
+def test_nvimagecodec_on_the_second_device(gpu: Standin) -> None:
+    """Its two decoders run side by side: a thread that helps begins with the first device as its current one."""
+    data = [file(200, 200, progressive=k % 2 == 0) for k in range(8)]
+    for _ in range(20):
+        gi.decode_batch(data, device="cuda:1", decoder="nvimagecodec")
+    assert len({op.told["name"] for op in gpu.order.of("call")}) == 2  # both decoders
+
+
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 

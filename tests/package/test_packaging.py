@@ -101,6 +101,18 @@ def test_sdist_has_the_tests_and_what_they_use(tmp_path: Path) -> None:
     assert [name for name in found if name.endswith(".pyc")] == []
 
 
+@pytest.mark.slow
+def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    code = (
+        "import gpuimg, numpy as np; print(gpuimg.__file__, gpuimg.invert(np.full((1, 1, 1, 1), 5, np.uint8))[0].max())"
+    )
+    where, value = python(code, PYTHONPATH=str(tmp_path)).split()
+    assert Path(where).is_relative_to(tmp_path)
+    assert value == "250"
+
+
 def test_import_loads_no_framework() -> None:
     heavy = "cupy torch jax tensorflow nvidia.nvimgcodec numba llvmlite numba_cuda PIL cv2 av fsspec"
     code = f"import gpuimg, sys; print([m for m in {heavy!r}.split() if m in sys.modules])"

@@ -95,7 +95,7 @@ class Standin:
 def installed() -> Iterator[Standin]:
     """Let ``device="cuda:0"`` and ``"cuda:1"`` be stand-ins."""
     standin = Standin()
-    standin.library = library = decoder.make(standin.order)
+    standin.library = library = decoder.make(standin.order, standin.cupy.cuda.Device)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", standin.cupy)
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)

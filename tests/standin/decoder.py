@@ -85,7 +85,7 @@ class Image:
         self.values = order.content(*self.range).reshape(self.shape)
 
 
-def make(order: Order) -> Any:
+def make(order: Order, current_device: Any) -> Any:
     """The replacement of the ``nvimgcodec`` module."""
 
     pauses = cycle([0.0, 0.0002, 0.0, 0.0, 0.0001])  # threads overtake each other
@@ -103,6 +103,8 @@ def make(order: Order) -> Any:
             if self._thread not in (None, threading.get_ident()):
                 order.found("a decoder is used by two threads at a time")
             self._thread = threading.get_ident()
+            if current_device().id != self._device:
+                order.found(f"a decoder of device {self._device} is called where {current_device().id} is current")
             order.note("call", name=self._kind, images=len(source))
             try:
                 for one, target in zip(source, images, strict=True):
