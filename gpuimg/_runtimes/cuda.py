@@ -131,6 +131,8 @@ class CudaRuntime:
             except Exception as error:
                 if any(statuses.reported() for statuses in self._local.statuses or ()):
                     raise MisreadError from error
+                if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+                    error.add_note(f"{self.name} has too little memory: use a smaller batch_size, prefetch or resident")
                 raise
             finally:
                 self._local.results = self._local.statuses = None

@@ -135,42 +135,36 @@ def test_a_loader_that_the_garbage_collector_ends(gpu: Standin) -> None:
         gc.collect()
 
 
-@pytest.mark.parametrize("progressive", [True, False], ids=["nvimagecodec", "kernels"])
-@pytest.mark.parametrize("way", ["full", "break", "with", "abandoned", "error"])
-def test_batches_that_the_garbage_collector_takes(gpu: Standin, way: str, progressive: bool) -> None:
-    """It runs the destructors of a loop's prefetched batches and their events in any order; no event is used after."""
-    source = [file(20, 20, progressive=progressive)] * 40
-    for _ in range(4):
-        loader = load([(data, 0) for data in source], small, decoders=2, prefetch=3)
-        if way == "abandoned":
-            gpu.use(next(iter(loader)).images)
-        else:
-            with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
-                for batch in loader:
-                    gpu.use(batch.images)
-                    if way == "error":
-                        raise ZeroDivisionError
-                    if way != "full":
-                        break
-                del batch
+@pytest.mark.parametrize("kernels", [False, True], ids=["nvimagecodec", "kernels"])
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+@pytest.mark.parametrize("way", ["full", "break", "close", "with", "next", "error"])
+def test_loops_that_are_left_early(gpu: Standin, way: str, preprocess: str, kernels: bool) -> None:
+    """Prefetched batches may be unfinished when a garbage collection, in any order, gives their memory back."""
+    source: Any = [(file(20, 20, progressive=False), 0)] * 40 if kernels else Source(40)
+    for _ in range(3):
+        loader = load(source, PREPROCESS[preprocess], decoders=3, prefetch=3)
+        with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
+            for batch in [next(iter(loader))] if way == "next" else loader:
+                for array in arrays_of(batch):
+                    gpu.use(array)
+                del batch, array
+                if way == "error":
+                    raise ZeroDivisionError
+                if way != "full":
+                    break
+        if way == "close":
+            loader.close()
         del loader
         gc.collect()
-    epoch(gpu, load([(data, 0) for data in source], small))
-    gi.decode_batch(source, device="cuda:0")
+    epoch(gpu, load(source, PREPROCESS[preprocess]))
 
 
-@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-def test_loops_that_are_left_early(gpu: Standin, preprocess: str) -> None:
-    """Batches that were not handed out may be unfinished when their memory comes back."""
-    loader = load(Source(40), PREPROCESS[preprocess], decoders=3, prefetch=3)
-    for _ in range(6):
-        for k, batch in enumerate(loader):
-            for array in arrays_of(batch):
-                gpu.use(array)
-            del batch, array
-            if k == 1:
-                break
-        loader.close()
+def test_a_loop_without_memory_names_what_takes_less(gpu: Standin) -> None:
+    gpu.pools[0].refuse_above = 100
+    with pytest.raises(MemoryError) as caught:
+        epoch(gpu, load(Source(14), small))
+    gpu.pools[0].refuse_above = None
+    assert "smaller batch_size" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])

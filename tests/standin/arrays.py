@@ -15,7 +15,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -410,6 +410,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda: Any = ModuleType("cupy.cuda")
     cuda.Device, cuda.Event, cuda.Stream, cuda.ExternalStream = Device, Event, StreamOfOurs, ExternalStream
     cuda.MemoryPointer, cuda.UnownedMemory, cuda.get_current_stream = MemoryPointer, UnownedMemory, get_current_stream
+    cuda.memory = SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
     cuda.alloc_pinned_memory = lambda size: np.full(size, 0xA5, np.uint8)  # any memory will do
     cuda.driver, cuda.function = ModuleType("cupy.cuda.driver"), ModuleType("cupy.cuda.function")
     cuda.runtime = ModuleType("cupy.cuda.runtime")
