@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.images import KINDS, Encoded, Pixels, offsets_of
-from .._data.patches import PatchLayout
+from .._data.patches import Form, PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -37,26 +37,34 @@ def run(
     layout: str | PatchLayout,
 ) -> Outcome:
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
-    name = out.dtype.name
-    if isinstance(layout, PatchLayout):
-        if _stores_patches(source, name):
-            return runtime.run(source, segments, out, offsets, KINDS[name], layout)
-        return _copy_to_patches(runtime, source, segments, out, offsets, layout)
-    if name == "uint16":
-        return _run_deep(runtime, source, segments, out, offsets, layout)
+    patches = layout if isinstance(layout, PatchLayout) and not _stores_patches(source, out.dtype.name) else None
+    results, starts, form = out, offsets, layout
+    if patches is not None:
+        starts, total = offsets_of(segments[-1].sizes, segments[-1].channels)
+        results, form = runtime.take(total, out.dtype.name), "NCHW"
+    deep = results.dtype.name == "uint16"
+    values = runtime.take(results.size, "float32") if deep else results
+    outcome = Outcome()
     if not isinstance(source, Pixels) and is_special(source):
         source, outcome = decode(runtime, source)
-        outcome.timings.add(run(runtime, source, segments, out, offsets, layout).timings)
-        return outcome
     if isinstance(source, Pixels) and source.dtype == "uint16":
         source = _as_floats(runtime, source)
     if source.channels in KERNEL_CHANNELS:
-        return runtime.run(source, segments, out, offsets, KINDS[name], "planes" if layout == "NCHW" else "pixels")
-    assert isinstance(source, Pixels)
-    for k, plan in enumerate(segments):
-        if plan.exact is not None and exact.premultiplies(plan.exact, source.channels):
-            return _run_with_alpha(runtime, source, segments, k, out, offsets, layout)
-    return _run_planes(runtime, source, segments, out, offsets, layout)
+        stored: Form = form if isinstance(form, PatchLayout) else "planes" if form == "NCHW" else "pixels"
+        outcome.add(runtime.run(source, segments, values, starts, KINDS[values.dtype.name], stored))
+    else:
+        assert isinstance(source, Pixels)
+        assert isinstance(form, str)
+        source, segments = _after_alpha(runtime, source, segments, outcome)
+        outcome.add(_run_planes(runtime, source, segments, values, starts, form))
+    with runtime.device():
+        if deep:
+            _round_to_16_bits(values, results)
+        if patches is not None:
+            pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
+            for i, offset in enumerate(offsets.tolist()):
+                patches.put(pixels.view(i), out, offset)
+    return outcome
 
 
 def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
@@ -65,31 +73,11 @@ def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
     return plain and name != "uint16" and source.channels in KERNEL_CHANNELS
 
 
-def _copy_to_patches(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, patches: PatchLayout
-) -> Outcome:
-    sizes, channels = segments[-1].sizes, segments[-1].channels
-    starts, total = offsets_of(sizes, channels)
-    flat = runtime.take(total, out.dtype.name)
-    outcome = run(runtime, source, segments, flat, starts, "NCHW")
-    with runtime.device():
-        pixels = Pixels(flat, starts, sizes, channels, "NCHW")
-        for i, offset in enumerate(offsets.tolist()):
-            patches.put(pixels.view(i), out, offset)
-    return outcome
-
-
-def _run_deep(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
-) -> Outcome:
-    """Run for 16-bit results: in float32, then rounded."""
-    floats = runtime.take(out.size, "float32")
-    outcome = run(runtime, source, segments, floats, offsets, layout)
-    with runtime.device():
-        np.minimum(np.fmax(floats, np.float32(0), out=floats), np.float32(1), out=floats)
-        np.multiply(floats, _WHITE, out=floats)
-        out[:] = np.rint(floats, out=floats)
-    return outcome
+def _round_to_16_bits(values: Any, out: Any) -> None:
+    """Round float32 values, which are overwritten, to uint16."""
+    np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)
+    np.multiply(values, _WHITE, out=values)
+    out[:] = np.rint(values, out=values)
 
 
 def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
@@ -99,32 +87,31 @@ def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
     return replace(pixels, flat=floats)
 
 
-def _run_with_alpha(
-    runtime: Runtime, source: Pixels, segments: Sequence[Plan], k: int, out: Any, offsets: Ints, layout: str
-) -> Outcome:
-    """Run segments of which number ``k`` is the first that resizes RGBA bytes exactly: colors times alpha."""
-    outcome = Outcome()
-    if k:
-        source, outcome = _results(runtime, source, segments[:k])
-    window = segments[k].grid.window
-    resized = np.any(window[:, 2:] - window[:, :2] != segments[k].sizes[:, ::-1], 1)
-    source = _mapped(runtime, _times_alpha, source, resized)
-    source, one = _results(runtime, source, segments[k : k + 1])
-    source = _mapped(runtime, _over_alpha, source, resized)
-    rest = run(runtime, source, segments[k + 1 :], out, offsets, layout)
-    for part in (one, rest):
-        outcome.timings.add(part.timings)
-        outcome.launches += part.launches
-    return outcome
+def _after_alpha(
+    runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcome: Outcome
+) -> tuple[Pixels, Sequence[Plan]]:
+    """Run segments up to the last that resizes RGBA bytes exactly, with colors times alpha; return what is left."""
+    first = 0
+    for k, plan in enumerate(segments):
+        if plan.exact is None or not exact.premultiplies(plan.exact, source.channels):
+            continue
+        if k > first:
+            source = _bytes_of(runtime, source, segments[first:k], outcome)
+        window = plan.grid.window
+        resized = np.any(window[:, 2:] - window[:, :2] != plan.sizes[:, ::-1], 1)
+        source = _mapped(runtime, _times_alpha, source, resized)
+        source = _bytes_of(runtime, source, [plan], outcome)
+        source, first = _mapped(runtime, _over_alpha, source, resized), k + 1
+    return source, segments[first:]
 
 
-def _results(runtime: Runtime, source: Pixels, segments: Sequence[Plan]) -> tuple[Pixels, Outcome]:
+def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcome: Outcome) -> Pixels:
     """Run segments to bytes."""
     sizes = segments[-1].sizes
     offsets, total = offsets_of(sizes, source.channels)
     flat = runtime.take(total, "uint8")
-    outcome = _run_planes(runtime, source, segments, flat, offsets, "NHWC")
-    return Pixels(flat, offsets, sizes, source.channels), outcome
+    outcome.add(_run_planes(runtime, source, segments, flat, offsets, "NHWC"))
+    return Pixels(flat, offsets, sizes, source.channels)
 
 
 def _mapped(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
@@ -174,21 +161,16 @@ def _run_planes(
     runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
     """Run each channel of the images as a separate image."""
-    channels = source.channels
-    planes = _planes(runtime, source)
+    channels, sizes, kind = source.channels, segments[-1].sizes, KINDS[out.dtype.name]
+    planar = layout == "NCHW"
+    flat = out if planar else runtime.take(out.size, out.dtype.name)
+    starts = _plane_offsets(offsets, sizes, channels)
     plans = [plan.of_planes() for plan in segments]
-    sizes = segments[-1].sizes
-    if layout == "NCHW":
-        return runtime.run(
-            planes, plans, out, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], "pixels"
-        )
-    flat = runtime.take(out.size, out.dtype.name)
-    outcome = runtime.run(
-        planes, plans, flat, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], "pixels"
-    )
-    with runtime.device():
-        results = Pixels(flat, offsets, sizes, channels, "NCHW")
-        _exchange(runtime, results, Pixels(out, offsets, sizes, channels))
+    outcome = runtime.run(_planes(runtime, source), plans, flat, starts, kind, "pixels")
+    if not planar:
+        with runtime.device():
+            results = Pixels(flat, offsets, sizes, channels, "NCHW")
+            _exchange(runtime, results, Pixels(out, offsets, sizes, channels))
     return outcome
 
 

@@ -44,6 +44,12 @@ class Outcome:
     timings: Timings = field(default_factory=Timings)
     launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
 
+    def add(self, other: Outcome) -> None:
+        """Add the work of another run, and the failures of its images."""
+        self.failures |= other.failures
+        self.timings.add(other.timings)
+        self.launches += other.launches
+
 
 class MisreadError(Exception):
     """An exception was raised in work on images that kernels did not decode; it may not occur with right pixels."""
