@@ -24,6 +24,7 @@ _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 f32 = np.float32
 f64 = np.float64
 i32 = np.int32
+i64 = np.int64
 up = np.uintp  # unsigned indices: no wrap-around check
 
 

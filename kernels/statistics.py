@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .color import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
-from .scalar import f32, i32, scalar
+from .scalar import f32, i32, i64, scalar
 
-i64 = np.int64
 # Counts are divided as unsigned: Numba divides signed numbers in 64 bits.
 u32 = np.uint32
 

@@ -69,6 +69,11 @@ def per_image(
     each: str = "image",
 ) -> Floats:
     """Return a scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
+    plain = type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
+    if plain and (not whole or value == int(value)):  # in a fifth of the time of an array
+        filled = np.empty(n)
+        filled.fill(value)
+        return filled
     array = numbers(value, name)
     if array.ndim > 1 or (array.ndim == 1 and not fits(array, n)):
         raise ValueError(
@@ -81,11 +86,7 @@ def per_image(
         kind = "a whole number" if whole else "a number" if limits else "a finite number"
         given = float(array[bad][0] if array.ndim else array)
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
-    if array.ndim:
-        return rows(array, n)
-    filled = np.empty(n)  # broadcast_to would take as long as everything above
-    filled.fill(array)
-    return filled
+    return rows(array, n) if array.ndim else np.full(n, array)
 
 
 def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:

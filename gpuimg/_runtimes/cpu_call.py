@@ -16,13 +16,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._checks.types import Ints, Mask
+from .._checks.types import Ints, Records
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of
 from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import (
-    Pass,
     Stored,
     compile_plan,
     exact_resizes,
@@ -39,30 +38,26 @@ from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
-from ..kernels import layout, ops
+from ..kernels import layout
 from ..kernels.compiled import ALWAYS, compile_together
-from ..kernels.cpu import artefacts, elastic, exact, records
+from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
+from ..kernels.cpu.describe import NEEDS, set_regions, survey
 from ..kernels.cpu.run import call_table
-from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
-from .cpu_image import batch_of_bytes, run_images, set_files
-from .cpu_memory import RunningThreads, ThreadMemory, largest
+from .cpu_image import NO_PASSES, batch_of_bytes, run_images, set_files
+from .cpu_memory import RunningThreads, ThreadMemory
 from .draft import at_scales, first_segments, scales_of
 from .protocol import Timings
-
-# Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
-_ROWS = 64
-
-_CHANNELS = 3  # the most channels that the kernels process
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
 
+_NONE = np.zeros(0, np.int64)
 _PAGE = 4096  # bytes, the smallest of any system
 
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
@@ -72,7 +67,9 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
-    def __init__(self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...]) -> None:
+    def __init__(
+        self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...], memory: dict[str, int]
+    ) -> None:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
@@ -83,7 +80,7 @@ class _ExactSegment:
         # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
         self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
         space = exact.exact_space(images, to, channels)
-        self.memory = {"exact": int(np.max(space, initial=0))}
+        memory["exact"] = max(memory.get("exact", 0), int(np.max(space, initial=0)))
         self.passes = images, to  # keeps the memory that the record refers to
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
         compile_together([*others, resize.name, store.name])
@@ -129,6 +126,7 @@ class _Segment:
         form: Form,
         sources: set[str],
         others: tuple[str, ...],
+        needs: Records,
     ) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
@@ -136,15 +134,15 @@ class _Segment:
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
         if not isinstance(form, str):
             self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
-        ways = np.concatenate([run.records["way"] for run in self.passes])
-        filters = np.concatenate([run.records["filter"] for run in self.passes])
-        used = ops_used(plan)
+        used, ways = ops_used(plan), 0
+        for run in self.passes:
+            ways |= survey(run.records, used, run.first_slot, run.end_slot, needs)
+        codes = tuple(np.flatnonzero(used).tolist())
         self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"
         self._calls = {
-            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others) for source in sources
+            source: call_table(source, kind, stored, codes, ways, plan.functions, others) for source in sources
         }
-        self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
         self.records = np.zeros(len(self.passes), records.PASS)
         for one, run in zip(self.records, self.passes, strict=True):
@@ -159,33 +157,6 @@ class _Segment:
                 calls=self._calls,
                 patches=self._patches,
             )
-
-
-def _memory(run: Pass, used: Mask) -> dict[str, int]:
-    """Elements of a thread's scratch for the largest image of a pass, by field."""
-    grids = run.records
-    if not len(grids):
-        return {}
-    height, width = grids["height"].astype(np.int64), grids["width"].astype(np.int64)
-    nx, ny = grids["taps"].astype(np.int64).T
-    whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
-    rows = height if whole else np.minimum(_ROWS, height)
-    columns = grids["window"][:, 2].astype(np.int64)
-    floats, ints = work_space(height, width, nx, ny, columns)
-    copied = height * width if used[ops.MOTION.code] else 0  # a plane, while it is averaged
-    copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two rows of a plane
-    if used[ops.JPEG.code]:
-        copied = np.maximum(copied, artefacts.work_for(height, width))
-    if used[ops.ELASTIC.code]:
-        copied = np.maximum(copied, elastic.work_for(height, width))
-    return {
-        "statistics": run.end_slot * ops.STATISTICS_WORDS,
-        "positions": 2 * int(np.max(width)),
-        "planes": _CHANNELS * int(np.max(rows * width)),
-        "floats": int(np.max(np.maximum(floats, copied))),
-        "ints": max(int(np.max(ints)), ops.LEVELS),
-        "packed": _CHANNELS * int(np.max(width)),  # also a row of each channel, as stored
-    }
 
 
 class Call:
@@ -222,19 +193,21 @@ class Call:
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, stored, starts, scales, kind, form)
-        self._passes = np.concatenate(
-            [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
-        )
+        self._needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
+        always = _always(source)
+        self._segments = _compiled(
+            source, segments, stored, starts, scales, kind, form, always, self._needs, self._memory
+        )  # fmt: skip
+        passes = [segment.records for segment in self._segments] or [NO_PASSES]
+        self._passes = passes[0] if len(passes) == 1 else np.concatenate(passes, dtype=records.PASS)
         self._images = np.zeros(n, records.IMAGE)
         self._images["scale"] = scales
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
-        self._set_regions(starts)
-        self._set_duplicates()
-        x0, _, x1, _ = self._images["region"].T
-        self._images["row"] = (x1 - x0) * self._channels  # elements per row of the decoded region
+        self._images["shown_size"] = self._sizes
+        if len(passes) > 1:
+            self._images["first_pass"] = np.cumsum([0, *map(len, passes)])[starts]
         if isinstance(source, EncodedImages):
             self._headers = source.headers.records
             self._python = self._set_files(source)
@@ -244,6 +217,9 @@ class Call:
         else:
             self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = []
+        every = _NONE if self._first_occurrences is None else self._first_occurrences
+        set_regions(self._images, self._passes, every, self._channels, self._needs)
+        if isinstance(source, Pixels):
             self._set_pixels(source)
         check_reach(self._images["region"], self._images["row"])
         order = np.argsort(-self._images["size"], kind="stable")  # largest files first: threads then end together
@@ -251,12 +227,11 @@ class Call:
         here &= not isinstance(source, EncodedClips)
         here[self._python] = False
         self._order = order[here[order]]
-        self._needs = self._memory_needed()
+        self._memory |= self._memory_needed()
         natively = np.any(self._images["kind"][self._order] == records.ENCODED)
         if natively:
-            compile_together(_always(source))
-            is_progressive = (self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE).any()
-            self._batch = batch_of_bytes(source.channels, bool(is_progressive)).copy()
+            compile_together(always)
+            self._batch = batch_of_bytes(source.channels, always is not ALWAYS).copy()
         else:
             self._batch = np.zeros(1, records.BATCH)
             self._batch["channels"] = source.channels
@@ -277,32 +252,6 @@ class Call:
             itemsize = 1
             self._images["out_bytes"] = self._sizes[:, 0] * self._sizes[:, 1] * source.channels
         self._images["out"] = out.ctypes.data + offsets * itemsize
-
-    def _set_regions(self, starts: Ints) -> None:
-        images, sizes = self._images, self._sizes
-        images["shown_size"] = sizes
-        region = images["region"]
-        region[:, 2:] = sizes[:, ::-1]
-        first = 0
-        for k, segment in enumerate(self._segments):
-            here = starts == k
-            region[here] = segment.regions[here]
-            images["first_pass"][here] = first
-            first += len(segment.records)
-
-    def _set_duplicates(self) -> None:
-        """Link the occurrences of each image, and give the first one a region that covers all of them."""
-        images, first = self._images, self._first_occurrences
-        images["next_view"] = -1
-        if first is None:
-            return
-        region = images["region"]
-        union = union_regions(region, first)
-        rows = np.argsort(first, kind="stable")
-        follows = np.flatnonzero(first[rows[1:]] == first[rows[:-1]])
-        images["next_view"][rows[follows]] = rows[follows + 1]
-        images["corner"] = region[:, :2] - union[:, :2]
-        region[:] = union
 
     def _set_files(self, source: EncodedImages) -> list[int]:
         """Fill in the records of encoded images; return the indices of those that Python decodes."""
@@ -340,18 +289,13 @@ class Call:
 
     def _memory_needed(self) -> dict[str, int]:
         """Return the elements of each thread's scratch memory, by field."""
-        images = self._images
-        x0, y0, x1, y1 = images["region"].T
-        region = (x1 - x0) * (y1 - y0) * self._channels
-        encoded = not isinstance(self._source, Pixels)
-        read = np.where(images["kind"] == records.UNPADDED, images["elements"], region * encoded)
-        width = int(np.max(self._headers["width"], initial=1))
-        return largest([segment.memory for segment in self._segments]) | {
-            "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
-            "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
-            "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
-            "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
-        }
+        images, needs = self._images, dict(zip(NEEDS.names or (), self._needs[0].tolist(), strict=True))
+        if isinstance(self._source, Pixels):
+            needs["source"] = int(np.max(images["elements"], where=images["kind"] == records.UNPADDED, initial=0))
+        between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
+        widest = int(np.max(self._headers["width"], initial=1))
+        work = max(decoder.work_bytes(widest), progressive.work_bytes(self._headers))
+        return needs | {"between": 2 * _half(between), "source": needs["source"] + SOURCE_SLACK, "work": work}
 
     # -- work --------------------------------------------------------------------------------------------------
 
@@ -371,7 +315,7 @@ class Call:
 
     def work(self, memory: ThreadMemory, python: Iterator[int]) -> None:
         """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
-        memory.reserve(self._needs)
+        memory.reserve(self._memory)
         in_python = [0.0]
         try:
             for k in python:
@@ -525,6 +469,9 @@ def _compiled(
     scales: Ints,
     kind: int,
     form: Form,
+    always: tuple[str, ...],
+    needs: Records,
+    memory: dict[str, int],
 ) -> list[_Segment | _ExactSegment]:
     kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = list[Ints]()
@@ -536,13 +483,13 @@ def _compiled(
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
             last = stored if k == len(segments) - 1 else None
-            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], _always(source)))
+            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], always, memory))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *kinds[k], read, _always(source)))
+            compiled.append(_Segment(scaled, *kinds[k], read, always, needs))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

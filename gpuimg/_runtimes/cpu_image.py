@@ -24,7 +24,7 @@ from .cpu_memory import ThreadMemory, address_of
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
 
-_NO_PASSES = np.zeros(0, records.PASS)
+NO_PASSES = np.zeros(0, records.PASS)
 _FIRST = np.zeros(1, np.int64)
 
 
@@ -65,7 +65,7 @@ def decode_jpeg(
     statuses = np.zeros(1, layout.STATUS)
     shared = batch_of_bytes(channels, is_progressive)
     queue = np.zeros(1, records.QUEUE)
-    while not run_images(_FIRST, queue, images, header, _NO_PASSES, statuses, shared, memory, running):
+    while not run_images(_FIRST, queue, images, header, NO_PASSES, statuses, shared, memory, running):
         pass  # signals are handled here
     return None if statuses["result"][0] else pixels.reshape(height, width, channels)
 

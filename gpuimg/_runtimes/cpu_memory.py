@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,12 +28,6 @@ _DTYPES: Final[dict[str, Any]] = {
     "packed": np.uint32,
 }
 _FIELDS: Final = {name: (k, _DTYPES.get(name, np.uint8)) for k, name in enumerate(records.SCRATCH.names or ())}
-
-
-def largest(needs: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Return the largest need of each field."""
-    fields = dict.fromkeys(field for one in needs for field in one)
-    return {field: max(one.get(field, 0) for one in needs) for field in fields}
 
 
 class ThreadMemory:

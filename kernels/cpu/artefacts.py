@@ -5,8 +5,6 @@ The result is that of encoding with libjpeg at 4:2:0 and decoding again, without
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import color
@@ -38,7 +36,8 @@ _UNIT = SCALES["uint8"]
 _LUMA, _CHROMA = (np.array(steps, np.int32) for steps in STEPS)
 
 
-def work_for(height: Any, width: Any) -> Any:
+@loop
+def work_for(height, width):
     """Return the elements of the scratch of :func:`compress`: two planes of chroma, as wide as whole blocks."""
     return 2 * (-(-height // 2)) * _SIDE * -(-width // (2 * _SIDE))
 

@@ -6,14 +6,10 @@ four rows of nodes around it, so that a pixel then mixes four nodes instead of s
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ..compiled import cached_jit
 from ..displacement import NODES, density, displacement, first_node, node, place, share, weights
 from ..ops import ELASTIC, NODE_SPACING
-from ..scalar import f32, i32, loop
+from ..scalar import f32, i32, i64, loop
 from .intrinsics import array_at, copy
 
 _PARAMETERS = ELASTIC.width
@@ -22,12 +18,14 @@ _HALF = f32(0.5)
 _RED, _REPEAT, _NEAREST = ELASTIC.at("red"), ELASTIC.at("repeat"), ELASTIC.at("nearest")
 
 
-def _nodes(size: Any) -> Any:
+@loop
+def _nodes(size):
     """Return the most nodes along an axis of ``size`` pixels."""
-    return (size / NODE_SPACING).astype(np.int64) + _EXTRA_NODES
+    return i64(size / NODE_SPACING) + _EXTRA_NODES
 
 
-def work_for(height: Any, width: Any) -> Any:
+@loop
+def work_for(height, width):
     """Return the elements of the scratch of :func:`elastic`: three planes, positions of a row, and all nodes."""
     # Two numbers a node; one more row of nodes is room for the rows of mixed nodes, one for x and one for y.
     return 3 * height * width + 2 * width + 2 * (_nodes(height) + 1) * _nodes(width)

@@ -179,8 +179,9 @@ _call_sum_patches = caller(_types(BYTES))  # or any other pointer
 _TILE = 256
 
 
-def patches_space(nx: Any, ny: Any) -> Any:
-    """Return the elements of ``floats`` that ``nx`` by ``ny`` taps need; both may be arrays."""
+@loop
+def patches_space(nx, ny):
+    """Return the elements of ``floats`` that ``nx`` by ``ny`` taps need."""
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 

@@ -5,6 +5,7 @@ The loops of a plan are called by address (:data:`.records.CALLS`), so that this
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..compiled import cached_jit, compile_together
 from ..layout import GATHERED, LINEAR, SEPARABLE, WHOLE
 from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
+from .describe import PATCHED
 from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import SUM_PATCHES_FUNCTIONS
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
@@ -39,8 +41,9 @@ _STORED = 8
 _call_sample = caller(SAMPLE)
 
 
+@lru_cache(256)
 def call_table(
-    source: str, kind: int, form: str, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...],
+    source: str, kind: int, form: str, codes: tuple[int, ...], ways: int, functions: tuple[Any, ...],
     others: tuple[str, ...],
 ) -> Any:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
@@ -52,29 +55,26 @@ def call_table(
         Of the result.
     form : {"planes", "pixels", "patches"}
         How its pixels lie.
-    ops : (len(OPS),) bool
+    codes : tuple of int
         The ops that occur in the programs.
-    ways, filters : (N,) int
-        Of the images, see kernels/layout.py.
+    ways : int
+        Of the images to be sampled, as bits, see :func:`.describe.survey`.
     functions : tuple
         The user's functions.
     others : tuple of str
         Loops that the call needs besides, to be compiled together with these.
     """
-    # The same choice as in _sample, per image.
-    patched = (ways == GATHERED) & (filters <= LINEAR)
     loops = {"store": STORE_FUNCTIONS[kind, form]}
-    if np.any(ways == WHOLE):
+    if ways & 1 << WHOLE:
         loops |= {"take_pixels": TAKE_PIXELS_FUNCTIONS[source], "whole": WHOLE_FUNCTION}
-    if np.any(ways == SEPARABLE):
+    if ways & 1 << SEPARABLE:
         loops |= {"mix_rows": MIX_ROWS_FUNCTIONS[source], "separable": SEPARABLE_FUNCTION}
-    if np.any(patched):
+    if ways & PATCHED:
         loops |= {"sum_patches": SUM_PATCHES_FUNCTIONS[source], "patched": PATCHED_FUNCTION}
-    if not np.all((ways != GATHERED) | patched):
+    if ways & 1 << GATHERED:
         loops |= {"add_taps": ADD_TAPS_FUNCTIONS[source], "gathered": GATHERED_FUNCTION}
-    if not np.all((ways == WHOLE) | patched):
+    if ways & (1 << SEPARABLE | 1 << GATHERED):
         loops["lay_taps"] = LAY_TAPS_FUNCTION
-    codes = np.flatnonzero(ops).tolist()
     rows = {code: ROW_FUNCTIONS[code] for code in codes if code in ROW_FUNCTIONS}
     grids = {code: GRID_FUNCTIONS[code] for code in codes if code in GRID_FUNCTIONS}
     compile_together([*others, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])

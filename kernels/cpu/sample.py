@@ -216,14 +216,15 @@ def _turn_back(summed, channels, planes, at, width, rows, columns):
                     planes[c * plane + at + j * width + x] = summed[x * step + TURNED * c + j]
 
 
-def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
-    """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns; all may be arrays."""
+@loop
+def work_space(height, width, nx, ny, columns):
+    """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns."""
     # The parts are those of _work_space and _separable, or of _gathered, or of sample_patches.
     taps = height * ny + width * nx
     rows = TURNED * (3 * (columns + TURNED) + _CHUNK) + 3 * TURNED * TURNED + LINE
-    for_separable = taps + height + width + np.maximum(width, height) + rows
-    for_gathered = np.maximum((3 + nx + ny) * width, patches_space(nx, ny))
-    return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
+    for_separable = taps + height + width + max(width, height) + rows
+    for_gathered = max((3 + nx + ny) * width, patches_space(nx, ny))
+    return max(for_separable, for_gathered), max(taps, (nx + ny) * width)
 
 
 #: The type of the three ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,

@@ -1,0 +1,123 @@
+"""What the images of a batch read, and the memory that a thread needs for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ..compiled import cached_jit
+from ..layout import GATHERED, LINEAR, RECORD
+from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
+from ..scalar import i64
+from . import artefacts, elastic
+from .intrinsics import longs_at
+from .records import IMAGE, PASS
+from .sample import work_space
+
+# Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
+_ROWS = 64
+_CHANNELS = 3  # the most that the kernels process
+_REGION_BYTES = 32
+_MOTION, _SHARPNESS, _JPEG, _ELASTIC = (op.code for op in (MOTION, SHARPNESS, JPEG, ELASTIC))
+
+#: Ways to sample, as bits: 1 << way of kernels/layout.py, and this one for grids that :mod:`.patches` samples.
+PATCHED: Final = 1 << 8
+
+#: Elements of fields of :data:`.records.SCRATCH` for the largest image of a call.
+NEEDS: Final = np.dtype(
+    [(name, "<i8") for name in ("statistics", "positions", "planes", "floats", "ints", "packed", "source", "stored")],
+    align=True,
+)
+
+
+@cached_jit(
+    "int64(RECORD[::1], boolean[::1], int64, int64, NEEDS[::1])", nogil=False, RECORD=RECORD, NEEDS=NEEDS
+)  # fmt: skip
+def survey(records, used, first_slot, end_slot, needs_):
+    """Raise ``needs`` to those of a pass; return its ways to sample, as bits.
+
+    Parameters
+    ----------
+    records : (N,) layout.RECORD
+    used : (len(OPS),) bool
+        The ops that occur in the programs.
+    first_slot, end_slot : int
+        The statistics that the pass computes.
+    needs : (1,) NEEDS
+    """
+    needs, ways = needs_[0], i64(0)
+    whole = first_slot < end_slot
+    for code in range(used.size):
+        whole = whole or (used[code] and READS_NEIGHBORS[code])
+    needs.statistics = max(needs.statistics, end_slot * STATISTICS_WORDS)
+    needs.ints = max(needs.ints, LEVELS)
+    for i in range(len(records)):
+        record = records[i]
+        height, width = i64(record.height), i64(record.width)
+        patched = record.way == GATHERED and record.filter <= LINEAR
+        ways |= PATCHED if patched else i64(1) << i64(record.way)
+        floats, ints = work_space(height, width, i64(record.taps[0]), i64(record.taps[1]), i64(record.window[2]))
+        if used[_MOTION]:
+            floats = max(floats, height * width)  # a plane, while it is averaged
+        if used[_SHARPNESS]:
+            floats = max(floats, 2 * width)  # two rows of a plane
+        if used[_JPEG]:
+            floats = max(floats, artefacts.work_for(height, width))
+        if used[_ELASTIC]:
+            floats = max(floats, elastic.work_for(height, width))
+        needs.positions = max(needs.positions, 2 * width)
+        needs.planes = max(needs.planes, _CHANNELS * width * (height if whole else min(_ROWS, height)))
+        needs.floats, needs.ints = max(needs.floats, floats), max(needs.ints, ints)
+        needs.packed = max(needs.packed, _CHANNELS * width)  # also a row of each channel, as stored
+    return ways
+
+
+@cached_jit(
+    "none(IMAGE[::1], PASS[::1], int64[::1], int64, NEEDS[::1])", nogil=False, IMAGE=IMAGE, PASS=PASS, NEEDS=NEEDS
+)  # fmt: skip
+def set_regions(images, passes, first, channels, needs_):
+    """Set the regions of decoded images, and link those that occur several times to their first occurrence.
+
+    That has a region for all of them. Raises ``needs`` to the largest region, as shown and as stored.
+
+    Parameters
+    ----------
+    images : (N,) IMAGE
+        With ``shown_size``, ``turn`` and ``first_pass``.
+    passes : (P,) PASS
+        If empty, images are read whole.
+    first : (N,) int64
+        The index of each image's first occurrence; empty where no image occurs twice.
+    channels : int
+        Of the images.
+    needs : (1,) NEEDS
+    """
+    needs = needs_[0]
+    for i in range(len(images)):
+        image = images[i]
+        image.next_view = -1
+        region = image.region
+        region[0], region[1], region[2], region[3] = 0, 0, image.shown_size[1], image.shown_size[0]
+        if passes.size:
+            read = longs_at(passes[image.first_pass].regions + i * _REGION_BYTES, 4)
+            region[0], region[1], region[2], region[3] = read[0], read[1], read[2], read[3]
+    for i in range(first.size - 1, -1, -1):
+        region, whole = images[i].region, images[first[i]].region
+        images[i].corner[0], images[i].corner[1] = region[0], region[1]
+        if first[i] != i:
+            images[i].next_view, images[first[i]].next_view = images[first[i]].next_view, i
+        for k in range(2):
+            whole[k], whole[k + 2] = min(whole[k], region[k]), max(whole[k + 2], region[k + 2])
+    for i in range(len(images)):
+        image = images[i]
+        if first.size:
+            for k in range(4):
+                image.region[k] = images[first[i]].region[k]
+            image.corner[0] -= image.region[0]
+            image.corner[1] -= image.region[1]
+        image.row = (image.region[2] - image.region[0]) * channels
+        size = (image.region[3] - image.region[1]) * image.row
+        needs.source = max(needs.source, size)
+        if image.turn:
+            needs.stored = max(needs.stored, size)
