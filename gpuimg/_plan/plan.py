@@ -119,7 +119,7 @@ class Plan:
     @property
     def changes_nothing(self) -> bool:
         """True if every result equals its source, pixel for pixel."""
-        return bool(np.all(self.unchanged_images()))
+        return self.is_fresh or bool(np.all(self.unchanged_images()))
 
     @property
     def is_fresh(self) -> bool:
@@ -383,7 +383,7 @@ class Plan:
             entries.insert(0, replace(entry, params=params))
         filters = np.where(self.grid.filter > layout.GAUSSIAN, self.grid.filter, layout.NEAREST)
         grid = replace(self.grid, filter=filters, kernel=None)
-        return Plan(grid, self.source_sizes, 1, entries=tuple(entries))
+        return Plan(grid, self.source_sizes, 1, entries=tuple(entries), history=self.history)
 
 
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:

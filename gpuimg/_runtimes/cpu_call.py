@@ -222,14 +222,13 @@ class Call:
         if isinstance(source, Pixels):
             self._set_pixels(source)
         check_reach(self._images["region"], self._images["row"])
-        order = np.argsort(-self._images["size"], kind="stable")  # largest files first: threads then end together
         here = self._images["kind"] != records.VIEW
-        here &= not isinstance(source, EncodedClips)
-        here[self._python] = False
-        self._order = order[here[order]]
+        here[slice(n) if isinstance(source, EncodedClips) else self._python] = False
+        self._order = np.flatnonzero(here)
+        if n > 1:  # largest files first: threads then end together
+            self._order = self._order[np.argsort(-self._images["size"][self._order], kind="stable")]
         self._memory |= self._memory_needed()
-        natively = np.any(self._images["kind"][self._order] == records.ENCODED)
-        if natively:
+        if len(self._order) and isinstance(source, EncodedImages):
             compile_together(always)
             self._batch = batch_of_bytes(source.channels, always is not ALWAYS).copy()
         else:
@@ -490,7 +489,8 @@ def _compiled(
             if np.any(starts == k):
                 read.add(source.dtype)
             compiled.append(_Segment(scaled, *kinds[k], read, always, needs))
-        check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
+        if k:  # the region is of results of the segment before
+            check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))
     return compiled
 
 

@@ -102,20 +102,19 @@ def set_regions(images, passes, first, channels, needs_):
         if passes.size:
             read = longs_at(passes[image.first_pass].regions + i * _REGION_BYTES, 4)
             region[0], region[1], region[2], region[3] = read[0], read[1], read[2], read[3]
+        image.corner[0], image.corner[1] = region[0], region[1]
     for i in range(first.size - 1, -1, -1):
         region, whole = images[i].region, images[first[i]].region
-        images[i].corner[0], images[i].corner[1] = region[0], region[1]
         if first[i] != i:
             images[i].next_view, images[first[i]].next_view = images[first[i]].next_view, i
         for k in range(2):
             whole[k], whole[k + 2] = min(whole[k], region[k]), max(whole[k + 2], region[k + 2])
     for i in range(len(images)):
         image = images[i]
-        if first.size:
-            for k in range(4):
-                image.region[k] = images[first[i]].region[k]
-            image.corner[0] -= image.region[0]
-            image.corner[1] -= image.region[1]
+        for k in range(4 if first.size else 0):
+            image.region[k] = images[first[i]].region[k]
+        image.corner[0] -= image.region[0]
+        image.corner[1] -= image.region[1]
         image.row = (image.region[2] - image.region[0]) * channels
         size = (image.region[3] - image.region[1]) * image.row
         needs.source = max(needs.source, size)
