@@ -42,14 +42,14 @@ from ..kernels import layout
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
-from ..kernels.cpu.describe import NEEDS, set_regions, survey
+from ..kernels.cpu.describe import NEEDS, describe, survey
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
-from .cpu_image import NO_PASSES, batch_of_bytes, run_images, set_files
+from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
 from .cpu_memory import RunningThreads, ThreadMemory
 from .draft import at_scales, first_segments, scales_of
 from .protocol import Timings
@@ -57,7 +57,6 @@ from .protocol import Timings
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
 
-_NONE = np.zeros(0, np.int64)
 _PAGE = 4096  # bytes, the smallest of any system
 
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
@@ -205,21 +204,20 @@ class Call:
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
-        self._images["shown_size"] = self._sizes
         if len(passes) > 1:
             self._images["first_pass"] = np.cumsum([0, *map(len, passes)])[starts]
+        every = NONE if self._first_occurrences is None else self._first_occurrences
+        files = source.headers if isinstance(source, EncodedImages) else NO_FILES
+        describe(self._images, *files, TURNS, self._sizes, self._passes, every, self._channels, self._needs)
         if isinstance(source, EncodedImages):
-            self._headers = source.headers.records
-            self._python = self._set_files(source)
+            self._headers = files.records
+            self._python = self._set_kinds(source)
         elif isinstance(source, EncodedClips):
             self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
         else:
             self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = []
-        every = _NONE if self._first_occurrences is None else self._first_occurrences
-        set_regions(self._images, self._passes, every, self._channels, self._needs)
-        if isinstance(source, Pixels):
             self._set_pixels(source)
         check_reach(self._images["region"], self._images["row"])
         here = self._images["kind"] != records.VIEW
@@ -252,10 +250,9 @@ class Call:
             self._images["out_bytes"] = self._sizes[:, 0] * self._sizes[:, 1] * source.channels
         self._images["out"] = out.ctypes.data + offsets * itemsize
 
-    def _set_files(self, source: EncodedImages) -> list[int]:
-        """Fill in the records of encoded images; return the indices of those that Python decodes."""
-        images, headers = self._images, source.headers.records
-        set_files(images, source.headers, source.orientations)
+    def _set_kinds(self, source: EncodedImages) -> list[int]:
+        """Set the kinds of encoded images; return the indices of those that Python decodes."""
+        images = self._images
         kind = images["kind"]
         if source.seek is not None:
             images["access"] = source.seek.access
@@ -263,7 +260,7 @@ class Call:
         kind[failed] = records.BLACK
         if self._first_occurrences is not None:
             kind[self._first_occurrences != np.arange(len(images))] = records.VIEW
-        ours = route.ours_takes(headers)
+        ours = route.ours_takes(source.headers.records)
         ours[failed] = True
         return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 

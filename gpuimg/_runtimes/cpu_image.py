@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints, Records
+from .._checks.types import Ints
 from .._decoding import exif, jpeg, route
 from .._decoding.options import DecodeOptions
 from .._plan.scale import FULL
 from .._threads.threads import threads
 from ..kernels.cpu import batch, records
+from ..kernels.cpu.describe import NEEDS, describe
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout, progressive
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
@@ -24,7 +25,11 @@ from .cpu_memory import ThreadMemory, address_of
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
 
+NO_FILES = jpeg.Headers(np.zeros(0, layout.HEADER), np.zeros(0, np.int64), np.zeros(0, np.int64))
 NO_PASSES = np.zeros(0, records.PASS)
+NONE = np.zeros(0, np.int64)
+#: By EXIF orientation, how records.IMAGE is turned.
+TURNS = np.stack(exif.turns(np.arange(9)), 1) @ (records.SWAP, records.FLIP_ROWS, records.FLIP_COLUMNS)
 _FIRST = np.zeros(1, np.int64)
 
 
@@ -53,30 +58,18 @@ def decode_jpeg(
     (height, width), channels = sizes[0].tolist(), options.channels
     size = height * width * channels
     pixels = empty(size, "uint8")
-    images = np.zeros(1, records.IMAGE)
-    set_files(images, headers, header["orientation"])
-    images["shown_size"] = sizes
-    images["region"][0, 2:] = width, height
-    images["next_view"], images["row"], images["scale"] = -1, width * channels, FULL
-    images["out"], images["out_bytes"] = address_of(pixels), size
+    images, needs = np.zeros(1, records.IMAGE), np.zeros(1, NEEDS)
+    describe(images, *headers, TURNS, sizes, NO_PASSES, NONE, channels, needs)
+    images["scale"], images["out"], images["out_bytes"] = FULL, address_of(pixels), size
     is_progressive = bool(header["kind"][0] == layout.PROGRESSIVE)
     work = progressive.work_bytes(header) if is_progressive else decoder.work_bytes(int(header["width"][0]))
-    memory.reserve({"work": work, "stored": size if images["turn"][0] else 1})
+    memory.reserve({"work": work, "stored": int(needs["stored"][0])})
     statuses = np.zeros(1, layout.STATUS)
     shared = batch_of_bytes(channels, is_progressive)
     queue = np.zeros(1, records.QUEUE)
     while not run_images(_FIRST, queue, images, header, NO_PASSES, statuses, shared, memory, running):
         pass  # signals are handled here
     return None if statuses["result"][0] else pixels.reshape(height, width, channels)
-
-
-def set_files(images: Records, headers: jpeg.Headers, orientations: Ints) -> None:
-    """Fill in the files of IMAGE records, and how their pixels are turned."""
-    images["kind"] = records.ENCODED
-    images["data"], images["size"] = headers.addresses, headers.sizes
-    if (orientations > 1).any():
-        swapped, rows, columns = exif.turns(orientations)
-        images["turn"] = records.SWAP * swapped + records.FLIP_ROWS * rows + records.FLIP_COLUMNS * columns
 
 
 @cache

@@ -7,12 +7,13 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
+from ..jpeg.layout import HEADER
 from ..layout import GATHERED, LINEAR, RECORD
 from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
 from ..scalar import i64
 from . import artefacts, elastic
 from .intrinsics import longs_at
-from .records import IMAGE, PASS
+from .records import ENCODED, IMAGE, PASS
 from .sample import work_space
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -74,17 +75,30 @@ def survey(records, used, first_slot, end_slot, needs_):
 
 
 @cached_jit(
-    "none(IMAGE[::1], PASS[::1], int64[::1], int64, NEEDS[::1])", nogil=False, IMAGE=IMAGE, PASS=PASS, NEEDS=NEEDS
-)  # fmt: skip
-def set_regions(images, passes, first, channels, needs_):
-    """Set the regions of decoded images, and link those that occur several times to their first occurrence.
+    "none(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], PASS[::1], int64[::1], int64, "
+    "NEEDS[::1])",
+    nogil=False,
+    IMAGE=IMAGE,
+    HEADER=HEADER,
+    PASS=PASS,
+    NEEDS=NEEDS,
+)
+def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, first, channels, needs_):
+    """Fill in images that are decoded: their files, regions, and links of those that occur several times.
 
-    That has a region for all of them. Raises ``needs`` to the largest region, as shown and as stored.
+    The first occurrence of an image has a region for all of them. Raises ``needs`` to the largest region, as shown and
+    as stored.
 
     Parameters
     ----------
     images : (N,) IMAGE
-        With ``shown_size``, ``turn`` and ``first_pass``.
+        With ``first_pass``.
+    headers, addresses, sizes : (N,) jpeg.layout.HEADER, (N,) int64, (N,) int64
+        Those of the files; none for images that are no files.
+    turns : (9,) int64
+        By EXIF orientation, the bits of :mod:`.records`.
+    shown_sizes : (N, 2) int64
+        Of the images at their scale.
     passes : (P,) PASS
         If empty, images are read whole.
     first : (N,) int64
@@ -96,9 +110,13 @@ def set_regions(images, passes, first, channels, needs_):
     needs = needs_[0]
     for i in range(len(images)):
         image = images[i]
+        if headers.size:
+            image.kind, image.data, image.size = ENCODED, addresses[i], sizes[i]
+            image.turn = turns[headers[i].orientation]
+        image.shown_size[0], image.shown_size[1] = shown_sizes[i, 0], shown_sizes[i, 1]
         image.next_view = -1
         region = image.region
-        region[0], region[1], region[2], region[3] = 0, 0, image.shown_size[1], image.shown_size[0]
+        region[0], region[1], region[2], region[3] = 0, 0, shown_sizes[i, 1], shown_sizes[i, 0]
         if passes.size:
             read = longs_at(passes[image.first_pass].regions + i * _REGION_BYTES, 4)
             region[0], region[1], region[2], region[3] = read[0], read[1], read[2], read[3]
