@@ -446,10 +446,12 @@ class Batch(Sequence[Array]):
         return result
 
     def _is_stored_as(self, layout: str) -> bool:
-        if isinstance(self._recording.source, Pixels):
-            return self._recording.source.layout == layout and self._recording.source.follow(exactly=self.is_uniform)
-        separate = not self.is_uniform or whole_files.is_special(self._recording.source)
-        return layout == "NHWC" and separate and self._recording.source.selection is None
+        source = self._recording.source
+        if isinstance(source, Pixels):
+            return source.layout == layout and source.follow(exactly=self.is_uniform)
+        single = isinstance(source, EncodedImages) and source.is_single_file and self._recording.runtime.on_host
+        separate = single or not self.is_uniform or whole_files.is_special(source)
+        return layout == "NHWC" and separate and source.selection is None
 
     def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
         source = self._recording.source

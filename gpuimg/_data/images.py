@@ -155,6 +155,12 @@ class EncodedImages(Opened):
         return len(self.data)
 
     @property
+    def is_single_file(self) -> bool:
+        """True for one good file, decoded whole and without an index: it needs no batch around it."""
+        alone = len(self.data) == 1 and self.selection is None and not self.failures
+        return alone and self.seek is None and self.scales is None
+
+    @property
     def orientations(self) -> Ints:
         """(N,): EXIF orientations, 1 to 8."""
         orientations: Ints = self.headers.records["orientation"]

@@ -23,6 +23,8 @@ from . import deep
 from .options import NVIMAGECODEC, DecodeOptions
 from .pillow import PillowHeader
 
+#: Kinds of JPEG that our decoders on the CPU take.
+OURS = (BASELINE, PROGRESSIVE)
 _PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
 _PROGRESSIVE = 2  # the last coding process that nvJPEG supports
 
@@ -60,7 +62,8 @@ def nvimgcodec_first(records: Records, options: DecodeOptions) -> Mask:
 
 def ours_takes(records: Records) -> Mask:
     """Return a mask of files for our decoders on the CPU: JPEGs of usual kinds that are not :func:`pillow_only`."""
-    taken: Mask = (records["kind"] == BASELINE) | (records["kind"] == PROGRESSIVE)
+    kinds = records["kind"]
+    taken: Mask = (kinds == OURS[0]) | (kinds == OURS[1])
     return taken
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .._data.patches import Form
 from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
@@ -24,7 +25,7 @@ from .cpu_call import Call
 from .cpu_image import decode_jpeg
 from .cpu_memory import Pool, RunningThreads, ThreadMemory
 from .draft import decoded_sizes
-from .protocol import Outcome
+from .protocol import Outcome, Timings
 
 
 def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, form: Form) -> bool:
@@ -121,6 +122,12 @@ class CpuRuntime:
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one buffer."""
         sizes = decoded_sizes(images)
+        if isinstance(images, EncodedImages) and images.is_single_file:
+            start = time.perf_counter()
+            one = self.decode_jpeg(images.data[0], images.options)
+            if one is not None:
+                taken = Timings(time.perf_counter() - start)
+                return Pixels(one.reshape(-1), np.zeros(1, np.int64), sizes, images.channels), Outcome(timings=taken)
         offsets, total = offsets_of(sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)

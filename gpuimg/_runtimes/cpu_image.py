@@ -53,7 +53,8 @@ def decode_jpeg(
     headers = jpeg.read_header(data)
     header = headers.records
     sizes, left = jpeg.shown_sizes(header, route.pillow_only([data], header, options), options.max_pixels)
-    if left or not route.ours_takes(header)[0]:
+    kind = int(header["kind"][0])
+    if left or kind not in route.OURS:
         return None
     (height, width), channels = sizes[0].tolist(), options.channels
     size = height * width * channels
@@ -61,7 +62,7 @@ def decode_jpeg(
     images, needs = np.zeros(1, records.IMAGE), np.zeros(1, NEEDS)
     describe(images, *headers, TURNS, sizes, NO_PASSES, NONE, channels, needs)
     images["scale"], images["out"], images["out_bytes"] = FULL, address_of(pixels), size
-    is_progressive = bool(header["kind"][0] == layout.PROGRESSIVE)
+    is_progressive = kind == layout.PROGRESSIVE
     work = progressive.work_bytes(header) if is_progressive else decoder.work_bytes(int(header["width"][0]))
     memory.reserve({"work": work, "stored": int(needs["stored"][0])})
     statuses = np.zeros(1, layout.STATUS)
