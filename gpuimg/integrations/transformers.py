@@ -14,17 +14,18 @@ import math
 import os
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
+from inspect import isfunction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .. import models
+from .. import models, sizes
 from .._batch.batch import Batch, as_batch
 from .._batch.frameworks import as_tensor
 from .._batch.opening import open_batch
-from .._checks.types import Interpolation
+from .._checks.types import Interpolation, Ints
 from .._ops.pixels import normalize
 from .._ops.resize_crop import crop, resize
 from .._version import install_hint
@@ -43,13 +44,15 @@ def register() -> list[str]:
     """Register gpuimg as a backend of the image processors in transformers.
 
     Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor for the families CLIP,
-    SigLIP, ViT, BiT (DINOv2), Qwen-VL, SigLIP 2, Kimi K2.5, Pixtral, GOT-OCR 2 (InternVL), LLaVA-NeXT, Idefics3,
-    SmolVLM and Gemma 3. Other backends remain as they are.
+    SigLIP, ViT, BEiT, BiT (DINOv2), ConvNeXT (ResNet), LeViT, MobileNet, SegFormer, DPT, LLaVA, Qwen-VL, GLM-4V,
+    PaddleOCR-VL, Ernie 4.5 VL, VideoLLaMA 3, SigLIP 2, Kimi K2.5, Pixtral, GOT-OCR 2 (InternVL), LLaVA-NeXT, Idefics3,
+    SmolVLM and Gemma 3, and for every other processor that resizes, crops and normalizes by its settings alone, such as
+    those of BLIP, DeiT and OWL-ViT. Other backends remain as they are.
 
     Returns
     -------
     list of str
-        Model types of transformers that have the backend now.
+        Model types of transformers that have the backend now, but those of processors known by their settings alone.
 
     Raises
     ------
@@ -101,6 +104,8 @@ def _with_default(auto: Any) -> Callable[..., Any]:
             return load(mapping, backend)
         uses_pil = mapping.get("torchvision") in auto.DEFAULT_TO_PIL_BACKEND_IMAGE_PROCESSORS
         found = load(mapping, "pil" if uses_pil else "torchvision")
+        if found is not None and _is_plain(found):
+            return _extended(found, _fixed)
         if found is not None:
             warnings.warn(
                 f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4
@@ -110,6 +115,7 @@ def _with_default(auto: Any) -> Callable[..., Any]:
     return loaded
 
 
+@cache
 def _extended(base: Any, recipe: _Recipe) -> type:
     """Return a subclass of a processor of the backend "torchvision" with another ``preprocess``."""
 
@@ -244,31 +250,95 @@ def _has_filter(processor: Any, name: str) -> bool:
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
-def _fixed(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    """Resize the shorter side or to a size, crop the center."""
+def _is_plain(processor: type) -> bool:
+    """Return True if a processor has settings of its own, but no step: they say all that it does."""
+    backend = processor.__mro__[1]
+    steps = [name for name in dir(backend) if not name.startswith("__") and isfunction(getattr(backend, name))]
+    own = any(getattr(processor, name) is not getattr(backend, name) for name in steps)
+    return backend.__name__ == "TorchvisionBackend" and not own
+
+
+def _fixed(x: Batch, processor: Any, counts: list[int], share: float = 1.0) -> dict[str, Any] | None:
+    """Resize the shorter side, a multiple of the setting, or to a size; crop the center."""
     size = processor.size
     short = getattr(size, "shortest_edge", None)
-    if getattr(size, "longest_edge", None) or not (short or (size.height and size.width)):
+    unknown = getattr(size, "longest_edge", None) or getattr(processor, "do_pad", None)
+    unknown = unknown or getattr(processor, "keep_aspect_ratio", None)
+    if unknown or getattr(processor, "ensure_multiple_of", None) not in (None, 1):
         return None
-    to = short or (size.height, size.width)
+    if not (short or (size.height and size.width)):
+        return None
+    crop_size = processor.crop_size if getattr(processor, "do_center_crop", None) else None
+    window = None if crop_size is None else (crop_size.height, crop_size.width)
+    return _cropped(x, int(short * share) if short else (size.height, size.width), window, processor)
+
+
+def _cropped(x: Batch, to: Any, window: tuple[int, int] | None, processor: Any) -> dict[str, Any] | None:
     x = resize(x, to, _FILTERS[int(processor.resample)], exact=_EXACT)
-    if getattr(processor, "do_center_crop", None):
-        height, width = processor.crop_size.height, processor.crop_size.width
-        if np.any(x.sizes < (height, width)):
+    if window is not None:
+        if np.any(x.sizes < window):
             return None
-        top, left = (x.sizes - (height, width)).T // 2
-        x = crop(x, top, left, height, width)
+        top, left = (x.sizes - window).T // 2
+        x = crop(x, top, left, *window)
     elif not x.is_uniform:
         return None
     return {"pixel_values": normalize(x, *_norm(processor)).array(layout="NCHW")}
 
 
-def _qwen2_vl(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+def _convnext(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    short = processor.size.shortest_edge
+    if not short or getattr(processor, "do_center_crop", None):
+        return None
+    if short < 384:
+        return _cropped(x, int(short / processor.crop_pct), (short, short), processor)
+    return _cropped(x, (short, short), None, processor)
+
+
+def _tokens(x: Batch, new: Ints, merge: int, processor: Any, order: Any = "CTPP") -> dict[str, Any]:
+    x = normalize(resize(x, new, "bicubic", exact=_EXACT), *_norm(processor))
+    tokens = x.tokens(processor.patch_size, merge=merge, frames=processor.temporal_patch_size, order=order)
+    return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
+
+
+def _smart(processor: Any) -> tuple[int, int, int] | None:
+    """Return the factor and the limits of Qwen's rule of sizes."""
     low, high = processor.size.shortest_edge, processor.size.longest_edge
     if not (low and high and _has_filter(processor, "bicubic")):
         return None
-    how = processor.patch_size, processor.merge_size, processor.temporal_patch_size, low, high
-    return models.qwen_vl(*how, *_norm(processor), exact=_EXACT)(x)
+    return processor.patch_size * processor.merge_size, low, high
+
+
+def _qwen2_vl(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    rule = _smart(processor)
+    return None if rule is None else _tokens(x, sizes.smart(x.sizes, *rule), processor.merge_size, processor)
+
+
+def _video_llama3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    outputs = _qwen2_vl(x, processor, counts)
+    return outputs and outputs | {"image_merge_sizes": np.full(len(x), processor.merge_size)}
+
+
+def _glm4v(x: Batch, processor: Any, counts: list[int], order: str = "CTPP") -> dict[str, Any] | None:
+    rule, frames = _smart(processor), processor.temporal_patch_size
+    if rule is None or (order == "PPC" and frames != 1):
+        return None
+    factor, *limits = rule
+    new = sizes.smart_video(x.sizes, frames, factor, frames, *limits)
+    return _tokens(x, new, processor.merge_size, processor, order)
+
+
+def _paddle_ocr(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    rule = _smart(processor)
+    if rule is None:
+        return None
+    height, width = x.sizes.T
+    low = height < rule[0]
+    width, height = np.where(low, np.rint(width * rule[0] / height), width), np.where(low, rule[0], height)
+    narrow = width < rule[0]
+    height, width = np.where(narrow, np.rint(height * rule[0] / width), height), np.where(narrow, rule[0], width)
+    new = sizes.smart(np.stack([height, width], 1).astype(np.int64), *rule)
+    outputs, patch = _tokens(x, new, 1, processor), processor.patch_size
+    return outputs | {"pixel_values": outputs["pixel_values"].reshape(len(outputs["pixel_values"]), -1, patch, patch)}
 
 
 def _siglip2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
@@ -328,19 +398,34 @@ def _gemma3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | Non
     return prepare(pan_and_scan=(smallest, most, processor.pan_and_scan_min_ratio_to_activate))(x)
 
 
-#: Processors of transformers: the module of the class, and the recipe.
+#: Processors of transformers: the module of the class, and the recipe. Others are ours where :func:`_is_plain`.
 _FAMILIES: dict[str, tuple[str, _Recipe]] = {
+    "BeitImageProcessor": ("beit", _fixed),
     "BitImageProcessor": ("bit", _fixed),
     "CLIPImageProcessor": ("clip", _fixed),
+    "CohereCompassImageProcessor": ("cohere_compass", _qwen2_vl),
+    "ConvNextImageProcessor": ("convnext", _convnext),
+    "Cosmos3EdgeImageProcessor": ("cosmos3_edge", partial(_glm4v, order="PPC")),
+    "DPTImageProcessor": ("dpt", _fixed),
+    "Ernie4_5_VLMoeImageProcessor": ("ernie4_5_vl_moe", _qwen2_vl),
     "Gemma3ImageProcessor": ("gemma3", _gemma3),
+    "Glm46VImageProcessor": ("glm46v", _glm4v),
+    "Glm4vImageProcessor": ("glm4v", _glm4v),
     "GotOcr2ImageProcessor": ("got_ocr2", _got_ocr2),
     "Idefics3ImageProcessor": ("idefics3", _idefics3),
     "Kimi_K25ImageProcessor": ("kimi_k25", _kimi),
+    "LevitImageProcessor": ("levit", partial(_fixed, share=256 / 224)),
+    "LlavaImageProcessor": ("llava", _fixed),
     "LlavaNextImageProcessor": ("llava_next", _llava_next),
+    "MiniMaxM3VLImageProcessor": ("minimax_m3_vl", _qwen2_vl),
+    "MobileNetV2ImageProcessor": ("mobilenet_v2", _fixed),
+    "PaddleOCRVLImageProcessor": ("paddleocr_vl", _paddle_ocr),
     "PixtralImageProcessor": ("pixtral", _pixtral),
     "Qwen2VLImageProcessor": ("qwen2_vl", _qwen2_vl),
+    "SegformerImageProcessor": ("segformer", _fixed),
     "Siglip2ImageProcessor": ("siglip2", _siglip2),
     "SiglipImageProcessor": ("siglip", _fixed),
     "SmolVLMImageProcessor": ("smolvlm", _idefics3),
+    "VideoLlama3ImageProcessor": ("video_llama_3", _video_llama3),
     "ViTImageProcessor": ("vit", _fixed),
 }
