@@ -43,11 +43,9 @@ _Recipe: TypeAlias = Callable[[Batch, Any, list[int]], dict[str, Any] | None]
 def register() -> list[str]:
     """Register gpuimg as a backend of the image processors in transformers.
 
-    Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor for the families CLIP,
-    SigLIP, ViT, BEiT, BiT (DINOv2), ConvNeXT (ResNet), LeViT, MobileNet, SegFormer, DPT, LLaVA, Qwen-VL, GLM-4V,
-    PaddleOCR-VL, Ernie 4.5 VL, VideoLLaMA 3, SigLIP 2, Kimi K2.5, Pixtral, GOT-OCR 2 (InternVL), LLaVA-NeXT, Idefics3,
-    SmolVLM and Gemma 3, and for every other processor that resizes, crops and normalizes by its settings alone, such as
-    those of BLIP, DeiT and OWL-ViT. Other backends remain as they are.
+    Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor for the families in
+    docs/vlm.md, and for every other one that resizes, crops and normalizes by its settings alone, such as BLIP's,
+    DeiT's and OWL-ViT's. Other backends remain as they are.
 
     Returns
     -------
@@ -285,6 +283,45 @@ def _cropped(x: Batch, to: Any, window: tuple[int, int] | None, processor: Any) 
     return {"pixel_values": normalize(x, *_norm(processor)).array(layout="NCHW")}
 
 
+def _sam2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    outputs = _fixed(x, processor, counts)
+    return outputs and outputs | {"original_sizes": np.array(x.sizes)}
+
+
+def _sam(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    side, pad_size = processor.size.longest_edge, processor.pad_size
+    if not (side and processor.do_pad and pad_size and pad_size.height == pad_size.width == side):
+        return None
+    old = np.array(x.sizes)
+    new = (old * (side / old.max(1, keepdims=True)) + 0.5).astype(np.int64)
+    x = normalize(resize(x, new, _FILTERS[int(processor.resample)], exact=_EXACT), *_norm(processor))
+    padded = x.padded(multiple=side, layout="NCHW")
+    return {"pixel_values": padded.values, "original_sizes": old, "reshaped_input_sizes": new}
+
+
+def _detr(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+    """Resize to a shorter side, with a limit of the longer one; pad, and say which pixels are no padding."""
+    size = processor.size
+    short, long = getattr(size, "shortest_edge", None), getattr(size, "longest_edge", None)
+    if not (short and long and processor.do_pad) or getattr(processor, "pad_size", None):
+        return None
+    new = _short_sides(x.sizes, short, long)
+    x = normalize(resize(x, new, _FILTERS[int(processor.resample)], exact=_EXACT), *_norm(processor))
+    padded = x.padded(layout="NCHW")
+    return {"pixel_values": padded.values, "pixel_mask": padded.mask.astype(np.int64)}
+
+
+def _short_sides(old: Ints, short: int, long: int) -> Ints:
+    """Return sizes (N, 2) of a shorter side, which shrinks where the longer side would exceed ``long``."""
+    least, most = old.min(1).astype(np.float64), old.max(1).astype(np.float64)
+    over = most / least * short > long
+    raw = np.where(over, long * least / most, short)
+    side = np.where(over, np.rint(raw), short)
+    longer = np.floor(raw * most / least)
+    new = np.where((old[:, 1] < old[:, 0])[:, None], np.stack([longer, side], 1), np.stack([side, longer], 1))
+    return np.where((least == side)[:, None], old, new).astype(np.int64)
+
+
 def _convnext(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
     short = processor.size.shortest_edge
     if not short or getattr(processor, "do_center_crop", None):
@@ -406,12 +443,16 @@ _FAMILIES: dict[str, tuple[str, _Recipe]] = {
     "CohereCompassImageProcessor": ("cohere_compass", _qwen2_vl),
     "ConvNextImageProcessor": ("convnext", _convnext),
     "Cosmos3EdgeImageProcessor": ("cosmos3_edge", partial(_glm4v, order="PPC")),
+    "ConditionalDetrImageProcessor": ("conditional_detr", _detr),
     "DPTImageProcessor": ("dpt", _fixed),
+    "DeformableDetrImageProcessor": ("deformable_detr", _detr),
+    "DetrImageProcessor": ("detr", _detr),
     "Ernie4_5_VLMoeImageProcessor": ("ernie4_5_vl_moe", _qwen2_vl),
     "Gemma3ImageProcessor": ("gemma3", _gemma3),
     "Glm46VImageProcessor": ("glm46v", _glm4v),
     "Glm4vImageProcessor": ("glm4v", _glm4v),
     "GotOcr2ImageProcessor": ("got_ocr2", _got_ocr2),
+    "GroundingDinoImageProcessor": ("grounding_dino", _detr),
     "Idefics3ImageProcessor": ("idefics3", _idefics3),
     "Kimi_K25ImageProcessor": ("kimi_k25", _kimi),
     "LevitImageProcessor": ("levit", partial(_fixed, share=256 / 224)),
@@ -422,6 +463,9 @@ _FAMILIES: dict[str, tuple[str, _Recipe]] = {
     "PaddleOCRVLImageProcessor": ("paddleocr_vl", _paddle_ocr),
     "PixtralImageProcessor": ("pixtral", _pixtral),
     "Qwen2VLImageProcessor": ("qwen2_vl", _qwen2_vl),
+    "Sam2ImageProcessor": ("sam2", _sam2),
+    "Sam3ImageProcessor": ("sam3", _sam2),
+    "SamImageProcessor": ("sam", _sam),
     "SegformerImageProcessor": ("segformer", _fixed),
     "Siglip2ImageProcessor": ("siglip2", _siglip2),
     "SiglipImageProcessor": ("siglip", _fixed),

@@ -58,6 +58,13 @@ TYPES = {
     "paddleocr_vl": "paddleocr_vl",
     "segformer": "segformer",
     "video_llama_3": "video_llama_3",
+    "conditional_detr": "conditional_detr",
+    "deformable_detr": "deformable_detr",
+    "detr": "detr",
+    "grounding_dino": "grounding-dino",
+    "sam": "sam",
+    "sam2": "sam2",
+    "sam3": "sam3",
 }
 #: Known by their settings alone.
 PLAIN = {"blip", "deit", "owlvit"}
@@ -77,6 +84,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "idefics3": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}},
     "smolvlm": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}},
     "gemma3": {"size": {"height": 48, "width": 48}},
+    **{
+        name: {"size": {"shortest_edge": 100, "longest_edge": 300}}
+        for name in ("conditional_detr", "deformable_detr", "detr", "grounding_dino")
+    },
+    "sam": {"size": {"longest_edge": 128}, "pad_size": {"height": 128, "width": 128}},
+    **{name: {"size": {"height": 48, "width": 48}} for name in ("sam2", "sam3", "owlvit")},
 }
 
 
