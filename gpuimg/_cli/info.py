@@ -113,8 +113,11 @@ def decoders(gpu: bool) -> dict[str, str]:
     }
     if gpu:
         kinds = ", ".join(nvimgcodec.decoders())
-        others = f"nvImageCodec ({kinds})" if kinds else "the CPU, as nvImageCodec has no decoder here"
-        rows["JPEG on a GPU"] = f"gpuimg (baseline); others by {others}"
+        ours, theirs = "gpuimg (baseline) and the CPU, with the CPU's pixels", f"nvImageCodec ({kinds})"
+        theirs += f', whose rounding and chroma differ from libjpeg\'s. With decoder="gpuimg": {ours}'
+        rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, as nvImageCodec has no decoder here"
+        if decoder := os.environ.get("GPUIMG_DECODER"):
+            rows["JPEG on a GPU"] += f". GPUIMG_DECODER is {decoder}"
     return rows
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._decoding import nvimgcodec
-from .._decoding.options import NVIMAGECODEC
+from .._decoding.options import NVIMAGECODEC, DecodeOptions
 from .protocol import Runtime
 
 _DLPACK_CPU = 1
@@ -75,9 +75,9 @@ def runtime_for(device: str | None) -> Runtime:
     return _cuda(int(match[1] or 0))
 
 
-def check_decoder(decoder: str, *runtimes: Runtime) -> None:
+def check_decoder(options: DecodeOptions, *runtimes: Runtime) -> None:
     """Raise ImportError if nvImageCodec is to decode on a GPU, but is not installed."""
-    if decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
+    if options.decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
         nvimgcodec.library()
 
 
