@@ -147,6 +147,11 @@ def missing() -> list[str]:
         )
     if problem is not None and problem.gpu_present:
         lines.append(f"the GPU is not used: {problem.reason}")
+    if problem is None and not probe.has_nvrtc():
+        lines.append(
+            "on a GPU alpha, 16 bits, other than 1 or 3 channels, strided arrays, and turned files that nvImageCodec "
+            f"decodes need NVRTC, with which CuPy compiles; {install_hint(probe.extra())}"
+        )
     absent = (package for package in ("torch", "jax") if not found[package])
     lines += [f"gpuimg.to_{package} needs {package}; {install_hint(package)}" for package in absent]
     return lines

@@ -125,6 +125,17 @@ def _kernel_problem() -> Problem | None:
     return None
 
 
+def has_nvrtc() -> bool:
+    """Return True if CuPy, where it works, finds NVRTC."""
+    from cuda import pathfinder
+
+    try:
+        pathfinder.load_nvidia_dynamic_lib("nvrtc")
+    except pathfinder.DynamicLibNotFoundError:
+        return False
+    return True
+
+
 def is_installed(module: str) -> bool:
     """Return True if a module can be imported."""
     try:
