@@ -69,10 +69,11 @@ def runtime_for(device: str | None) -> Runtime:
         raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
     from .probe import gpu_problem
 
-    problem = gpu_problem()
+    index = int(match[1] or 0)
+    problem = gpu_problem(index)
     if problem is not None:
         raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
-    return _cuda(int(match[1] or 0))
+    return _cuda(index)
 
 
 def check_decoder(options: DecodeOptions, *runtimes: Runtime) -> None:

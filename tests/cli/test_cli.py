@@ -470,7 +470,7 @@ def test_info_says_what_needs_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_found(name: str) -> None:
         raise pathfinder.DynamicLibNotFoundError(name)
 
-    monkeypatch.setattr(probe, "gpu_problem", lambda: None)
+    monkeypatch.setattr(probe, "gpu_problem", lambda *_: None)
     assert not any("NVRTC" in line for line in inspection.missing())
     monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", not_found)
     assert any("16 bits" in line and "NVRTC" in line for line in inspection.missing())
