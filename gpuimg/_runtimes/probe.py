@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -69,6 +71,19 @@ def driver_cuda() -> tuple[int, int] | None:
     if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(version)) != 0:
         return None
     return version.value // 1000, version.value % 1000 // 10
+
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Let this thread allocate memory and query events while another captures a CUDA graph; CuPy has no such call."""
+    mode, cuda = ctypes.c_int(2), _driver()  # CU_STREAM_CAPTURE_MODE_RELAXED; then the one before
+    if cuda is not None:
+        cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        if cuda is not None:
+            cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 def extra() -> str:
