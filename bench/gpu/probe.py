@@ -129,7 +129,9 @@ def kernel() -> bool:
 def jpeg() -> bool:
     """Decode a photo by gpuimg's kernels, whose pixels are the CPU's."""
     files = photos("S", 1)
-    return np.array_equal(to_host(gi.decode_batch(files, device="cuda")[0]), gi.decode_batch(files, device="cpu")[0])
+    return np.array_equal(
+        to_host(gi.decode_batch(files, device="cuda", decoder="gpuimg")[0]), gi.decode_batch(files, device="cpu")[0]
+    )
 
 
 def nvimgcodec() -> bool:

@@ -40,3 +40,4 @@ for name in ${@:-probe warm tests agreement jpeg throughput video}; do
     esac
 done
 cat "$OUT"/*.jsonl | grep -c . | sed 's/$/ results/'
+sed -n 's/.*"faster decoder", "answer": "\(.*\)"}/\1/p' "$OUT/jpeg.jsonl"

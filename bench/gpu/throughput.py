@@ -107,7 +107,7 @@ def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
     def run() -> None:
         epoch = next(epochs)
         for at in range(0, len(sources), batch):
-            x = gi.open_batch(sources[at : at + batch], device="cuda")
+            x = gi.open_batch(sources[at : at + batch], device="cuda", decoder="gpuimg")
             rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
             CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
         wait()
@@ -119,7 +119,7 @@ def loaded(source: Any, work: str, batch: int, **options: Any) -> dict[str, Any]
     """Measure the running loader, with its threads and queues as in the middle of an epoch."""
     loader = gi.load(
         source, CHAINS[work], batch_size=batch, device="cuda", dtype=DTYPE, layout=LAYOUT, shuffle=True, epochs=None,
-        drop_last=True, **options,
+        drop_last=True, **{"decoder": "gpuimg", **options},
     )  # fmt: skip
     count = -(-_ROUND // batch)
     running: Any = iter(loader)
@@ -218,7 +218,7 @@ def main() -> None:
             ending = f", train, batch {batch}"
             add(f"gpuimg.load, resident{ending}", loaded, source, "train", batch, resident="4 GiB", **best)
             add(f"gpuimg.load, files{ending}", loaded, gi.folder(folder), "train", batch, **best)
-            for decoder in ("auto", "nvimagecodec"):
+            for decoder in ("gpuimg", "nvimagecodec"):
                 add(f"decode_batch, {decoder}, batch {batch}", rate, partial(decode, decoder, batch), len(files))
             add(f"functions{ending}", lambda b=batch: rate(functions(files, "train", b), len(files)))  # type: ignore[misc]
             add(f"functions, files{ending}", lambda b=batch: rate(functions(paths, "train", b), len(files)))  # type: ignore[misc]

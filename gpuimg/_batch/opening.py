@@ -103,12 +103,14 @@ def open_batch(
     icc : {"ignore", "srgb"}
         Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
         sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
-    decoder : {"auto", "nvimagecodec"}
-        Decoder of baseline JPEGs on a GPU: ``"auto"`` is gpuimg's own, with the same pixels as on the CPU;
-        ``"nvimagecodec"`` is NVIDIA's, without ``index``. Ignored on the CPU.
+    decoder : {"auto", "nvimagecodec", "gpuimg"}
+        Decoder of JPEGs on a GPU: ``"nvimagecodec"`` is NVIDIA's, whose pixels differ slightly from the CPU's;
+        ``"gpuimg"`` is gpuimg's own for baseline files and the CPU for others, with the CPU's pixels. ``"auto"`` means
+        ``GPUIMG_DECODER``, else NVIDIA's where it is installed, and gpuimg's for baseline files with ``index``,
+        ``draft`` or ``resident``, which the other ignores. Not used on the CPU.
     index : path or SeekIndex, optional
-        A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
-        the same. An entry that does not match its file is ignored with a warning.
+        A seek index, see :func:`build_index`: parts of baseline JPEGs that are not needed are then not decoded. Their
+        pixels are the CPU's. An entry that does not match its file is ignored with a warning.
     indices : sequence of int, optional
         The indices of the sources in the index, by default 0, 1, 2, ...
 
@@ -136,7 +138,7 @@ def open_batch(
     """
     runtime = runtime_for(device)
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
-    check_decoder(decoder, runtime)
+    check_decoder(options, runtime)
     images = open_images(sources, options, on_error)
     return Batch(Recording(runtime, with_index(images, index, indices)))
 
@@ -190,7 +192,7 @@ def decode_batch(
     """
     runtime = runtime_for(device)
     options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
-    check_decoder(decoder, runtime)
+    check_decoder(options, runtime)
     recording = Recording(runtime, open_images(sources, options, on_error))
     return Batch(Recording(runtime, recording.decoded()))
 
@@ -245,7 +247,7 @@ def decode_image(
     """
     runtime = runtime_for(device)
     options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
-    check_decoder(decoder, runtime)
+    check_decoder(options, runtime)
     try:
         data = read(source, options.max_bytes)
     except ValueError as error:

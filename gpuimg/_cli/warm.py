@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:
-        capabilities = probe.capabilities()
+        capabilities = sorted(set(probe.capabilities()))
     shipped = info.loops()[0]
     compiled, seconds, folder = (0, 0.0, None) if shipped else warm(name)
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}

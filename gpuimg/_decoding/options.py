@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +23,8 @@ ALPHAS = ("drop", "black", "white")
 #: Uses of an embedded ICC profile: none, or conversion of the colors to sRGB.
 ICC = ("ignore", "srgb")
 
-#: Decoders of baseline JPEGs on a GPU: our own kernels, or nvImageCodec.
-NVIMAGECODEC = "nvimagecodec"
-DECODERS = ("auto", NVIMAGECODEC)
+#: Decoders of JPEGs on a GPU: nvImageCodec, or our own kernels and the CPU; "auto" takes what a call's options need.
+AUTO, NVIMAGECODEC, GPUIMG = DECODERS = ("auto", "nvimagecodec", "gpuimg")
 
 #: Bits per value by the name of a depth.
 DEPTHS = {"uint8": 8, "native": 16}
@@ -32,7 +32,7 @@ DEPTHS = {"uint8": 8, "native": 16}
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """Options of decoding, see :func:`gpuimg.open_batch`; validated on creation.
+    """Options of decoding, see :func:`gpuimg.open_batch`; validated on creation, with ``GPUIMG_DECODER`` for "auto".
 
     Raises
     ------
@@ -47,7 +47,7 @@ class DecodeOptions:
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_BYTES
     icc: str = "ignore"
-    decoder: str = "auto"
+    decoder: str = AUTO
 
     def __post_init__(self) -> None:
         one_of(self.color, "color", COLORS)
@@ -55,6 +55,9 @@ class DecodeOptions:
         one_of(self.depth, "depth", DEPTHS)
         one_of(self.icc, "icc", ICC)
         one_of(self.decoder, "decoder", DECODERS)
+        if self.decoder == AUTO:
+            object.__setattr__(self, "decoder", os.environ.get("GPUIMG_DECODER") or AUTO)
+            one_of(self.decoder, "GPUIMG_DECODER", DECODERS)
         if self.alpha != "drop" and self.has_alpha:
             raise ValueError(
                 f"alpha={self.alpha!r} composites on a background, but color {self.color!r} returns the alpha channel"

@@ -3,8 +3,8 @@
 A file goes to the first decoder that takes it, and after a failure to the next:
 
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
-2. on a GPU, our kernels for baseline JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, unless nvImageCodec is requested;
-3. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
+2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
+3. on a GPU, our kernels for baseline JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, if it was not given to 2;
 4. our decoders on the CPU, of baseline and of progressive JPEGs, if :func:`ours_takes`;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.
@@ -20,7 +20,7 @@ import numpy as np
 from .._checks.types import Mask, Records
 from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RGB
 from . import deep
-from .options import NVIMAGECODEC, DecodeOptions
+from .options import AUTO, GPUIMG, DecodeOptions
 from .pillow import PillowHeader
 
 #: Kinds of JPEG that our decoders on the CPU take.
@@ -41,23 +41,21 @@ def is_individual(header: PillowHeader | None, options: DecodeOptions) -> bool:
     return options.has_alpha or deep.is_deep(header)
 
 
-def nvimgcodec_takes(records: Records) -> Mask:
+def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: bool = False) -> Mask:
     """Return a mask of files for nvImageCodec: gray or YCbCr JPEGs that every decoder reads in the same way.
 
     If a header has gaps, nvImageCodec's parser and its decoder may read two different sizes, and write past an image.
-    Its result for a truncated file depends on which of its decoders is used.
+    Its result for a truncated file depends on which of its decoders is used. What the call asks for and nvImageCodec
+    cannot do leaves baseline files to our kernels: ``draft``, and ``in_segments``, an index or files in GPU memory.
     """
+    if options.decoder == GPUIMG:
+        return np.zeros(len(records), np.bool_)
     alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
     components = records["components"]
     taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
+    if options.decoder == AUTO and (in_segments or options.draft is not None):
+        taken &= records["kind"] != BASELINE
     return taken
-
-
-def nvimgcodec_first(records: Records, options: DecodeOptions) -> Mask:
-    """Return a mask of files that nvImageCodec is the first to be given on a GPU."""
-    ours = (records["kind"] == BASELINE) & (options.decoder != NVIMAGECODEC)
-    first: Mask = nvimgcodec_takes(records) & ~ours
-    return first
 
 
 def ours_takes(records: Records) -> Mask:

@@ -167,14 +167,14 @@ def load(
         For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
         image is the only entry, the label is None.
     index : path or SeekIndex, optional
-        A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
-        The pixels are the same. Entries that do not match their files are not used; they are counted in
+        A seek index of the source, see :func:`build_index`, with which only the needed parts of baseline JPEGs are
+        decoded. Their pixels are the CPU's. Entries that do not match their files are not used; they are counted in
         :meth:`Loader.stats`, and the first cause a warning.
     resident : str or int, optional
         On one GPU: keep files in its memory, up to this size, such as ``"24 GiB"``, or a number of bytes. Of each
         baseline JPEG the coded data remain there after its first batch, until one does not fit; the host keeps its
         header and its label, and does not ask the source for it again. Other files are read and copied each time.
-        :meth:`Loader.stats` counts the ``resident`` ones. The pixels and their order are the same.
+        :meth:`Loader.stats` counts the ``resident`` ones. Their pixels are the CPU's. The order is the same.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -249,7 +249,7 @@ def load(
     )  # fmt: skip
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
-    check_decoder(decoder, *runtimes)
+    check_decoder(decode, *runtimes)
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
     samples = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
@@ -269,7 +269,7 @@ def load(
         preprocess=adapted(preprocess), runtimes=runtimes, dtype=dtype, layout=layout, stream=stream_address(stream),
         prefetch=whole_number(prefetch, "prefetch"), decoders=whole_number(decoders, "decoders", 1, MOST_THREADS),
     )  # fmt: skip
-    others = clips is not None or index is not None or decoder == NVIMAGECODEC
+    others = clips is not None or index is not None or decode.decoder == NVIMAGECODEC
     reading = Reading(
         source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
         max_failures=max_failures, decode=decode,

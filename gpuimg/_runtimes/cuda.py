@@ -80,6 +80,7 @@ from .cuda_memory import (
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
 from .cuda_resident import CudaResidentFiles
 from .draft import decoded_sizes, reduced_on_gpu
+from .probe import beside_captures
 from .protocol import MisreadError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
@@ -123,7 +124,7 @@ class CudaRuntime:
     def private_stream(self, threads: int = 1, *, late: bool = False) -> Iterator[None]:
         """Work on this thread's private stream."""
         self._decoder.set_thread_count(threads)
-        with self._device, self._stream:
+        with self._device, self._stream, beside_captures():
             self._local.results = []
             self._local.statuses = [] if late else None
             try:

@@ -1,6 +1,7 @@
 """Decoding of a batch into memory of the CUDA runtime.
 
-Baseline JPEGs are decoded by our own kernels, other JPEGs by nvImageCodec where it is installed, and clips by NVDEC.
+JPEGs are decoded by nvImageCodec where it is installed, or by our own kernels, as the options of the call say and not
+the other files of the batch (see :mod:`gpuimg._decoding.route`); clips by NVDEC.
 Files that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such
 images and frames are uploaded in one copy.
 
@@ -20,19 +21,21 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
 from .._decoding import exif, route
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
-from .._plan.scale import FULL
+from .._decoding.options import NVIMAGECODEC
 from .._threads.threads import threads
+from ..kernels.jpeg.layout import BASELINE
 from .cpu import CpuRuntime
-from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches, upload_of
+from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
 from .cuda_video import AT_ONCE, ClipDecoder
+from .jpeg_upload import Upload
 from .protocol import Outcome, Timings
 
 # Threads of a decoder: more threads mostly wake one another; nvImageCodec needs two for any parallel work.
@@ -54,6 +57,7 @@ class _ThreadState:
         self.pinned = Ring(Pinned, _UPLOADS)
         self.decoder: GpuDecoder | None = None
         self.decoder_requested = False  # the result may be None
+        self.problem = ""  # the reason then
 
 
 class ImageDecoder:
@@ -188,9 +192,11 @@ class ImageDecoder:
 
         Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
         """
-        uploaded = upload_of(images, pixels, regions)
-        done, refused = ([], []) if uploaded is None else (uploaded.taken, uploaded.refused)
-        places = self._places(images, pixels, [*done, *refused], own)
+        given = self._for_nvimgcodec(images, own)
+        places = Places(images, pixels, np.flatnonzero(given)) if given.any() else None
+        wanted = whole_regions(pixels.sizes) if regions is None else regions
+        uploaded = None if given.all() else Upload(images, pixels, wanted, given)
+        done = [] if uploaded is None else uploaded.taken
         marked = None if places is None else own.marks.write(places.marks)
         statuses = None
         if uploaded is not None and done:
@@ -215,19 +221,22 @@ class ImageDecoder:
             )
         return decoded | set(done), len(unwritten), failed, statuses
 
-    def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
-        """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
-        if len(others) == len(images):
-            return None
-        taken = route.nvimgcodec_takes(images.headers.records)
-        taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
-        taken[[*images.others, *images.failures, *others]] = False
-        if images.scales is not None:
-            taken &= images.scales == FULL
-        numbers = np.flatnonzero(taken)
-        if not len(numbers) or self._decoder(own) is None:
-            return None
-        return Places(images, pixels, numbers)
+    def _for_nvimgcodec(self, images: EncodedImages, own: _ThreadState) -> Mask:
+        """Return a mask of images for nvImageCodec."""
+        records, in_segments = images.headers.records, images.seek is not None or images.resident is not None
+        taken = route.nvimgcodec_takes(records, images.options, in_segments=in_segments)
+        taken &= records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
+        taken[[*images.others, *images.failures]] = False
+        if taken.any() and self._decoder(own) is None:
+            if images.options.decoder == NVIMAGECODEC or (records["kind"][taken] != BASELINE).any():
+                self._warn_once(
+                    f"{own.problem}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are decoded "
+                    "on the CPU and copied; `gpuimg info` lists what is missing",
+                    "none",
+                    10,
+                )
+            taken[:] = False
+        return taken
 
     def _decode_to(
         self, places: Places, images: EncodedImages, own: _ThreadState, marked: Any
@@ -255,16 +264,9 @@ class ImageDecoder:
             try:
                 set_device = partial(cupy.cuda.runtime.setDevice, self._index)
                 own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads, set_device)
-                reason = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
+                own.problem = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
             except ImportError:
-                reason = "nvImageCodec is not installed"
-            if own.decoder is None:
-                self._warn_once(
-                    f"{reason}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are decoded on "
-                    "the CPU and copied; `gpuimg info` lists what is missing",
-                    "none",
-                    11,
-                )
+                own.problem = "nvImageCodec is not installed"
         return own.decoder
 
     # -- the CPU -----------------------------------------------------------------------------------------------

@@ -17,9 +17,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .._checks.types import Ints
-from .._data.images import EncodedImages, Pixels, whole_regions
-from .._decoding.options import NVIMAGECODEC
+from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, USED
@@ -138,22 +136,6 @@ class SegmentDecoder:
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
                 launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
-
-
-def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Upload | None:
-    """Return the upload plan for images that our own kernels decode; None if nvImageCodec is to decode all.
-
-    Parameters
-    ----------
-    images : EncodedImages
-    pixels : Pixels
-        Destination of the decoded images.
-    regions : (N, 4) int64, optional
-        Region of each image to decode; only its pixels are written. By default the whole image.
-    """
-    if images.options.decoder == NVIMAGECODEC:
-        return None
-    return Upload(images, pixels, whole_regions(pixels.sizes) if regions is None else regions)
 
 
 def record_mismatches(images: EncodedImages, reported: list[int]) -> None:

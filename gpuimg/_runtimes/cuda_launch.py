@@ -13,17 +13,20 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import cupy
 import numpy as np
 
 from .._version import install_hint
-from ..kernels.cuda import Kernel
+from ..kernels.cuda import Image, Kernel
 from .probe import compiling_extra
 
 _ARRAY = "QQqqQqq"  # what Numba's kernels take: two owners, the size and item size, the address, the shape and stride
 _FORMATS = {"int32": "i", "int64": "q", "uint32": "I", "uint64": "Q", "float32": "f", "float64": "d"}
+# CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION.
+_NOT_FOR_THIS_DRIVER = 200, 209, 218, 222
 _BUFFER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
 
 
@@ -66,13 +69,26 @@ class Loaded:
     """A kernel in the memory of CuPy's current device."""
 
     def __init__(self, kernel: Kernel) -> None:
-        entry, code = kernel.image(capability_of(cupy.cuda.Device()))
         self._module = cupy.cuda.function.Module()
-        self._module.load(code)
-        self.function = self._module.get_function(entry).ptr
+        driver = cupy.cuda.runtime.driverGetVersion() // 1000
+        images = kernel.images(capability_of(cupy.cuda.Device()), driver)
+        self.function = self._module.get_function(self._load(images)).ptr
         self._block = kernel.block
         self._arguments = Arguments(kernel)
         self._buffers = _Buffers(self._arguments.layout.size)
+
+    def _load(self, images: Iterable[Image]) -> str:
+        """Load the first image that the driver takes; return the kernel's name in it."""
+        refused: Any = None
+        for image in images:
+            try:
+                self._module.load(image.code)
+                return image.entry
+            except cupy.cuda.driver.CUDADriverError as error:
+                if error.status not in _NOT_FOR_THIS_DRIVER:
+                    raise
+                refused = error
+        raise refused
 
     def launch(self, stream: int, grid: tuple[int, int], arguments: tuple[Any, ...]) -> None:
         """Enqueue it on a stream, known by its address."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._decoding import nvimgcodec
-from .._decoding.options import NVIMAGECODEC
+from .._decoding.options import NVIMAGECODEC, DecodeOptions
 from .protocol import Runtime
 
 _DLPACK_CPU = 1
@@ -69,15 +69,16 @@ def runtime_for(device: str | None) -> Runtime:
         raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
     from .probe import gpu_problem
 
-    problem = gpu_problem()
+    index = int(match[1] or 0)
+    problem = gpu_problem(index)
     if problem is not None:
         raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
-    return _cuda(int(match[1] or 0))
+    return _cuda(index)
 
 
-def check_decoder(decoder: str, *runtimes: Runtime) -> None:
+def check_decoder(options: DecodeOptions, *runtimes: Runtime) -> None:
     """Raise ImportError if nvImageCodec is to decode on a GPU, but is not installed."""
-    if decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
+    if options.decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
         nvimgcodec.library()
 
 

@@ -42,7 +42,7 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
     if not on_host:
-        whole |= route.nvimgcodec_first(source.headers.records, source.options)
+        whole |= route.nvimgcodec_takes(source.headers.records, source.options)
     scales = np.where(whole, FULL, scales)
     first = source.first_occurrences()
     if first is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages, Pixels
 from .._data.resident import NEW, Resident
 from .._decoding import exif
@@ -38,6 +38,8 @@ class Upload:
         Destination of the decoded images, of their sizes at these scales.
     regions : (N, 4) int64
         Region to decode of each image: x0, y0, x1, y1 as displayed, at its scale.
+    others : (N,) bool or bool
+        Images that are not to be decoded.
     most_blocks : int
         Blocks of coefficients that are decoded at a time.
     span : int
@@ -65,6 +67,7 @@ class Upload:
         images: EncodedImages,
         pixels: Pixels,
         regions: Ints,
+        others: Mask | bool = False,
         most_blocks: int = MOST_BLOCKS,
         span: int = SPAN,
     ) -> None:
@@ -72,6 +75,7 @@ class Upload:
         turns = images.orientations
         headers = images.headers.records.copy()
         headers["kind"][list(images.failures)] = layout.OTHER
+        headers["kind"][others] = layout.OTHER
         self._resident = images.resident
         self.fetched, self.new = np.zeros((0, 3), np.int64), np.zeros((0, 5), np.int64)
         if self._resident is not None:

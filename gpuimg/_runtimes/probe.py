@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 
@@ -51,16 +53,15 @@ def device_names() -> list[str]:
 
 
 def capabilities() -> list[tuple[int, int]]:
-    """Compute capabilities of the GPUs, each once."""
-    found = set()
+    """Compute capabilities of the GPUs, in the order of their indices; 0.0 for an unknown one."""
+    found = []
     for index in range(driver_devices()):
         device, major, minor = ctypes.c_int(0), ctypes.c_int(0), ctypes.c_int(0)
         known = _driver().cuDeviceGet(ctypes.byref(device), index) == 0
         for number, value in ((75, major), (76, minor)):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
             known = known and _driver().cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
-        if known:
-            found.add((major.value, minor.value))
-    return sorted(found)
+        found.append((major.value, minor.value) if known else (0, 0))
+    return found
 
 
 def driver_cuda() -> tuple[int, int] | None:
@@ -70,6 +71,19 @@ def driver_cuda() -> tuple[int, int] | None:
     if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(version)) != 0:
         return None
     return version.value // 1000, version.value % 1000 // 10
+
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Let this thread allocate memory and query events while another captures a CUDA graph; CuPy has no such call."""
+    mode, cuda = ctypes.c_int(2), _driver()  # CU_STREAM_CAPTURE_MODE_RELAXED; then the one before
+    if cuda is not None:
+        cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        yield
+    finally:
+        if cuda is not None:
+            cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
 
 
 def extra() -> str:
@@ -85,9 +99,9 @@ def compiling_extra() -> str:
     return "jit-cuda13" if extra() == "cuda13" else "jit-cuda12"
 
 
-@lru_cache(maxsize=1)
-def gpu_problem() -> Problem | None:
-    """None if the CUDA runtime can be used."""
+@cache
+def gpu_problem(index: int = 0) -> Problem | None:
+    """None if the CUDA runtime can be used on a GPU."""
     if driver_devices() == 0:
         return Problem("no CUDA driver or no GPU (libcuda.so.1 finds no device)", False)
     if extra() == "cpu":
@@ -103,26 +117,34 @@ def gpu_problem() -> Problem | None:
         cupy.zeros(1)
     except Exception as error:
         return Problem(f"CuPy does not work: {error}", True)
-    return _kernel_problem()
+    return _kernel_problem(index)
 
 
-def _kernel_problem() -> Problem | None:
-    """None if machine code of the kernels for each GPU came with the package, is cached, or can be compiled."""
-    if is_installed("numba_cuda"):
+def _kernel_problem(index: int) -> Problem | None:
+    """None if machine code of the kernels for a GPU came with the package, is cached, or can be compiled."""
+    found, driver = capabilities(), (driver_cuda() or (12, 0))[0]
+    if is_installed("numba_cuda") or index >= len(found):  # the runtime says that there is no such GPU
         return None
     from .._version import install_hint
     from ..kernels import cuda as kernels
     from ..kernels.cuda import shipped
 
-    for capability in capabilities():
-        lack = shipped.lack(capability)
-        if lack is not None and not all(kernel.is_cached(capability) for kernel in kernels.every_kernel()):
-            return Problem(
-                f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; "
-                f"{install_hint(compiling_extra())}",
-                True,
-            )
-    return None
+    lack = shipped.lack(found[index])
+    if lack is None or all(kernel.is_cached(found[index], driver) for kernel in kernels.every_kernel()):
+        return None
+    hint = install_hint(compiling_extra())
+    return Problem(f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; {hint}", True)
+
+
+def has_nvrtc() -> bool:
+    """Return True if CuPy, where it works, finds NVRTC."""
+    from cuda import pathfinder
+
+    try:
+        pathfinder.load_nvidia_dynamic_lib("nvrtc")
+    except pathfinder.DynamicLibNotFoundError:
+        return False
+    return True
 
 
 def is_installed(module: str) -> bool:

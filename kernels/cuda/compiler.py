@@ -165,6 +165,13 @@ def linked(ptx: bytes, architecture: str) -> tuple[bytes, str]:
     return bytes(code), said.decode()
 
 
+def toolkit() -> int:
+    """Major version of this toolkit: the drivers of an older one may not load what it makes."""
+    from cuda.bindings import nvrtc
+
+    return int(nvrtc.nvrtcVersion()[1])
+
+
 def supported() -> list[Capability]:
     """Compute capabilities that this toolkit compiles for."""
     from numba.cuda.cudadrv import nvrtc

@@ -11,8 +11,8 @@ others::
 numbers of 32 or 64 bits. Nothing here imports Numba: machine code is read from the file that a wheel brings or from the
 cache on disk, and only what is in neither is compiled (:mod:`.compiler`).
 
-A cached file is named by the sources that it is made of and by the capability, and does not depend on Python's
-version. It can be made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
+A cached file is named by the sources that it is made of, the capability and CUDA's major version, and does not depend
+on Python's version. It can be made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import hashlib
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -32,6 +32,7 @@ from ..native import with_numba
 from .shipped import Capability, lack, shipped_image
 from .sources import digest
 
+_OLDEST, _NEWEST = 12, 15  # major versions of CUDA, whose names are looked for: a driver loads older ones, too
 _USERS_KEPT = 32  # kernels with functions of users that stay on disk, of each variant
 _OPTIONS = "NUMBA_OPT", "NUMBA_CUDA_DEBUGINFO", "NUMBA_FORCE_CUDA_CC"  # variables that change the machine code
 
@@ -112,21 +113,33 @@ class Kernel:
         """Name of the kernel in this process: kernels with equal keys are the same."""
         return str(self._compiler((0, 0)).key_of(self)) if self.users else self.name
 
-    def file_name(self, capability: Capability) -> str:
-        """Name of the file in the cache for a compute capability; for some functions of users there is never one."""
-        if self.users or not isinstance(self.code, DeviceCode):
-            return f"{self._compiler(capability).key_of(self, capability)}.cubin"
-        code = self.code.name, self.code.arguments
-        options = [os.environ.get(name) for name in _OPTIONS]
-        made_for = hashlib.sha256(repr((capability, self.arguments, self.bounds, code, options)).encode()).hexdigest()
-        return f"{self.name}-{made_for[:12]}-{digest(self.code.module)[:24]}.cubin"
+    def file_name(self, capability: Capability, toolkit: int) -> str:
+        """Name of the cached file for a compute capability, made by a CUDA of this major version.
 
-    def is_cached(self, capability: Capability) -> bool:
-        """Return True where a file has its machine code."""
-        return disk.has(self.file_name(capability))
+        For some functions of users there is never one.
+        """
+        if self.users or not isinstance(self.code, DeviceCode):
+            return f"{self._compiler(capability).key_of(self, capability, toolkit)}.cubin"
+        options = [os.environ.get(name) for name in _OPTIONS]
+        made_for = capability, toolkit, self.arguments, self.bounds, self.code.name, self.code.arguments, options
+        number = hashlib.sha256(repr(made_for).encode()).hexdigest()[:12]
+        return f"{self.name}-{number}-{digest(self.code.module)[:24]}.cubin"
+
+    def _file_names(self, capability: Capability, driver: int) -> list[str]:
+        return [self.file_name(capability, toolkit) for toolkit in range(driver, _OLDEST - 1, -1)]
+
+    def is_cached(self, capability: Capability, driver: int) -> bool:
+        """Return True where a file has machine code that a driver for CUDA of this major version loads."""
+        return any(map(disk.has, self._file_names(capability, driver)))
 
     def image(self, capability: Capability) -> Image:
-        """Machine code for a compute capability: shipped, else from memory, from disk, or compiled; needs no GPU.
+        """Machine code for a compute capability, the first of :meth:`images`."""
+        return next(self.images(capability))
+
+    def images(self, capability: Capability, driver: int = _NEWEST) -> Iterator[Image]:
+        """Machine code for a compute capability: shipped, from memory or disk, and compiled; needs no GPU.
+
+        Each is to be tried if the driver, for CUDA of this major version, does not load the one before.
 
         Raises
         ------
@@ -135,18 +148,25 @@ class Kernel:
         """
         shipped = None if self.users else shipped_image(self, capability)
         if shipped is not None:
-            return Image(*shipped)
-        name = self.file_name(capability)
-        with _lock(name):
-            found = _images.get(name) or disk.read(name, _unpacked) or self._compiled(name, capability)
-            _images[name] = found
-            return found
+            yield Image(*shipped)
+        names = self._file_names(capability, driver)
+        refused = None
+        for _ in range(2):
+            with _lock(names[0]):
+                found = _images.get(names[0])
+                if found is None or found is refused:
+                    cached = () if refused else (disk.read(name, _unpacked) for name in names)
+                    found = next(filter(None, cached), None) or self._compiled(capability)
+                    _images[names[0]] = found
+            yield found
+            refused = found
 
-    def _compiled(self, name: str, capability: Capability) -> Image:
+    def _compiled(self, capability: Capability) -> Image:
         compiler = self._compiler(capability)
         made: Image = compiler.compiled(self, capability)
         Kernel.compile_count += 1
         if compiler.is_stored(self):
+            name = self.file_name(capability, compiler.toolkit())
             disk.store(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if self.users else 0)
         return made
 
@@ -155,7 +175,7 @@ class Kernel:
         try:
             return with_numba("cuda.compiler")
         except ImportError as error:
-            reason = "it calls functions of yours" if self.users else lack(capability)
+            reason = "it calls functions of yours" if self.users else lack(capability) or "this driver refuses that"
             raise ImportError(
                 f"kernel {self.name} is not among those that come compiled: {reason}; numba-cuda, which compiles it, "
                 "is not installed"

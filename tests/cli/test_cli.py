@@ -464,6 +464,18 @@ def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> 
     assert any('pip install ".[torch]"' in line for line in inspection.missing())
 
 
+def test_info_says_what_needs_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+    pathfinder = pytest.importorskip("cuda.pathfinder")
+
+    def not_found(name: str) -> None:
+        raise pathfinder.DynamicLibNotFoundError(name)
+
+    monkeypatch.setattr(probe, "gpu_problem", lambda *_: None)
+    assert not any("NVRTC" in line for line in inspection.missing())
+    monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", not_found)
+    assert any("16 bits" in line and "NVRTC" in line for line in inspection.missing())
+
+
 def test_probe_is_a_program_without_dependencies() -> None:
     """The Makefile asks it before anything is installed."""
     done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=300)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._runtimes import probe
 from tests.standin import Standin, file
 from tests.standin.work import (
     PREPROCESS,
@@ -217,6 +218,22 @@ def test_two_devices(gpu: Standin, preprocess: str) -> None:
                 assert array.device.id == k % 2
                 gpu.use(array)
         del batch, array
+
+
+def test_loaders_run_beside_the_capture_of_a_graph(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In relaxed mode, and their threads return to the one before."""
+    modes = []
+
+    class Driver:
+        @staticmethod
+        def cuThreadExchangeStreamCaptureMode(reference: Any) -> None:  # noqa: N802
+            modes.append(reference._obj.value)
+            reference._obj.value = 1
+
+    monkeypatch.setattr(probe, "_driver", Driver)
+    assert epoch(gpu, load(Source(12), decoders=1)) == 3
+    assert modes == [2, 1] * (len(modes) // 2)
+    assert len(modes) >= 6
 
 
 def test_nvimagecodec_on_the_second_device(gpu: Standin) -> None:

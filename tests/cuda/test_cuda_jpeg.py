@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._decoding.options import NVIMAGECODEC
 from gpuimg._index.seek import Seek
 from gpuimg._plan.scale import FULL
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
@@ -233,6 +233,8 @@ def entry_status(batch: gi.Batch) -> list[int]:
 
 
 JPEG = ["huffman", "inverse_dct", "colors"]
+decoded = partial(gi.decode_batch, device="cuda:0", decoder="gpuimg")
+ours = partial(load, decoder="gpuimg")
 
 
 def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
@@ -293,10 +295,10 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
-    """Nothing but our own kernels, and one upload, whether or not nvImageCodec is there."""
+    """Nothing but our own kernels, and one upload."""
     expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
-        for image, other in zip(gi.decode_batch(BASELINE, device="cuda:0", color=color), expected, strict=True):
+        for image, other in zip(decoded(BASELINE, color=color), expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
             assert np.all(image.values == 77)  # what the stand-in's kernel writes
@@ -309,16 +311,16 @@ def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
 def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
     files = BASELINE
     gpu.damaged.update((0, 2))
-    x = gi.open_batch(files, device="cuda:0")
+    x = gi.open_batch(files, device="cuda:0", decoder="gpuimg")
     for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
         gpu.use(image)
         assert np.array_equal(image.values, other) == (i in (0, 2))
     assert recording_of(x).timings.jpegs_on_cpu == 2
-    loader = load([(data, 0) for data in files], None, batch_size=len(files))
+    loader = ours([(data, 0) for data in files], None, batch_size=len(files))
     assert epoch(gpu, loader) == 1
     assert loader.stats()["jpegs_on_cpu"] == 2
     gpu.damaged.clear()
-    good = load([(data, 0) for data in files], None, batch_size=len(files))
+    good = ours([(data, 0) for data in files], None, batch_size=len(files))
     assert epoch(gpu, good) == 1
     assert "jpegs_on_cpu" not in good.stats()
 
@@ -335,7 +337,7 @@ def whole(x: gi.Batch) -> Any:
 @pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
 def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) -> None:
     """For the statuses, when all that a good batch needs is enqueued; a report repeats what reads the images."""
-    x = gi.open_batch(BASELINE, device="cuda:0")
+    x = gi.open_batch(BASELINE, device="cuda:0", decoder="gpuimg")
     gpu.damaged.update(damaged)
     call(x)
     log = [op for op in gpu.order.log if op.kind in ("upload", "launch", "host wait")]
@@ -365,7 +367,7 @@ def test_a_loader_waits_for_no_kernel_of_a_batch(
     monkeypatch.setattr(gpu.runtime.CudaRuntime, "record_event", recorded)
     gpu.order.fast = fast
     source = [(data, k) for k, data in enumerate(BASELINE * 10)]
-    taken = epoch(gpu, load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), decoders=decoders))
+    taken = epoch(gpu, ours(source, PREPROCESS[preprocess], batch_size=len(BASELINE), decoders=decoders))
     kinds = ("upload", "launch", "host wait", "enqueued")
     for lane in {op.thread for op in gpu.order.of("launch")}:
         log = [op for op in gpu.order.log if op.thread == lane and op.kind in kinds]
@@ -386,7 +388,7 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
     source = [(data, k) for k, data in enumerate(BASELINE * 5)]
     expected = gi.decode_batch(BASELINE, device="cpu")
     gpu.damaged.update((0, 2))
-    loader = load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), on_error=on_error, prefetch=1, decoders=1)
+    loader = ours(source, PREPROCESS[preprocess], batch_size=len(BASELINE), on_error=on_error, prefetch=1, decoders=1)
     for number, batch in enumerate(loader):
         for k, array in enumerate(arrays_of(batch)):
             gpu.use(array)
@@ -412,7 +414,7 @@ def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damage
 
     if damaged:
         gpu.damaged.add(1)
-    loader = load([(data, 0) for data in BASELINE], strict, batch_size=len(BASELINE))
+    loader = ours([(data, 0) for data in BASELINE], strict, batch_size=len(BASELINE))
     with nullcontext() if damaged else pytest.raises(RuntimeError, match="black"):
         assert epoch(gpu, loader) == 1
     assert len(calls) == 1 + damaged
@@ -429,11 +431,11 @@ def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monk
     monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", failing)
     gpu.damaged.add(1)
     with pytest.raises(gi.DecodeError, match="no such code"):
-        gi.decode_batch(BASELINE, device="cuda:0")
+        decoded(BASELINE)
     source = [(data, 0) for data in BASELINE]
     with pytest.raises(gi.DecodeError, match="no such code"):
-        epoch(gpu, load(source, batch_size=len(source)))
-    loader = load(source, batch_size=len(source), on_error="fill")
+        epoch(gpu, ours(source, batch_size=len(source)))
+    loader = ours(source, batch_size=len(source), on_error="fill")
     with pytest.warns(RuntimeWarning, match="no such code"):
         (batch,) = loader
     gpu.use(batch.images)
@@ -441,43 +443,93 @@ def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monk
     assert [failure.index for failure in loader.failures] == [1]
 
 
-def test_nvimagecodec_on_request(gpu: Standin) -> None:
-    """It decodes all files that it can, also those of an index."""
-    files = indexed_files()
-    batches = gi.open_batch(files, device="cuda:0", decoder=NVIMAGECODEC), opened(files, decoder=NVIMAGECODEC)
-    for number, x in enumerate(batches, 1):
-        for image in x.compute():
-            gpu.use(image)
-        assert len(gpu.order.of("decode")) == number * (len(files) - 1)
-    assert not {"find", *JPEG} & set(kernels_of(gpu))
-    with pytest.raises(ValueError, match="decoder must be"):
-        gi.decode_batch(files, device="cuda:0", decoder="nvjpeg")  # type: ignore[arg-type]
+#: Files; and what decodes each, nvImageCodec ("n"), our kernels ("k") or the CPU ("c"), or else an error: for each way
+#: to ask, with nvImageCodec, with one that has no decoder for this GPU, and without.
+ROUTED = {
+    "baseline": encoded(photo(40, 30)), "turned": turned(encoded(photo(40, 30)), 6), "progressive": file(24, 30),
+    "narrow": encoded(photo(5, 28)), "gap": encoded(photo(36, 28)).replace(b"\xff\xdb", b"\0\0\xff\xdb", 1),
+    "png": file_of(photo(30, 20), "PNG"),
+}  # fmt: skip
+ROUTES: dict[str, tuple[dict[str, Any], str | None, tuple[str, str, str]]] = {
+    "auto": ({}, None, ("nnnkcc", "kkckcc", "kkckcc")),
+    "auto, index": ({"index": True}, None, ("kknkcc", "kkckcc", "kkckcc")),
+    "auto, draft": ({"draft": 1.5}, None, ("kknkcc", "kkckcc", "kkckcc")),
+    "auto, resident": ({"resident": "1 MiB"}, None, ("kknkcc", "kkckcc", "kkckcc")),
+    "nvimagecodec": ({"decoder": "nvimagecodec"}, None, ("nnnkcc", "kkckcc", "install it")),
+    "nvimagecodec, index": ({"decoder": "nvimagecodec", "index": True}, None, ("nnnkcc", "kkckcc", "install it")),
+    "nvimagecodec, draft": ({"decoder": "nvimagecodec", "draft": 1.5}, None, ("nnnkcc", "kkckcc", "install it")),
+    "nvimagecodec, resident": ({"resident": 9}, "nvimagecodec", ("on one GPU", "on one GPU", "install it")),
+    "gpuimg": ({"decoder": "gpuimg"}, None, ("kkckcc", "kkckcc", "kkckcc")),
+    "gpuimg, draft": ({"decoder": "gpuimg", "draft": 1.5}, None, ("kkckcc", "kkckcc", "kkckcc")),
+    "job's nvimagecodec": ({"index": True}, "nvimagecodec", ("nnnkcc", "kkckcc", "install it")),
+    "job's gpuimg": ({}, "gpuimg", ("kkckcc", "kkckcc", "kkckcc")),
+    "job's auto": ({}, "auto", ("nnnkcc", "kkckcc", "kkckcc")),
+    "call before job": ({"decoder": "gpuimg"}, "nvimagecodec", ("kkckcc", "kkckcc", "kkckcc")),
+    "no such job": ({}, "nvjpeg", ("GPUIMG_DECODER must be",) * 3),
+    "no such decoder": ({"decoder": "nvjpeg"}, "gpuimg", ("decoder must be",) * 3),
+}
+
+
+def missing() -> Any:
+    raise ImportError("nvImageCodec is not installed; install it")
+
+
+def route_of(gpu: Standin, image: Any, data: bytes) -> str:
+    gpu.use(image)
+    if data in [op.told["data"] for op in gpu.order.of("decode")]:
+        return "n"
+    return "k" if np.all(image.values == 77) else "c"  # what the stand-in's kernel writes
+
+
+@pytest.mark.filterwarnings("ignore:nvImageCodec")
+@pytest.mark.parametrize("here", range(3), ids=["all", "no decoder", "not installed"])
+@pytest.mark.parametrize("way", ROUTES)
+def test_routes(gpu: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, here: int) -> None:
+    """Of each file, among others and alone."""
+    options, job, expected = ROUTES[way]
+    monkeypatch.setenv("GPUIMG_DECODER", job or "")
+    if here == 1:
+        monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
+    elif here == 2:
+        monkeypatch.setattr(nvimgcodec, "library", missing)
+    files = list(ROUTED.values())
+    if "index" in options:
+        gi.build_index([(data, 0) for data in files], tmp_path / "index", progress=False)
+        options = options | {"index": tmp_path / "index"}
+    if len(expected[here]) != len(files):
+        with pytest.raises((ValueError, ImportError), match=expected[here]):
+            load([(data, 0) for data in files], None, **options)
+        return
+    parts = [files, *([] if "index" in options else ([data, file(9, 9, "png")] for data in files))]
+    found = []
+    for part in parts:
+        gpu.order.log.clear()
+        (batch,) = load([(data, 0) for data in part], None, batch_size=len(part), **options)
+        found.append("".join(map(partial(route_of, gpu), batch.images, part)))
+    assert found == [expected[here], *(one + "c" for one in expected[here])][: len(parts)]
+
+
+def test_a_batch_is_one_call_of_nvimagecodec(gpu: Standin, tmp_path: Path) -> None:
+    """For each of its two decoders, which share all files."""
+    for k, data in enumerate([*BASELINE, file(24, 30)] * 4):
+        (tmp_path / f"{k:02}.jpg").write_bytes(data)
+    gi.decode_batch(sorted(tmp_path.iterdir()), device="cuda:0")
+    calls = gpu.order.of("call")
+    assert {op.told["name"] for op in calls} == {"hardware", "hybrid"}
+    assert (len(calls), sum(op.told["images"] for op in calls)) == (2, 4 * len(BASELINE) + 4)
+    assert kernels_of(gpu) == []
 
 
 def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU decodes progressive files; a request for nvImageCodec is an error at the call, but on the CPU."""
-
-    def missing() -> Any:
-        raise ImportError("nvImageCodec is not installed; install it")
-
+    """One warning that the CPU decodes progressive files; none for others, or if it is not asked for."""
     monkeypatch.setattr(nvimgcodec, "library", missing)
     files = indexed_files()
-    expected = gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
-    x = gi.open_batch(files, device="cuda:0")
+    gi.decode_batch(BASELINE, device="cuda:0")
+    decoded(files)
     with pytest.warns(UserWarning, match="nvImageCodec is not installed: JPEGs that gpuimg's kernels do not"):
-        result = x.compute()
-    for i, image in enumerate(result):
-        gpu.use(image)
-        if i in WITHOUT:
-            np.testing.assert_array_equal(image.values, expected[i])
-    assert kernels_of(gpu) == ["find", *JPEG]
+        gi.decode_batch(files, device="cuda:0")
     gi.decode_batch(files, device="cuda:0")  # does not warn again
-    with pytest.raises(ImportError, match="install it"):
-        gi.open_batch(files, device="cuda:0", decoder="nvimagecodec")
-    with pytest.raises(ImportError, match="install it"):
-        gi.decode_batch(files, device="cuda:0", decoder="nvimagecodec")
-    with pytest.raises(ImportError, match="install it"):
-        load([(data, 0) for data in files], decoder="nvimagecodec")
+    gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
 
 
 def test_refused_entries_are_the_cpus(gpu: Standin) -> None:

@@ -32,6 +32,7 @@ from ..ptx import variants
 
 ROOT = Path(__file__).parents[2]
 CAPABILITY = (8, 0)
+IMAGES = kernels.Kernel.images  # which the stand-in replaces
 KERNELS = {
     "transform": lambda: kernels.transform_kernel((), "uint8", 2, ""),
     "statistics": lambda: kernels.statistics_kernel((), "float32", ""),
@@ -244,6 +245,40 @@ def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
     kernel_module._images.clear()
     small().image(CAPABILITY)
     assert kernels.Kernel.compile_count == made + 1
+
+
+def test_a_driver_is_not_given_what_a_newer_cuda_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = kernels.Kernel.compile_count
+    for toolkit, driver, compiled in [(13, 13, 1), (13, 13, 1), (12, 12, 2), (12, 12, 2), (12, 14, 2)]:
+        monkeypatch.setattr(compiler, "toolkit", lambda toolkit=toolkit: toolkit)
+        kernel_module._images.clear()
+        next(kernels.MARKS["mark"].images(CAPABILITY, driver))
+        assert kernels.Kernel.compile_count == made + compiled
+    assert len([*cache.rglob("*.cubin")]) == 2
+
+
+@pytest.mark.parametrize(("status", "compiled"), [(209, 1), (2, 0)])
+def test_what_a_driver_refuses_is_compiled_anew(cache: Path, gpu: Standin, status: int, compiled: int) -> None:
+    """Once, and only if it is not for this driver: it may have no memory."""
+    from gpuimg._runtimes.cuda_launch import Loaded
+
+    class DriverError(RuntimeError):
+        status: int
+
+    DriverError.status = status
+
+    def load(self: Any, code: bytes) -> None:
+        tried.append(code)
+        raise DriverError
+
+    tried, made = list[bytes](), kernels.Kernel.compile_count
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.Kernel, "images", IMAGES)
+        patch.setattr(gpu.cupy.cuda.driver, "CUDADriverError", DriverError, raising=False)
+        patch.setattr(gpu.cupy.cuda.function.Module, "load", load)
+        with pytest.raises(DriverError):
+            Loaded(kernels.MARKS["mark"])
+    assert (kernels.Kernel.compile_count - made, len(tried)) == (1 + compiled, 1 + compiled)
 
 
 def test_threads_compile_a_kernel_once(cache: Path) -> None:

@@ -13,6 +13,7 @@ from PIL import Image, ImageOps
 
 from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
+from gpuimg._decoding.options import DecodeOptions
 
 from ..samples import file_of
 from .jpegs import pillow_pixels
@@ -184,11 +185,11 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
         file_of(Image.new("RGB", (9, 8)), "PNG"): False,
         b"": False,
     }
-    assert route.nvimgcodec_takes(jpeg.read_headers(list(files)).records).tolist() == list(files.values())
+    assert takes(list(files)) == list(files.values())
 
 
 def takes(files: list[bytes]) -> list[bool]:
-    return [bool(taken) for taken in route.nvimgcodec_takes(jpeg.read_headers(files).records)]
+    return [bool(taken) for taken in route.nvimgcodec_takes(jpeg.read_headers(files).records, DecodeOptions())]
 
 
 END = b"\xff\xd9"

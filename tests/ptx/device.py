@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda.compiler import function_of
@@ -101,7 +102,8 @@ class Launches:
 @contextmanager
 def executing(edit: Edit | None = None, capability: Capability = (9, 0)) -> Iterator[Launches]:
     """Let ``device="cuda:0"`` interpret its kernels as compiled for a GPU of this capability, perhaps edited."""
-    with installed() as standin:
+    with installed() as standin, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUIMG_DECODER", "gpuimg")
         launches = Launches(standin, edit, capability)
         standin.cupy.cuda.driver.launchKernel = launches.launch
         yield launches

@@ -72,9 +72,9 @@ def assert_the_cpus(
 
 def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
     """Bounds of what is uploaded at once, so that small images have many parts."""
-    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
+    from gpuimg._runtimes import cuda_decode  # exists on the stand-in only
 
-    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, **limits))
+    monkeypatch.setattr(cuda_decode, "Upload", partial(Upload, **limits))
 
 
 # -- whole size --------------------------------------------------------------------------------------------------------

@@ -221,12 +221,12 @@ from gpuimg.kernels.cuda import Image, Kernel, shipped
 shipped.FILE = Path(sys.argv[1])
 import gpuimg as gi
 from tests.standin import installed
-real, codes = Kernel.image, []
+real, codes = Kernel.images, []
 with installed() as standin:
-    def image(kernel, capability):
-        codes.append(real(kernel, capability).code)
-        return standin.driver.image(kernel, capability)
-    Kernel.image = image
+    def made(kernel, capability, driver):
+        codes.append(next(real(kernel, capability, driver)).code)
+        return [standin.driver.image(kernel, capability)]
+    Kernel.images = made
     images = [standin.cupy.asarray(np.zeros((5, 7, 3), np.uint8))] * 2
     small = gi.resize(images, (3, 4))
     gi.blend(gi.normalize(gi.adjust_contrast(small, 0.5), 0.5, 0.5), small, 0.5).array()
@@ -369,22 +369,23 @@ def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
 ) -> None:
     monkeypatch.setattr(probe, "is_installed", lambda module: module != "numba_cuda")
     monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0)])
-    problem = probe._kernel_problem()
+    problem = probe._kernel_problem(0)
     assert problem is not None
     assert problem.gpu_present
     assert "this installation has none" in problem.reason
     assert 'pip install ".[jit-cuda1' in problem.reason
     use(content)
-    assert probe._kernel_problem() is None
-    monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0), (7, 0)])
-    problem = probe._kernel_problem()
+    assert probe._kernel_problem(0) is None
+    monkeypatch.setattr(probe, "capabilities", lambda: [(7, 0), (9, 0)])
+    assert probe._kernel_problem(1) is None  # an old GPU beside it
+    problem = probe._kernel_problem(0)
     assert problem is not None
     assert "none are for compute capability 7.0" in problem.reason
-    cached = {kernel.file_name((7, 0)) for kernel in kernels.every_kernel()}
+    cached = {kernel.file_name((7, 0), 12) for kernel in kernels.every_kernel()}
     monkeypatch.setattr(disk, "has", cached.__contains__)
-    assert probe._kernel_problem() is None
+    assert probe._kernel_problem(0) is None
     cached.pop()
-    assert probe._kernel_problem() is not None
+    assert probe._kernel_problem(0) is not None
 
 
 def test_a_function_of_a_user_needs_the_compiler(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,10 +99,10 @@ def installed() -> Iterator[Standin]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", standin.cupy)
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
-        patch.setattr(probe, "gpu_problem", lambda: None)
+        patch.setattr(probe, "gpu_problem", lambda *_: None)
         patch.setattr(nvimgcodec, "library", lambda: library)
         patch.setattr(files, "library", lambda: standin.nvdec)
-        patch.setattr(kernels.Kernel, "image", lambda kernel, capability: standin.driver.image(kernel, capability))
+        patch.setattr(kernels.Kernel, "images", lambda kernel, at, _: [standin.driver.image(kernel, at)])
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
         nvimgcodec.decode_params.cache_clear()

@@ -415,6 +415,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda.driver, cuda.function = ModuleType("cupy.cuda.driver"), ModuleType("cupy.cuda.function")
     cuda.runtime = ModuleType("cupy.cuda.runtime")
     cuda.runtime.getDeviceCount = lambda: DEVICES
+    cuda.runtime.driverGetVersion = lambda: 12090
     cuda.runtime.setDevice = set_device
     cuda.runtime.eventRecord = event_record
     cuda.runtime.streamWaitEvent = event_wait
