@@ -25,12 +25,7 @@ from gpuimg._random.timm_policies import OPS, magnitudes
 
 from ..models import installed_timm
 from ..samples import PHOTOS
-from .distributions import (
-    SMALLEST,
-    assert_share,
-    rng,
-    same_distribution,
-)
+from .distributions import SMALLEST, assert_share, rng, same_distribution
 
 MANY = 6000
 
