@@ -54,9 +54,6 @@ def deep_png(pixels: Any, orientation: int = 1) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
 
 
-# -- arrays ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("name", GEOMETRY)
@@ -145,9 +142,6 @@ def test_plans_of_such_images(tmp_path: Path) -> None:
         gi.load_plan(tmp_path / "plan.npy")
 
 
-# -- files with alpha --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("color", ["rgba", "graya"])
 def test_alpha_is_kept(color: str) -> None:
     transparent, gray = noise(40, 50, 4), noise(30, 20, 2)
@@ -202,9 +196,6 @@ def test_a_bad_file_is_transparent_black_and_the_others_are_there() -> None:
     assert [reason == "ok" for reason in x.status] == [True, False, False, True]
     with pytest.raises(gi.DecodeError, match="2 of 4"):
         gi.decode_batch([good, good[:-30], b"", good], color="rgba", device="cpu")
-
-
-# -- files of 16 bits --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -272,9 +263,6 @@ def test_without_nvimagecodec_16_bit_color_says_what_to_install(monkeypatch: pyt
             np.testing.assert_array_equal(found, pixels)
     finally:
         nvimgcodec.library.cache_clear()
-
-
-# -- a GPU -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])

@@ -46,9 +46,6 @@ def values(batch: gi.Batch, dtype: str | None = None) -> list[Any]:
     return result
 
 
-# -- against the formulas ----------------------------------------------------------------------------------------------
-
-
 Draw = Callable[[np.random.Generator, int], NDArray[Any]]
 
 
@@ -183,9 +180,6 @@ def test_pointwise(dtype: str, channels: int) -> None:
     assert_close(results, expected, FORMULA)
 
 
-# -- against other libraries -------------------------------------------------------------------------------------------
-
-
 def pil(image: NDArray[Any]) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(image if image.shape[2] == 3 else image[..., 0]))
 
@@ -229,9 +223,6 @@ def test_hue_and_hsv_as_opencv(dtype: str) -> None:
     assert_close(gi.adjust_hsv(pictures, *gains.T).compute("float32"), expected, HUE)
     turned = [by_opencv(image, own[0], 1, 1) for image, own in zip(pictures, gains, strict=True)]
     assert_close(gi.adjust_hue(pictures, gains[:, 0]).compute("float32"), turned, HUE)
-
-
-# -- conventions -------------------------------------------------------------------------------------------------------
 
 
 RED, BROWN, UNIT = pixel(255, 0, 0), pixel(200, 100, 50), row(0.25, 0.5, dtype="float32")
@@ -331,8 +322,6 @@ def test_nan_stays_where_it_is_and_is_no_index() -> None:
     assert np.unique(gi.equalize(x).array()).size == 2
     assert gi.invert(x).array("uint8")[0, 0, 0].tolist() == [128, 128, 128]
 
-
-# -- bad arguments -----------------------------------------------------------------------------------------------------
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 FLOATS = np.zeros((2, 6, 5, 3), np.float32)

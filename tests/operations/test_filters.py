@@ -29,9 +29,6 @@ def pictures(dtype: str = "float32", channels: int = 3, sizes: Any = SIZES, seed
     return [image(generator, height, width, channels, dtype) for height, width in sizes]
 
 
-# -- blur --------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_blur_with_sizes_and_deviations_of_each_image(dtype: str, channels: int) -> None:
     generator = np.random.default_rng(1)
@@ -135,9 +132,6 @@ def test_bad_strengths_are_refused(function: Any, name: str, values: list[Any]) 
             function(np.zeros((2, 9, 9, 3), np.uint8), value)
 
 
-# -- motion ------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
     generator = np.random.default_rng()
@@ -168,9 +162,6 @@ def test_motion_starts_and_ends_a_segment() -> None:
     assert_close(twice, gi.adjust_sharpness(list(gi.motion_blur(images, 3).compute()), 2.0), FLOAT)
     stretched = gi.autocontrast(gi.motion_blur(images, 9)).array()
     assert (stretched.min(), stretched.max()) == (0.0, 1.0)
-
-
-# -- artefacts of JPEGs ------------------------------------------------------------------------------------------------
 
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
@@ -231,9 +222,6 @@ def test_artefacts_of_what_is_no_picture_are_refused() -> None:
         gi.jpeg(np.zeros((2, 9, 9, 4), np.uint8), 50)
 
 
-# -- sharpness ---------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_sharpness(dtype: str, channels: int) -> None:
     sizes = [*SIZES, (1, 1), (2, 9), (9, 2), (3, 3)]
@@ -253,9 +241,6 @@ def test_sharpness_is_pillows_within_rounding(factor: float) -> None:
     for picture, result in zip(images, results, strict=True):
         pillow = np.asarray(ImageEnhance.Sharpness(Image.fromarray(picture)).enhance(factor))
         assert np.abs(pillow.astype(int) - result.astype(int)).max() <= math.ceil(0.5 * abs(1 - factor) + 0.5)
-
-
-# -- segments ----------------------------------------------------------------------------------------------------------
 
 
 def blur(x: Any) -> gi.Batch:

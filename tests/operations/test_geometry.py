@@ -46,9 +46,6 @@ def drawn(dtype: str, channels: int, shortest: int = 1) -> tuple[list[NDArray[An
     return images(rng, dtype, channels), rng.integers(shortest, 50, (PER_KIND, 2))
 
 
-# -- resize ------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 @filters
 def test_resize(dtype: str, channels: int, interpolation: str, antialias: bool) -> None:
@@ -176,9 +173,6 @@ def test_resize_of_others_does_not_blur(scale: float) -> None:
         assert chosen or np.array_equal(image, before)
 
 
-# -- cutting -----------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_crops(dtype: str, channels: int) -> None:
     pictures, sizes = drawn(dtype, channels)
@@ -275,9 +269,6 @@ def test_flips(dtype: str, channels: int) -> None:
     pictures = images(np.random.default_rng(10), dtype, channels)
     assert_same(gi.horizontal_flip(pictures).compute(), [image[:, ::-1] for image in pictures])
     assert_same(gi.vertical_flip(pictures).compute(), [image[::-1] for image in pictures])
-
-
-# -- warps -------------------------------------------------------------------------------------------------------------
 
 
 def check_warp(
@@ -382,8 +373,6 @@ def test_perspective_as_opencv(dtype: str, channels: int) -> None:
     check(gi.perspective(pictures, start, end), pictures, expected)
 
 
-# -- conventions -------------------------------------------------------------------------------------------------------
-
 CORNER = gray([1, 2, 3], [4, 5, 6], [7, 8, 9])
 QUARTERS = gray([1, 2, 9, 9], [3, 4, 9, 9], [9] * 4, [9] * 4)
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
@@ -456,8 +445,6 @@ def test_perspective_up_to_the_horizon(interpolation: str) -> None:
         assert fill is None or np.all(y[0, 4] == fill)
 
 
-# -- bad arguments -----------------------------------------------------------------------------------------------------
-
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 
 
@@ -517,9 +504,6 @@ def test_bad_arguments(call: Any, message: str) -> None:
         call(IMAGES)
 
 
-# -- sizes -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     """Kernels count elements in int32, from the corner of what they read: parts of larger images can be read."""
@@ -534,8 +518,6 @@ def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     assert corner[1].min() == corner[1].max() == 200
     assert not corner[0].any()
 
-
-# -- an interpolation for each image -----------------------------------------------------------------------------------
 
 CORNERS = [(0, 0), (9, 0), (9, 9), (0, 9)]
 OF_EACH: dict[str, Any] = {

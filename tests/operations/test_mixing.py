@@ -29,9 +29,6 @@ def shares(weight: Any) -> NDArray[np.float64]:
     return np.asarray(weight, np.float64)[:, None, None, None]
 
 
-# -- mixup -------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_mixup(dtype: str, channels: int) -> None:
     x, other = pictures(dtype=dtype, channels=channels), pictures(dtype="float32", channels=channels, seed=1)
@@ -91,9 +88,6 @@ def test_bad_labels_are_refused(labels: Any, message: str) -> None:
         mix.labels([0, 1, 2], 4, partner_labels=labels)
 
 
-# -- cutmix ------------------------------------------------------------------------------------------------------------
-
-
 def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tuple[int, int, int, int]:
     """torchvision's, for one image."""
     center_x, center_y = int(x * width), int(y * height)
@@ -116,9 +110,6 @@ def test_cutmix_pastes_torchvisions_rectangle(dtype: str, channels: int) -> None
         expected[i, y0:y1, x0:x1] = own[i - 1, y0:y1, x0:x1]
         assert mix.weight[i] == pytest.approx(1 - (x1 - x0) * (y1 - y0) / (13 * 17))
     assert_close(mix.images, expected, 1e-6)
-
-
-# -- blend -------------------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -174,9 +165,6 @@ def test_no_images() -> None:
         mix = function(nothing, rng=0)
         assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
-
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])

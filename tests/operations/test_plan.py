@@ -19,8 +19,6 @@ from ..samples import PER_KIND, file_of, gray, image, images, kinds, rows
 
 MEAN, STD = gi.IMAGENET_MEAN, gi.IMAGENET_STD
 
-# -- fill at its place -------------------------------------------------------------------------------------------------
-
 
 def test_fill_after_brightness_is_not_brightened() -> None:
     x = gray([50, 60])
@@ -92,9 +90,6 @@ def test_padding_before_a_rotation(dtype: str, channels: int) -> None:
     assert_close(x.compute("float32"), expected, GEOMETRY)
 
 
-# -- pointwise ops -----------------------------------------------------------------------------------------------------
-
-
 @numba.njit
 def tint(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return r * value, g, b * (np.float32(1.0) - value)
@@ -133,9 +128,6 @@ def test_each_op_is_clamped_before_the_next() -> None:
     assert rows(gi.adjust_contrast(gi.adjust_brightness(gray([100, 200]), 2), 0)) == [[228, 228]]
 
 
-# -- users' own functions ----------------------------------------------------------------------------------------------
-
-
 def test_two_functions_in_one_chain() -> None:
     x = np.zeros((2, 3, 4, 3), np.float32)
     x[...] = (0.5, 0.25, 0.125)
@@ -164,8 +156,6 @@ def test_coordinates_are_those_at_its_place() -> None:
     # Between pixels the coordinate is a fraction.
     np.testing.assert_allclose(gi.resize(columns, (3, 8)).array()[0, 0, :, 0], np.arange(8) / 2 - 0.25, atol=1e-6)
 
-
-# -- statistics in the middle ------------------------------------------------------------------------------------------
 
 STATISTICAL = {
     "contrast": (lambda x: gi.adjust_contrast(x, 1.7), lambda x: references.adjust_contrast(x, 1.7)),
@@ -266,9 +256,6 @@ def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
     assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 60, 4, 4).array() == 100)
 
 
-# -- geometry in one ---------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_exact_geometry_in_any_number(dtype: str, channels: int) -> None:
     rng = np.random.default_rng(4)
@@ -344,9 +331,6 @@ def test_the_main_job_is_its_steps() -> None:
         y = references.adjust_brightness(y[:, ::-1] if flipped[i] else y, factor[i])
         expected.append(references.normalize(references.adjust_contrast(y, factor[i]), MEAN, STD))
     np.testing.assert_allclose(gi.normalize(x, MEAN, STD).array(), np.stack(expected), atol=GEOMETRY / 0.2)
-
-
-# -- batches as values -------------------------------------------------------------------------------------------------
 
 
 def test_functions_give_new_batches() -> None:

@@ -36,9 +36,6 @@ def bits(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(f"u{array.itemsize}")
 
 
-# -- dtypes ------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 @layouts
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -98,9 +95,6 @@ def test_default_and_forms_of_dtype() -> None:
     assert gi.invert(x).array(ml_dtypes.bfloat16).dtype == NUMPY["bfloat16"]
 
 
-# -- layouts -----------------------------------------------------------------------------------------------------------
-
-
 @kinds
 @pytest.mark.parametrize("name", RESULTS)
 def test_nchw_is_nhwc_with_channels_first(name: str, dtype: str, channels: int) -> None:
@@ -118,9 +112,6 @@ def test_nothing_recorded_still_gives_the_layout_and_dtype(layout: str) -> None:
     expected = x if layout == "NHWC" else x.transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(batch.array(layout=layout), expected)
     np.testing.assert_array_equal(batch.array("float32", layout), expected * np.float32(1 / 255))
-
-
-# -- the caller's array ------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -166,9 +157,6 @@ def test_out_that_does_not_fit_is_refused(out: Any, options: dict[str, Any], mes
     assert not SOURCE.any()
 
 
-# -- several sizes -----------------------------------------------------------------------------------------------------
-
-
 @kinds
 @layouts
 @pytest.mark.parametrize("name", RESULTS)
@@ -204,9 +192,6 @@ def test_going_on_from_results() -> None:
     x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).compute(layout="NCHW")
     with pytest.raises(TypeError, match="cannot record operations on a uint8 NCHW result"):
         gi.invert(x).array()
-
-
-# -- the batch itself --------------------------------------------------------------------------------------------------
 
 
 def test_it_runs_once_for_each_dtype_and_layout() -> None:

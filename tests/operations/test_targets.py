@@ -31,9 +31,6 @@ def boxes_of(rng: np.random.Generator, n: int, count: int, height: int, width: i
     return np.concatenate([start, stop], 2).astype(np.float64)
 
 
-# -- masks -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [name for name in MOVING if name != "letterbox"])  # which is always bilinear
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "bool"])
 def test_masks_move_as_nearest_images(name: str, dtype: str) -> None:
@@ -102,9 +99,6 @@ def test_ragged_masks() -> None:
     for mask, result in zip(masks, moved, strict=True):
         np.testing.assert_array_equal(result, mask[:, ::-1])
     assert gi.transform_masks(gi.resize(x, (3, 3)), masks).shape == (3, 3, 3)
-
-
-# -- boxes -------------------------------------------------------------------------------------------------------------
 
 
 def test_boxes_by_formula() -> None:
@@ -249,9 +243,6 @@ def test_a_box_across_the_horizon_is_the_whole_result() -> None:
     assert (boxes[0].tolist(), kept[0].tolist()) == ([[0, 0, 50, 40]], [True])
 
 
-# -- points ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["rotate", "affine", "perspective", "resize plain", "horizontal_flip", "crop"])
 def test_points_are_where_the_pixels_are(name: str) -> None:
     # An image whose values are its coordinates, sampled bilinearly, says where each result pixel came from.
@@ -298,9 +289,6 @@ def test_points_equal_torchvisions_keypoints_as_documented(
     for setting in (False, True):
         moved = gi.transform_points(move(blank()), points, pixel_indices=setting)[0]
         assert np.allclose(moved, expected, atol=1e-6) == (setting in equal)
-
-
-# -- the crop of SSD ---------------------------------------------------------------------------------------------------
 
 
 def torchvision_iou_crop(height: int, width: int, boxes: Any, rounds: Any, options: Any, trials: int) -> Any:
@@ -362,9 +350,6 @@ def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
         assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == x.sizes[i : i + 1].tolist()
         assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == again.sizes[i : i + 1].tolist()
         assert one.uniform()[0] == after[i]
-
-
-# -- what is refused, and nothing at all -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

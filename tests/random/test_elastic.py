@@ -83,9 +83,6 @@ def test_a_displacement_starts_and_ends_a_segment() -> None:
     assert "elastic" not in gi.describe(x, 1)
 
 
-# -- what goes with the images -----------------------------------------------------------------------------------------
-
-
 def deformed(images: Any) -> gi.Batch:
     """Displacements between other geometry."""
     x = gi.resize(gi.crop(images, 2, 3, 44, 50), (60, 52), "bilinear")
@@ -145,9 +142,6 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
     grid = centers(40, 40).reshape(1, -1, 2)
     with pytest.raises(ValueError, match="points of image 1 have no unique position: its elastic displacement"):
         gi.transform_points(x, np.repeat(grid, 2, 0))
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

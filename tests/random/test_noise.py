@@ -39,9 +39,6 @@ def test_the_reference_gives_random123s_answers(counter: Any, key: Any, expected
     assert tuple(references.philox(np.array(counter), np.array(key)).tolist()) == expected
 
 
-# -- gaussian_noise ----------------------------------------------------------------------------------------------------
-
-
 @kinds
 @pytest.mark.parametrize("clip", [True, False])
 def test_noise_is_its_formula(dtype: str, channels: int, clip: bool) -> None:
@@ -109,9 +106,6 @@ def test_bad_arguments_are_refused(call: Any, message: str) -> None:
         call(np.zeros((3, 2, 2, 3), np.uint8))
 
 
-# -- erase, random_erasing ---------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_erased_with_noise(dtype: str, channels: int) -> None:
     picture = image(np.random.default_rng(1), 12, 15, channels, dtype)
@@ -123,9 +117,6 @@ def test_erased_with_noise(dtype: str, channels: int) -> None:
     # After normalize it is torchvision's standard normal noise, whatever the mean and deviation there.
     erased = gi.erase(gi.normalize([picture], 0.5, 0.25), 2, 4, 7, 20, "random", seed=77)
     assert_close(erased.compute(), [np.where(inside, normals, (to_unit(picture) - 0.5) / 0.25)], 1e-5)
-
-
-# -- grid_mask ---------------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -151,9 +142,6 @@ def test_grid_mask_by_hand() -> None:
     hidden = x.array()[0, :, :, 0] == 0
     assert [tuple(place) for place in np.argwhere(hidden).tolist()] == list(itertools.product((0, 3), (1, 4)))
     assert not gi.grid_mask(np.full((1, 5, 7, 3), 255, np.uint8), 3, 1).array().any()
-
-
-# -- permute_channels --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

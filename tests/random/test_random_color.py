@@ -26,9 +26,6 @@ def pictures(dtype: str = "uint8", channels: int = 3, repeats: int = 1) -> list[
     return [image(generator, height, width, channels, dtype) for height, width in SIZES * repeats]
 
 
-# -- draws -------------------------------------------------------------------------------------------------------------
-
-
 def seeds(draws: gi.Rng) -> NDArray[np.int64]:
     return (draws.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
 
@@ -148,9 +145,6 @@ def test_probabilities_of_none_all_and_each(name: str) -> None:
     assert_same(list(function(images, np.array(where, float), rng=0)), expected)
 
 
-# -- color_jitter ------------------------------------------------------------------------------------------------------
-
-
 def jittered(picture: NDArray[Any], order: Any, factors: Any) -> NDArray[np.float64]:
     """torchvision's formulas in the drawn order, with the drawn factors."""
     x = to_unit(picture)
@@ -180,9 +174,6 @@ def test_jitter_is_torchvisions_formulas_image_by_image(dtype: str, channels: in
     expected = [jittered(p, each, f) for p, each, f in zip(images, steps, factors, strict=True)]
     assert_close(x.compute("float32"), expected, FORMULA)
     assert x.launches <= 2  # the mean of each image is taken once, wherever its contrast comes
-
-
-# -- random_erasing ----------------------------------------------------------------------------------------------------
 
 
 def erased_box(height: int, width: int, unit: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int] | None:
@@ -232,9 +223,6 @@ def test_erased_rectangles_are_those_drawn(scale: Any, ratio: Any, count: int, v
         sides = np.array([box or (0, 0, 0, 0) for box in boxes]).T
         expected = gi.erase(expected, sides[0], sides[1], sides[2], sides[3], v, seed=seed, where=use)
     assert_same(list(found.compute()), list(expected.compute()))
-
-
-# -- three_augment -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

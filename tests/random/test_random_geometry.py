@@ -30,9 +30,6 @@ def pictures(sizes: list[tuple[int, int]], dtype: str = "uint8", channels: int =
     return [image(generator, height, width, channels, dtype) for height, width in sizes]
 
 
-# -- random_resized_crop -----------------------------------------------------------------------------------------------
-
-
 def resized_crop_box(
     height: int, width: int, unit: NDArray[np.float64], scale: tuple[float, float], ratio: tuple[float, float]
 ) -> tuple[int, int, int, int]:
@@ -97,9 +94,6 @@ def test_sizes_of_crops() -> None:
         assert gi.random_resized_crop(blanks(20, 30, 2), size, rng=0).sizes.tolist() == [expected] * 2
         assert gi.random_crop(blanks(20, 30, 2), size, rng=0).sizes.tolist() == [expected] * 2
     assert gi.random_crop(blanks(5, 5, 2), 7, padding=[1], rng=0).sizes.tolist() == [[7, 7]] * 2
-
-
-# -- crops, flips and rotations ----------------------------------------------------------------------------------------
 
 
 def cropped(size: Any, padding: Any = None, **options: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
@@ -173,9 +167,6 @@ def test_affine_is_the_formula_with_its_draws(given: dict[str, Any], ranges: Any
     assert_close(x, expected, GEOMETRY)
 
 
-# -- perspective -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scale", [0.3, 0.6])
 def test_perspective_is_the_formula_with_its_draws(scale: float) -> None:
     """Each corner moves inwards, by up to ``scale`` of half the side, rounded down twice."""
@@ -205,9 +196,6 @@ def test_perspective_of_small_images_never_fails(size: tuple[int, int]) -> None:
     assert kept.all() if min(size) == 1 else 0 < kept.sum() < COUNT
 
 
-# -- random sizes ------------------------------------------------------------------------------------------------------
-
-
 def test_random_resize_draws_the_shorter_side() -> None:
     x = gi.random_resize(np.zeros((COUNT, 6, 9, 1), np.uint8), 4, 11, rng=rng(26))
     assert_evenly_spread(x.sizes[:, 0], 4, 11)
@@ -232,9 +220,6 @@ def test_scale_jitter_multiplies_what_fits() -> None:
     np.testing.assert_allclose(x.sizes[:, 0], x.sizes[:, 1] * 0.75, atol=1)
     assert gi.scale_jitter(pictures([(30, 40)]), (60, 60), (0.5, 0.5), rng=0).sizes.tolist() == [[22, 30]]
     assert gi.scale_jitter(pictures([(30, 40)]), 1, (0.01, 0.01), rng=0).sizes.tolist() == [[1, 1]]
-
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,6 @@ def generator(seed: int, epoch: int, draw: int, index: int, stream: int = 0, blo
     return np.random.Philox(counter=(counter - 1) % (1 << 256), key=seed | epoch << 64)
 
 
-# -- bits --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, LARGEST])
 @pytest.mark.parametrize("epoch", [0, 3, LARGEST])
 def test_words_are_numpys(seed: int, epoch: int) -> None:
@@ -56,9 +53,6 @@ GOLDEN = {
     "twice": ["0xd44b8577217c8bce", "0x2fff743c4d170760"],
     "fork": ["0x81588e462863c44c", "0xc1531767d32bf2ac"],
 }
-
-
-# -- distributions -----------------------------------------------------------------------------------------------------
 
 
 Cdf = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -149,8 +143,6 @@ def test_permutation() -> None:
     assert len(counts) == 24
     assert chi_square(counts) > SMALLEST
 
-
-# -- each sample its own -----------------------------------------------------------------------------------------------
 
 DRAWS: list[Callable[[gi.Rng], NDArray[Any]]] = [
     lambda x: x.uniform(-1, 1),
@@ -253,9 +245,6 @@ def test_no_samples() -> None:
     assert x.uniform().shape == x.normal().shape == x.beta(1, 1).shape == x.integers(0, 2).shape == (0,)
     assert x.permutation(3).shape == x.units(3).shape == (0, 3)
     assert x.bernoulli().dtype == np.bool_
-
-
-# -- as an argument ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [5, np.int64(5), np.uint8(5)])

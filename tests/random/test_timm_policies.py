@@ -51,9 +51,6 @@ def without_strength(name: str) -> bool:
     return name in ("AutoContrast", "Equalize", "Invert")
 
 
-# -- timm --------------------------------------------------------------------------------------------------------------
-
-
 def timm() -> Any:
     """timm's module of policies."""
     return installed_timm.module("timm.data.auto_augment")
@@ -87,9 +84,6 @@ def described(transform: Any) -> dict[str, Any]:
     if getattr(transform, "choice_weights", None) is not None:
         found["weights"] = transform.choice_weights.tolist()
     return found
-
-
-# -- text and levels ---------------------------------------------------------------------------------------------------
 
 
 def ours(config: Config) -> dict[str, Any]:
@@ -170,8 +164,6 @@ def test_timm_refuses_or_ignores_what_is_refused(text: str) -> None:
         plain = "rand-m9" if "m9" in text else text.split("-")[0]
         assert described(transform_of(timm(), text)) == described(transform_of(timm(), plain))
 
-
-# -- draws -------------------------------------------------------------------------------------------------------------
 
 Drawn = dict[int, list[float]]
 BLUR = OPS["GaussianBlur"].code
@@ -277,8 +269,6 @@ def test_draws_are_timms(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             # Rounded: equal values, computed in another order. One of the 200 samples may well be below SMALLEST.
             assert same_distribution(np.round(found[code], 9), np.round(values, 9)) > SMALLEST / 100, code
 
-
-# -- pixels of the ops -------------------------------------------------------------------------------------------------
 
 BICUBIC, BILINEAR = Image.Resampling.BICUBIC, Image.Resampling.BILINEAR
 FILL = (124, 116, 104)
