@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
-from ..compare import GEOMETRY, assert_bytes, assert_close, assert_same
+from ..compare import GEOMETRY, assert_bytes, assert_close
 from ..references import to_bytes, to_unit
 from ..samples import image, kinds
 
@@ -152,12 +152,3 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
 def test_bad_arguments_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.elastic(np.zeros((2, 9, 9, 3), np.uint8), **({"seed": 1} | given))
-
-
-def test_the_random_function_draws_seeds() -> None:
-    images = [image(np.random.default_rng(), 20, 30, 3, "uint8") for _ in range(40)]
-    rng = gi.Rng(5, indices=np.arange(40))
-    where, drawn = rng.bernoulli(0.5), (rng.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
-    x = gi.random_elastic(images, 60, 4, p=0.5, rng=gi.Rng(5, indices=np.arange(40)))
-    assert 0 < where.sum() < 40
-    assert_same(list(x), list(gi.elastic(images, 60, 4, seed=drawn, where=where)))

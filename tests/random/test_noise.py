@@ -74,9 +74,6 @@ def test_noise_does_not_depend_on_the_batch_or_the_size() -> None:
     largest = gi.gaussian_noise(np.full((1, 64, 64, 3), 0.5, np.float32), seed=9).array()[0]
     for values in found:
         np.testing.assert_array_equal(values, largest[: values.shape[0], : values.shape[1]])
-    one = gi.random_gaussian_noise(grays, rng=gi.Rng(3, indices=np.arange(len(grays))))
-    alone = gi.random_gaussian_noise(grays[4:5], rng=gi.Rng(3, indices=[4]))
-    np.testing.assert_array_equal(one[4], alone[0])
 
 
 def test_geometry_moves_the_noise_with_the_image() -> None:
@@ -84,7 +81,6 @@ def test_geometry_moves_the_noise_with_the_image() -> None:
     noisy = gi.gaussian_noise(gray, 0.0, 0.1, seed=4)
     before = noisy.array()
     np.testing.assert_array_equal(gi.horizontal_flip(noisy).array(), before[:, :, ::-1])
-    np.testing.assert_array_equal(gi.crop(noisy, 3, 5, 20, 10).array(), before[:, 3:23, 5:15])
     small = gi.resize(noisy, (10, 10)).array()
     np.testing.assert_allclose(small[0], references.resize(before[0].astype(float), 10, 10), atol=1e-5)
     # Drawn after the resize it is not averaged.
@@ -151,5 +147,3 @@ def test_channels_in_another_order(dtype: str) -> None:
     orders = np.array([generator.permutation(3) for _ in range(26)])
     found = gi.permute_channels(pictures, orders).compute(dtype)
     assert_same(list(found), [picture[..., order] for picture, order in zip(pictures, orders, strict=True)])
-    found = gi.permute_channels(pictures, [2, 0, 1]).compute(dtype)
-    assert_same(list(found), [picture[..., [2, 0, 1]] for picture in pictures])
