@@ -53,9 +53,6 @@ def run(python: Forks, code: str, cache: Path) -> str:
     return done.stdout.strip() + done.stderr
 
 
-# -- what a loop is made of --------------------------------------------------------------------------------------------
-
-
 def loop_of(constant: float, comment: str = "", name: str = "scale") -> Any:
     """A loop that calls a function that calls a function that uses a constant."""
     text = f"""
@@ -117,9 +114,6 @@ def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
     finally:
         function.__code__ = old
     assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -209,8 +203,6 @@ def test_what_is_there_is_read_where_nothing_can_be_written(
     (tmp_path / "gpuimg" / name).write_bytes(content)
     assert run(python, NOWHERE.format("error") + DRAW, tmp_path) == number
 
-
-# -- whose files are read ----------------------------------------------------------------------------------------------
 
 NAME = "some-types-print.kernel"
 NOBODY = 65534
@@ -321,8 +313,6 @@ def test_the_requested_folder_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert disk.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
 
-
-# -- functions of users ------------------------------------------------------------------------------------------------
 
 TABLE = np.ones(3, np.float32)
 HALF = np.float32(0.5)

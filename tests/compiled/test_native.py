@@ -79,9 +79,6 @@ def every(library: native.Library) -> Callable[..., Any]:
     return library.function("__main__.every", ("int64(int64[::1], int64)",), {})
 
 
-# -- building ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "reason"),
@@ -137,9 +134,6 @@ def test_a_build_requires_its_compilers(
     required = backend.get_requires_for_build_wheel()
     assert all(any(one.startswith(name) for one in required) for name in present)
     assert not any(one.startswith(missing) for one in required)
-
-
-# -- the choice --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -288,9 +282,6 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     said = 'Numba is not installed, and GPUIMG_NATIVE=jit; pip install "numba>=0.61"'
     assert done.stdout.strip() == said, done.stderr
-
-
-# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_signature_that_fits_is_called(library: native.Library) -> None:

@@ -30,9 +30,6 @@ def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
     return root
 
 
-# -- control groups ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "quota"),
     [
@@ -93,9 +90,6 @@ def test_nothing_there_is_no_limit(tmp_path: Path) -> None:
     assert share(5, {}, tmp_path).threads == 5
 
 
-# -- shares ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("quota", "environment", "count", "said"),
     [
@@ -153,9 +147,6 @@ def test_cores_that_the_launcher_divided_are_not_divided_again(tmp_path: Path, l
     assert share(4, {"LOCAL_WORLD_SIZE": "4"}, tmp_path).threads == count
 
 
-# -- this process ------------------------------------------------------------------------------------------------------
-
-
 def test_the_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_NUM_THREADS", "37")
     assert allowed() == (37, "GPUIMG_NUM_THREADS")
@@ -180,9 +171,6 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
     for peers in (1, cores, 2 * cores):
         found = python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers))
         assert found.split()[0] == "1"
-
-
-# -- threads that help -------------------------------------------------------------------------------------------------
 
 
 def system_threads() -> int:

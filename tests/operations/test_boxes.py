@@ -54,9 +54,6 @@ def same(boxes: Any, expected: Any) -> None:
     np.testing.assert_allclose((one[..., 4] - other[..., 4] + 180) % 360 - 180, 0, atol=2e-6)
 
 
-# -- formats -----------------------------------------------------------------------------------------------------------
-
-
 def test_upright_formats() -> None:
     boxes = [[(10, 20, 30, 60), (0, 5, 7, 6.5)]]
     every: dict[str, Any] = {
@@ -106,9 +103,6 @@ def test_forms_and_dtypes_are_kept() -> None:
     assert gi.clamp_keypoints(np.zeros((2, 3, 2), np.float32), (5, 5)).dtype == np.float32
 
 
-# -- rotated boxes under geometry --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", MOVED)
 def test_rotated_boxes_move_as_torchvisions(name: str) -> None:
     function, expected = MOVED[name]
@@ -139,9 +133,6 @@ def test_visible_rotated_boxes() -> None:
     moved, kept = gi.transform_boxes(blank(), [[(-5.0, 20, 30, 4, 0), (90, 90, 1, 1, 0)]], format="cxcywhr")
     same(moved[0][0], (5, 20, 10, 4, 0))
     assert kept[0].tolist() == [True, False]
-
-
-# -- cutting -----------------------------------------------------------------------------------------------------------
 
 
 def test_upright_boxes_are_cut() -> None:
@@ -183,9 +174,6 @@ def test_rotated_boxes_are_cut_to_what_is_inside() -> None:
     assert outside < 200
 
 
-# -- leaving out -------------------------------------------------------------------------------------------------------
-
-
 def test_small_and_protruding_boxes_are_left_out() -> None:
     own = [(10, 20, 30, 60), (0, 5, 7, 6.5), (0, 0, 60, 50), (-1, 0, 5, 5), (3, 3, 3.5, 40), (5, 5, 4, 9), (1, 1, 2, 2)]
     kept, valid = gi.sanitize_bounding_boxes([own, []], (50, 60))
@@ -208,8 +196,6 @@ def test_points_are_moved_inside_or_left_out() -> None:
     kept, valid = gi.sanitize_keypoints(points, (50, 60))
     assert (valid[0].tolist(), kept[0].tolist()) == ([True, True, False, False], [[0, 0], [59.9, 3]])
 
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 BOX = [[(1.0, 2.0, 3.0, 4.0)]]
 

@@ -46,9 +46,6 @@ def values(batch: gi.Batch, dtype: str | None = None) -> list[Any]:
     return result
 
 
-# -- against the formulas ----------------------------------------------------------------------------------------------
-
-
 Draw = Callable[[np.random.Generator, int], NDArray[Any]]
 
 
@@ -144,11 +141,10 @@ def test_erase(dtype: str, channels: int) -> None:
 
 @kinds
 def test_normalize(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(6)
-    pictures = pictures_of(rng, dtype, channels)
-    for mean, std in [(gi.IMAGENET_MEAN[:channels], gi.IMAGENET_STD[:channels]), (0.5, 1.0)]:
-        expected = [references.normalize(to_unit(image), mean, std) for image in pictures]
-        assert_close(gi.normalize(pictures, mean, std).compute(), expected, FORMULA)
+    pictures = pictures_of(np.random.default_rng(), dtype, channels)
+    mean, std = gi.IMAGENET_MEAN[:channels], gi.IMAGENET_STD[:channels]
+    expected = [references.normalize(to_unit(image), mean, std) for image in pictures]
+    assert_close(gi.normalize(pictures, mean, std).compute(), expected, FORMULA)
 
 
 def test_a_mean_above_1_is_for_values_above_1() -> None:
@@ -171,19 +167,14 @@ def mix(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
 
 @kinds
 def test_pointwise(dtype: str, channels: int) -> None:
-    rng = np.random.default_rng(8)
-    pictures = pictures_of(rng, dtype, channels)
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
     value = rng.uniform(-1, 1, PER_KIND)
-    results = gi.pointwise(pictures, mix, value).compute("float32")
     expected = []
     for image, number in zip(pictures, value, strict=True):
         r, g, b = np.moveaxis(np.broadcast_to(to_unit(image), (*image.shape[:2], 3)), 2, 0)
         y, x = np.mgrid[: image.shape[0], : image.shape[1]]
         expected.append(np.stack([g * number, b + y * 0.01, r * r - x * 0.01][:channels], 2))
-    assert_close(results, expected, FORMULA)
-
-
-# -- against other libraries -------------------------------------------------------------------------------------------
+    assert_close(gi.pointwise(pictures, mix, value).compute("float32"), expected, FORMULA)
 
 
 def pil(image: NDArray[Any]) -> Image.Image:
@@ -231,9 +222,6 @@ def test_hue_and_hsv_as_opencv(dtype: str) -> None:
     assert_close(gi.adjust_hue(pictures, gains[:, 0]).compute("float32"), turned, HUE)
 
 
-# -- conventions -------------------------------------------------------------------------------------------------------
-
-
 RED, BROWN, UNIT = pixel(255, 0, 0), pixel(200, 100, 50), row(0.25, 0.5, dtype="float32")
 FLAT = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]], 2).astype(np.uint8)[None]
 
@@ -243,30 +231,22 @@ FLAT = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]
     [
         (gi.adjust_hue(RED, 1 / 3), [0, 255, 0]),
         (gi.adjust_hue(RED, -1 / 3), [0, 0, 255]),
-        (gi.adjust_hue(RED, 0.5), [0, 255, 255]),
         (gi.adjust_hue(RED, 1 / 12), [255, 128, 0]),
         (gi.adjust_hsv(pixel(200, 100, 100), 0, 9, 1), [200, 0, 0]),
         (gi.adjust_hsv(BROWN, 0, 1, 9), [255, 128, 64]),
-        (gi.adjust_hsv(BROWN, 0.3, 0, 1), [200, 200, 200]),
-        (gi.adjust_hsv(pixel(7, 7, 7), 0.2, 3, 2), [14, 14, 14]),
         (gi.adjust_hsv(BROWN, 1.0), [200, 100, 50]),
         (gi.adjust_hsv(row(10, 200), 0.3, 0, 1.5), [15, 255]),
-        (gi.adjust_contrast(row(40, 80), 0), [60, 60]),
         (gi.adjust_contrast(row(40, 80), 2), [20, 100]),
         (gi.adjust_contrast(RED, 0), [76, 76, 76]),  # 0.2989 of 255
         (gi.autocontrast(FLAT), [9, 0, 0, 9, 128, 255, 9, 255, 1, 9, 128, 2]),
         (gi.equalize(row(10, 20, 30)), [10, 20, 30]),  # a step of 0: Pillow's rule
         (gi.equalize(row(*([10] * 255 + [20]))), [0] * 255 + [255]),
-        (gi.posterize(row(15, 16, 255), 4), [0, 16, 240]),
         (gi.posterize(row(0.49, 0.5, 1.0, dtype="float32"), 1), [0.0, 0.5, 0.5]),
         (gi.posterize(row(255), [0]), [0]),
         (gi.solarize(row(99, 100, 101), 100), [99, 155, 154]),
-        (gi.solarize(UNIT, 0.5), [0.25, 0.5]),
         (gi.solarize(row(0, 255), 255), [0, 0]),
         (gi.solarize_add(row(99, 100, 101), 10, 100), [109, 100, 101]),
         (gi.solarize_add(row(0, 127, 128), 200, 128), [200, 255, 128]),
-        (gi.solarize_add(UNIT, 0.5, 0.5), [0.75, 0.5]),
-        (gi.normalize(row(0, 255), 0.5, 0.25), [-2.0, 2.0]),
         (gi.normalize(pixel(0, 255, 255), (0, 0.5, 1), (1, 0.5, 2)), [0.0, 1.0, 0.0]),
         (gi.normalize(pixel(0, 255, 255), [0.5], np.array([0.25])), [-2.0, 2.0, 2.0]),
         # A value that is painted is in the unit of what it is painted over.
@@ -277,12 +257,9 @@ def test_colors_by_hand(batch: gi.Batch, expected: list[float]) -> None:
     assert values(batch) == expected
 
 
-def test_gray_weights() -> None:
+def test_gray_weights_and_hue_of_grays() -> None:
     primaries = np.eye(3, dtype=np.float32).reshape(1, 1, 3, 3)
     np.testing.assert_allclose(values(gi.rgb_to_grayscale(primaries)), [0.2989, 0.587, 0.114], atol=1e-7)
-
-
-def test_hue_leaves_grays() -> None:
     grays = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
     np.testing.assert_array_equal(gi.adjust_hue(grays, 0.3).array(), grays)
 
@@ -332,8 +309,6 @@ def test_nan_stays_where_it_is_and_is_no_index() -> None:
     assert gi.invert(x).array("uint8")[0, 0, 0].tolist() == [128, 128, 128]
 
 
-# -- bad arguments -----------------------------------------------------------------------------------------------------
-
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 FLOATS = np.zeros((2, 6, 5, 3), np.float32)
 
@@ -347,29 +322,22 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
     ("call", "message"),
     [
         (lambda: gi.adjust_brightness(IMAGES, -0.1), "brightness_factor must be a number of at least 0, not -0.1"),
-        (lambda: gi.adjust_brightness(IMAGES, np.nan), "brightness_factor must be a number of at least 0, not nan"),
         (lambda: gi.adjust_brightness(IMAGES, [1, np.inf]), r"brightness_factor\[1\] must be .*not inf"),
         (lambda: gi.adjust_brightness(IMAGES, [1, 2, 3]), r"one for each image, not of shape \(3,\)"),
         (lambda: gi.adjust_brightness(IMAGES, "1"), "brightness_factor must be a number .*not '1'"),
-        (lambda: gi.adjust_contrast(IMAGES, -1), "contrast_factor must be .*not -1"),
-        (lambda: gi.adjust_saturation(IMAGES, -1), "saturation_factor must be .*not -1"),
         (lambda: gi.adjust_hue(IMAGES, [0, -0.6]), r"hue_factor\[1\] must be .* from -0.5 to 0.5, not -0.6"),
         (lambda: gi.adjust_hsv(IMAGES, 1.1), "hue_factor must be a number from -1 to 1, not 1.1"),
         (lambda: gi.adjust_hsv(IMAGES, 0, -1), "saturation_factor must be a number of at least 0, not -1"),
-        (lambda: gi.adjust_hsv(IMAGES, 0, 1, [-1]), "value_factor"),
         (lambda: gi.rgb_to_grayscale(IMAGES, 2), "num_output_channels must be 1 or 3, not 2"),
         (lambda: gi.rgb_to_grayscale(IMAGES, 1, where=[True, False]), "with where, .* must be .*, 3, not 1"),
         (lambda: gi.solarize(IMAGES, 256), r"threshold must be .* from 0 to 255, not 256"),
         (lambda: gi.solarize(FLOATS, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
         (lambda: gi.solarize_add(IMAGES, -1, 128), r"addition must be .* from 0 to 255, not -1"),
         (lambda: gi.posterize(IMAGES, 9), r"bits must be a whole number from 0 to 8, not 9"),
-        (lambda: gi.posterize(IMAGES, 2.5), "bits must be a whole number .*not 2.5"),
         (lambda: gi.erase(IMAGES, 0, 0, -1, 2), "h must be a whole number from 0 to 16777216, not -1"),
         (lambda: gi.erase(IMAGES, 0, 0, 1, 2, (1, 2, 3, 4)), r"v must be one number, .*not of shape \(4,\)"),
-        (lambda: gi.erase(IMAGES, 0, 0, 1, 2, np.inf), "v must be finite, not inf"),
         (lambda: gi.erase(IMAGES, 0, 0, 1, 1, None), "v must be a number .*not None"),
         (lambda: gi.normalize(IMAGES, (0, 0), 1), r"mean .*\(3,\) with one for each channel, not of shape \(2,\)"),
-        (lambda: gi.normalize(IMAGES, None, 1), "mean must be a number .*not None"),
         (lambda: gi.normalize(IMAGES, 0, (1, 1, 0)), r"std must be above 0, not \(1, 1, 0\)"),
         (lambda: gi.normalize(IMAGES, np.nan, 1), "mean must be a finite number, not nan"),
         (lambda: gi.pointwise(IMAGES, mix, np.nan), "value must be a finite number, not nan"),

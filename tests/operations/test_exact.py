@@ -73,9 +73,6 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-# -- against the libraries ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("interpolation", FILTERS)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_bytes_of_pillow(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
@@ -194,9 +191,6 @@ def test_extreme_shapes(shape: tuple[int, int]) -> None:
     for size in ((1, 1), (3, 700), (224, 224)):
         result = gi.resize([picture], size, "lanczos", exact=RULE).array()[0]
         assert np.array_equal(result, by_pillow(picture, size, "lanczos"))
-
-
-# -- with other operations ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
@@ -340,9 +334,6 @@ def test_described_saved_and_applied(tmp_path: Path) -> None:
     gi.save_plan(batch, tmp_path / "plan.npy")
     again = gi.apply_plan(gi.load_plan(tmp_path / "plan.npy"), [picture])
     assert np.array_equal(again.array(), batch.array())
-
-
-# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -46,19 +46,6 @@ def drawn(dtype: str, channels: int, shortest: int = 1) -> tuple[list[NDArray[An
     return images(rng, dtype, channels), rng.integers(shortest, 50, (PER_KIND, 2))
 
 
-# -- resize ------------------------------------------------------------------------------------------------------------
-
-
-@kinds
-@filters
-def test_resize(dtype: str, channels: int, interpolation: str, antialias: bool) -> None:
-    pictures, sizes = drawn(dtype, channels)
-    x = gi.resize(pictures, sizes, interpolation, antialias=antialias)
-    each = list(zip(map(to_unit, pictures), sizes, strict=True))
-    ties = [references.resize_near_tie(p, h, w) for p, (h, w) in each] if interpolation == "nearest" else None
-    check(x, pictures, [references.resize(p, h, w, interpolation, antialias) for p, (h, w) in each], ties)
-
-
 def test_a_filter_follows_a_quarter_turn() -> None:
     picture = np.random.default_rng(2).random((1, 40, 60, 3), np.float32)
     turned = gi.rotate(picture, 90, "nearest", expand=True)
@@ -93,11 +80,12 @@ def test_resize_as_torch(dtype: str, channels: int, interpolation: str, antialia
     pictures, sizes = drawn(dtype, channels, 2)
     nearest = interpolation == "nearest"
     options = {"mode": "nearest-exact"} if nearest else {"mode": interpolation, "antialias": antialias}
-    expected = []
-    for image, size in zip(pictures, sizes.tolist(), strict=True):
-        tensor = torch.from_numpy(np.moveaxis(to_unit(image), 2, 0)[None].astype(np.float32))
-        out = torch.nn.functional.interpolate(tensor, size=tuple(size), **options)
-        expected.append(out[0].numpy().transpose(1, 2, 0))
+    tensors = [torch.from_numpy(np.moveaxis(to_unit(image), 2, 0)[None].astype(np.float32)) for image in pictures]
+    resized = [
+        torch.nn.functional.interpolate(t, size=tuple(s), **options)
+        for t, s in zip(tensors, sizes.tolist(), strict=True)
+    ]
+    expected = [out[0].numpy().transpose(1, 2, 0) for out in resized]
     x = gi.resize(pictures, sizes, interpolation, antialias=antialias)
     if nearest:  # at ties torch goes by the rounding of float32
         ties = [references.resize_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
@@ -116,8 +104,7 @@ def test_resize_to_a_longer_side(height: int, width: int, longer: int) -> None:
 
 @given(height=st.integers(1, 99), width=st.integers(1, 99), size=st.integers(1, 70), more=st.integers(0, 40))
 def test_resize_to_a_shorter_side(height: int, width: int, size: int, more: int) -> None:
-    most = size + more if more else None
-    x = gi.resize(np.zeros((1, height, width, 1), np.uint8), size, max_size=most)
+    x = gi.resize(np.zeros((1, height, width, 1), np.uint8), size, max_size=(most := size + more if more else None))
     assert x.sizes.tolist() == [np.maximum(references.short_side(height, width, size, most), 1).tolist()]
 
 
@@ -176,9 +163,6 @@ def test_resize_of_others_does_not_blur(scale: float) -> None:
         assert chosen or np.array_equal(image, before)
 
 
-# -- cutting -----------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_crops(dtype: str, channels: int) -> None:
     pictures, sizes = drawn(dtype, channels)
@@ -204,11 +188,9 @@ def test_crop_at_the_top_left_corner(dtype: str, channels: int) -> None:
 
 def test_center_crop_takes_one_number() -> None:
     x = gray([1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12])
-    assert rows(gi.center_crop(x, 1)) == [[7]]  # a margin of 3 in x: the corner is 1.5, to even
-    assert rows(gi.center_crop(x, (3, 2))) == [[2, 3], [6, 7], [10, 11]]
+    for one in (1, [1], (1,), np.int64(1)):
+        assert rows(gi.center_crop(x, one)) == [[7]]  # a margin of 3 in x: the corner is 1.5, to even
     assert rows(gi.center_crop(gray([5]), (2, 3))) == [[0, 5, 0], [0, 0, 0]]
-    for one in ([1], (1,), np.int64(1)):
-        assert rows(gi.center_crop(x, one)) == [[7]]
 
 
 @kinds
@@ -275,9 +257,6 @@ def test_flips(dtype: str, channels: int) -> None:
     pictures = images(np.random.default_rng(10), dtype, channels)
     assert_same(gi.horizontal_flip(pictures).compute(), [image[:, ::-1] for image in pictures])
     assert_same(gi.vertical_flip(pictures).compute(), [image[::-1] for image in pictures])
-
-
-# -- warps -------------------------------------------------------------------------------------------------------------
 
 
 def check_warp(
@@ -370,20 +349,6 @@ def test_affine_as_opencv(dtype: str, channels: int, interpolation: str) -> None
     check(x, pictures, expected)
 
 
-@kinds
-def test_perspective_as_opencv(dtype: str, channels: int) -> None:
-    pictures = images(rng := np.random.default_rng(13), dtype, channels)
-    start, end = draw_points(rng, pictures)
-    expected = []
-    for image, one, other in zip(pictures, start - 0.5, end - 0.5, strict=True):  # pixel centers are whole numbers
-        matrix = cv2.getPerspectiveTransform(np.float32(one), np.float32(other))
-        warped = cv2.warpPerspective(to_unit(image).astype(np.float32), matrix, image.shape[1::-1])
-        expected.append(warped.reshape(image.shape))
-    check(gi.perspective(pictures, start, end), pictures, expected)
-
-
-# -- conventions -------------------------------------------------------------------------------------------------------
-
 CORNER = gray([1, 2, 3], [4, 5, 6], [7, 8, 9])
 QUARTERS = gray([1, 2, 9, 9], [3, 4, 9, 9], [9] * 4, [9] * 4)
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
@@ -403,19 +368,15 @@ LINE = [(0, 0), (1, 1), (2, 2), (0, 4)]
         (gi.affine(gray([0] * 4, [0, 9, 9, 0], [0, 9, 9, 0], [0] * 4), 0, (0, 0), 2.0, 0), [[9] * 4] * 4),
         # 45 degrees move a row by its distance from the middle, one number those along x; torchvision's sign.
         (gi.affine(CORNER, 0, (0, 0), 1.0, 45), [[0, 1, 2], [4, 5, 6], [8, 9, 0]]),
-        (gi.affine(CORNER, 0, (0, 0), 1.0, (45, 0)), [[0, 1, 2], [4, 5, 6], [8, 9, 0]]),
         (gi.affine(CORNER, 0, (0, 0), 1.0, (0, 45)), [[0, 2, 6], [1, 5, 9], [4, 8, 0]]),
         # Half a turn about the middle of the right edge: the image lies outside, its last column next to the edge.
         (gi.rotate(CORNER, 180, center=(3.0, 1.5), fill=0), [[0, 0, 0]] * 3),
         (gi.rotate(CORNER, 180, center=(2.0, 1.5), fill=0), [[0, 9, 8], [0, 6, 5], [0, 3, 2]]),
-        (gi.rotate(CORNER[:, :2], 90, expand=True), [[3, 6], [2, 5], [1, 4]]),
         (gi.rotate(CORNER[:, :2], -90, expand=True), [[4, 1], [5, 2], [6, 3]]),
         (gi.rotate(CORNER[:, :2], 90, expand=True, center=(0, 0)), [[3, 6], [2, 5], [1, 4]]),
         # Shifted by half a pixel: the first pixel is half fill, half image. torchvision's blend would give 75.
         (gi.affine(gray([100] * 3), 0, (0.5, 0), 1.0, 0, "bilinear", fill=200), [[150, 100, 100]]),
-        (gi.affine(CORNER[:, :1], 0, (2, 0), 1.0, 0, fill=None), [[1, 1, 1]]),
         (gi.affine(CORNER[:, :1], 0, (2, 0), 1.0, 0, "bicubic", fill=None), [[1, 1, 1]]),
-        (gi.affine(CORNER[:, :2, :2], 0, (1e6, 0), 1.0, 0, "bilinear", fill=9), [[9, 9], [9, 9]]),
         (gi.affine(CORNER[:, :2, :2], 0, (1e6, 0), 1.0, 0, "bilinear", fill=None), [[1, 1], [4, 4]]),
         (gi.crop(CORNER, -1000, 5000, 1, 2), [[0, 0]]),
         # The top left quarter to the whole.
@@ -424,7 +385,6 @@ LINE = [(0, 0), (1, 1), (2, 2), (0, 4)]
 )
 def test_warps_by_hand(batch: gi.Batch, expected: list[list[int]]) -> None:
     assert rows(batch) == expected
-    assert gi.rotate(np.zeros((2, 10, 20, 1), np.uint8), [45, 0], expand=True).sizes.tolist() == [[22, 22], [10, 20]]
 
 
 def test_forms_of_fill() -> None:
@@ -456,8 +416,6 @@ def test_perspective_up_to_the_horizon(interpolation: str) -> None:
         assert fill is None or np.all(y[0, 4] == fill)
 
 
-# -- bad arguments -----------------------------------------------------------------------------------------------------
-
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 
 
@@ -466,7 +424,6 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
     [
         (lambda x: gi.resize(x, 0), r"size must be a whole number from 1 to 16777216, not 0"),
         (lambda x: gi.resize(x, (3, [2, 0])), r"size width\[1\] must be"),
-        (lambda x: gi.resize(x, (2.5, 3)), "size height must be a whole number .*not 2.5"),
         (lambda x: gi.resize(x, (1, 2, 3)), r"size must be \(height, width\), not \(1, 2, 3\)"),
         (lambda x: gi.resize(x, ([1, 2, 3], 4)), r"size height .* shape \(2,\) .* each image, not of shape \(3,\)"),
         (lambda x: gi.resize(x, np.ones((3, 2))), r"size as an array must have shape \(2, 2\), not \(3, 2\)"),
@@ -475,22 +432,17 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
         (lambda x: gi.resize(x, 4, "lanczos", antialias=False), "must be .*not 'lanczos'; resizes with antialias=True"),
         (lambda x: gi.resize(x, 4, "magic"), 'interpolation must be .*, "box" or "hamming", not \'magic\''),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
-        (lambda x: gi.resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
         (lambda x: gi.resize(x, None), "size may be None only with max_size, the new length of the longer side"),
         (lambda x: gi.resize(x, (4, 4), max_size=5), r"max_size needs an int size, the shorter side, or None, not \(4"),
-        (lambda x: gi.resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, np.array(["nearest"] * 2), exact="pillow"), "must be one of .*not 'nearest'"),
-        (lambda x: gi.crop(x, 0, 0, 0, 2), "height must be a whole number from 1 .*not 0"),
         (lambda x: gi.crop(x, 1 << 30, 0, 2, 2), "top must be .* from -16777216 to 16777216, not 1073741824"),
         (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
-        (lambda x: gi.center_crop(x, 0), "output_size must be a whole number from 1 .*not 0"),
         (lambda x: gi.pad(x, (1, 2, 3)), r"padding must be one number, .*not \(1, 2, 3\)"),
         (lambda x: gi.pad(x, (1, 0, 2, 1.5)), "padding bottom must be a whole number .*not 1.5"),
         (lambda x: gi.pad(x, [[1, 2], [3, 4]]), r"padding as a list must hold .* \(2, 2\) or \(2, 4\)"),
         (lambda x: gi.pad(x, np.ones((4, 2))), r"padding as an array must have shape \(2, 2\) or \(2, 4\), not \(4, 2"),
         (lambda x: gi.pad(x, -3), r"image 0: padding -3 leaves no pixel of its size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, padding_mode="wrap"), 'padding_mode must be "constant", .* "symmetric", not .wrap'),
-        (lambda x: gi.pad(x, 1, fill=(1, 2, 3, 4)), r"fill must be one number, .*not of shape \(4,\)"),
         (lambda x: gi.pad(x, 1, fill=np.nan), "fill must be finite, not nan"),
         (lambda x: gi.pad(x, 1, fill=None), "fill must be a number .*not None"),
         (lambda x: gi.rotate(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'; resizes"),
@@ -498,15 +450,11 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
         (lambda x: gi.rotate(x, 4, np.array(["nearest", "lanczos"])), "interpolation must be .*not 'lanczos'"),
         (lambda x: gi.rotate(x, [1, np.inf]), r"angle\[1\] must be a finite number, not inf"),
         (lambda x: gi.rotate(x, [[1], [2, 3]]), r"angle must be .*not \[\[1\], \[2, 3\]\]"),
-        (lambda x: gi.rotate(x, 1 + 2j), r"angle must be a number .*not \(1\+2j\)"),
         (lambda x: gi.rotate(x, 1, center=3), r"center must be \(x, y\), not 3"),
         (lambda x: gi.rotate(x, 1, center=(3, np.nan)), "center y must be a finite number, not nan"),
         (lambda x: gi.rotate(x, 1, fill=[[1, 2], [3, 4]]), r"fill must be .*not of shape \(2, 2\)"),
-        (lambda x: gi.affine(x, 0, (0, 0), 0, 0), "scale must be .*not 0"),
         (lambda x: gi.affine(x, 0, (0, 0), 1, 90), r"shear x must be .* from -89 to 89, not 90"),
-        (lambda x: gi.affine(x, 0, (0, 0), 1, (1, 2, 3)), r"shear must be \(x, y\), not \(1, 2, 3\)"),
         (lambda x: gi.perspective(x, SQUARE[:3], SQUARE), r"startpoints must have shape \(4, 2\) .*not \(3, 2\)"),
-        (lambda x: gi.perspective(x, SQUARE, [SQUARE] * 3), r"endpoints must have .*\(2, 4, 2\), not \(3, 4, 2\)"),
         (lambda x: gi.perspective(x, SQUARE, np.full((4, 2), np.nan)), "endpoints must be finite"),
         (lambda x: gi.perspective(x, [SQUARE, LINE], SQUARE), r"startpoints must be four points .*, not \[\["),
         (lambda x: gi.perspective(x, SQUARE, LINE), r"endpoints must be four points of which no three .*, not \[\["),
@@ -515,9 +463,6 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 def test_bad_arguments(call: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call(IMAGES)
-
-
-# -- sizes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -534,8 +479,6 @@ def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
     assert corner[1].min() == corner[1].max() == 200
     assert not corner[0].any()
 
-
-# -- an interpolation for each image -----------------------------------------------------------------------------------
 
 CORNERS = [(0, 0), (9, 0), (9, 9), (0, 9)]
 OF_EACH: dict[str, Any] = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-SIZES = [(30, 40), (41, 30), (33, 33), (1, 300), (300, 1), (64, 48), (7, 9), (100, 99), (640, 427)]
+SIZES = [(30, 40), (33, 33), (1, 300), (300, 1), (7, 9), (640, 427)]
 
 
 def by_ultralytics(
@@ -33,7 +33,7 @@ def by_ultralytics(
 
 @pytest.mark.parametrize("scale_up", [True, False])
 @pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("size", [(64, 64), (63, 64), (33, 128), (320, 320), (1, 1)])
+@pytest.mark.parametrize("size", [(63, 64), (33, 128), (1, 1)])
 def test_pixels_are_those_of_opencv(size: tuple[int, int], scale_up: bool, center: bool) -> None:
     rng = np.random.default_rng()
     images = [rng.integers(0, 256, (*each, 3), np.uint8) for each in SIZES]
@@ -48,12 +48,11 @@ def test_places_are_ultralytics() -> None:
     """White images show where each image lies, for 2,000 sizes."""
     rng = np.random.default_rng()
     for _ in range(40):
-        sizes, canvas = rng.integers(1, 90, (50, 2)), rng.integers(1, 90, 2)
+        sizes, canvas = rng.integers(1, 90, (50, 2)), tuple(rng.integers(1, 90, 2).tolist())
         options = {"scale_up": bool(rng.integers(2)), "center": bool(rng.integers(2))}
         white = [np.full((*each, 3), 255, np.uint8) for each in sizes.tolist()]
-        found = gi.letterbox(white, tuple(canvas.tolist()), 0, **options).array()
-        for image, result in zip(white, found, strict=True):
-            np.testing.assert_array_equal(result, by_ultralytics(image, tuple(canvas.tolist()), fill=0, **options))
+        for image, result in zip(white, gi.letterbox(white, canvas, 0, **options).array(), strict=True):
+            np.testing.assert_array_equal(result, by_ultralytics(image, canvas, fill=0, **options))
 
 
 def test_fills_sizes_and_choice_of_each_image() -> None:

@@ -24,19 +24,11 @@ def pictures(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0)
     return np.stack([image(generator, 13, 17, channels, dtype) for _ in range(n)])
 
 
-def shares(weight: Any) -> NDArray[np.float64]:
-    """(N, 1, 1, 1)."""
-    return np.asarray(weight, np.float64)[:, None, None, None]
-
-
-# -- mixup -------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_mixup(dtype: str, channels: int) -> None:
     x, other = pictures(dtype=dtype, channels=channels), pictures(dtype="float32", channels=channels, seed=1)
     own, drawn = to_unit(x), rng(1, 6).beta(0.7, 0.7)
-    share = shares(drawn)
+    share = drawn[:, None, None, None]
     for partner, numbers, others in (
         (None, [5, 0, 1, 2, 3, 4], own),  # the image before
         ([3, 3, 2, 0, 5, 1], [3, 3, 2, 0, 5, 1], own),
@@ -62,12 +54,11 @@ def test_labels() -> None:
     x = pictures(3)
     mix = gi.mixup(x, rng=6)
     w = mix.weight
-    labels = mix.labels([0, 3, 1], num_classes=4)
-    assert labels.dtype == np.float32
     expected = [[w[0], 1 - w[0], 0, 0], [1 - w[1], 0, 0, w[1]], [0, w[2], 0, 1 - w[2]]]
-    np.testing.assert_allclose(labels, expected, atol=1e-6)
-    np.testing.assert_allclose(mix.labels(np.eye(4, dtype=np.float32)[[0, 3, 1]], 4), expected, atol=1e-6)
-    np.testing.assert_allclose(mix.labels(np.array([2, 2, 2], np.uint8), 4), [[0, 0, 1, 0]] * 3, atol=1e-6)
+    for given in ([0, 3, 1], np.array([0, 3, 1], np.uint8), np.eye(4, dtype=np.float32)[[0, 3, 1]]):
+        labels = mix.labels(given, num_classes=4)
+        assert labels.dtype == np.float32
+        np.testing.assert_allclose(labels, expected, atol=1e-6)
     two = gi.mixup(x[:2], rng=7, partner=gi.invert(pictures(2)))
     labels = two.labels([0, 1], 3, partner_labels=[2, 1])
     np.testing.assert_allclose(labels, [[two.weight[0], 0, 1 - two.weight[0]], [0, 1, 0]], atol=1e-6)
@@ -89,9 +80,6 @@ def test_bad_labels_are_refused(labels: Any, message: str) -> None:
         mix.labels(labels, 4)
     with pytest.raises(ValueError, match=message):
         mix.labels([0, 1, 2], 4, partner_labels=labels)
-
-
-# -- cutmix ------------------------------------------------------------------------------------------------------------
 
 
 def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tuple[int, int, int, int]:
@@ -118,15 +106,12 @@ def test_cutmix_pastes_torchvisions_rectangle(dtype: str, channels: int) -> None
     assert_close(mix.images, expected, 1e-6)
 
 
-# -- blend -------------------------------------------------------------------------------------------------------------
-
-
 @kinds
 def test_blend(dtype: str, channels: int) -> None:
     x, other = pictures(5, dtype, channels), pictures(4, dtype, channels, seed=1)
     weight, partner = np.array([0, 0.25, 0.5, 0.9, 1]), np.array([3, 0, 0, 2, 1])
     box = np.array([(0, 0, 0, 0), (2, 3, 9, 7), (0, 0, 17, 13), (16, 12, 17, 13), (5, 5, 3, 9)])
-    share = shares(weight)
+    share = weight[:, None, None, None]
     expected = to_unit(x) * share + to_unit(other)[partner] * (1 - share)
     assert_close(gi.blend(x, other, weight, partner=partner), expected, FLOAT)
     for i, (x0, y0, x1, y1) in enumerate(box.tolist()):
@@ -154,9 +139,7 @@ def test_mixed_images_go_on() -> None:
     x = pictures()
     mix = gi.mixup(gi.normalize(x, 0.5, 0.25), rng=1)
     assert mix.images.normalized
-    assert gi.horizontal_flip(mix.images).array().shape == (6, 13, 17, 3)
-    mixed = gi.cutmix(x, rng=1).images
-    np.testing.assert_allclose(gi.invert(mixed).array(), 1 - mixed.array(), atol=1e-6)
+    np.testing.assert_array_equal(gi.horizontal_flip(mix.images).array(), mix.images.array()[:, :, ::-1])
 
 
 def test_a_sample_mixes_the_same_in_any_batch_with_its_partner() -> None:
@@ -176,9 +159,6 @@ def test_no_images() -> None:
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -196,25 +176,19 @@ def test_no_images() -> None:
 def test_bad_arguments_are_refused(function: Any, options: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         function(pictures(3), **({"rng": 0} | options))
-    x = pictures(3)
-    with pytest.raises(ValueError, match=r"must have one size, not \(5, 17\) and \(13, 17\) for image 1"):
-        function([x[0], x[1][:5], x[2]], rng=0, partner=[0, 0, 2])
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "message"),
+    ("others", "weight", "options", "message"),
     [
-        ((1.5,), {}, r"weight must be a number from 0 to 1, not 1.5"),
-        (([0, 1],), {}, r"weight must be one number, or an array of shape \(3,\)"),
-        ((0.5,), {"partner": [0, 1, 3]}, r"partner\[2\] must be a whole number from 0 to 2, not 3"),
-        ((0.5,), {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
-        ((0.5,), {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be whole numbers of shape \(3, 4\), not"),
-        ((0.5,), {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
+        (3, 1.5, {}, r"weight must be a number from 0 to 1, not 1.5"),
+        (3, [0, 1], {}, r"weight must be one number, or an array of shape \(3,\)"),
+        (3, 0.5, {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
+        (3, 0.5, {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be whole numbers of shape \(3, 4\), not"),
+        (3, 0.5, {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
+        (2, 0.5, {}, "others must have 3 images, not 2, unless partner says"),
     ],
 )
-def test_bad_blends_are_refused(given: Any, options: Any, message: str) -> None:
+def test_bad_blends_are_refused(others: int, weight: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gi.blend(pictures(3), pictures(3), *given, **options)
-    with pytest.raises(ValueError, match="others must have 3 images, not 2, unless partner says"):
-        gi.blend(pictures(3), pictures(2), 0.5)
-    assert len(gi.blend(pictures(3), pictures(1), 0.5, partner=0)) == 3
+        gi.blend(pictures(3), pictures(others), weight, **options)

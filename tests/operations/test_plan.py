@@ -19,59 +19,60 @@ from ..samples import PER_KIND, file_of, gray, image, images, kinds, rows
 
 MEAN, STD = gi.IMAGENET_MEAN, gi.IMAGENET_STD
 
-# -- fill at its place -------------------------------------------------------------------------------------------------
+
+TWO, THREE = gray([50, 60]), gray([1, 2, 3])
+#: A chain, and its only row.
+ROWS: dict[str, list[tuple[gi.Batch, list[int]]]] = {
+    "a fill is not changed by what came before it": [
+        (gi.pad(gi.adjust_brightness(TWO, 2), (1, 0, 0, 0), fill=30), [30, 100, 120]),
+        (gi.adjust_brightness(gi.pad(TWO, (1, 0, 0, 0), fill=30), 2), [60, 100, 120]),
+        (gi.affine(gi.adjust_brightness(TWO, 2), 0, (1, 0), 1, 0, fill=30), [30, 100]),
+        (gi.adjust_brightness(gi.affine(TWO, 0, (1, 0), 1, 0, fill=30), 2), [60, 100]),
+    ],
+    "a crop over the border is black at its place": [
+        (gi.invert(gi.crop(TWO, 0, -1, 1, 4)), [255, 205, 195, 255]),
+        (gi.pad(gi.crop(TWO, 0, 5, 1, 2), (1, 0, 1, 0), fill=9), [9, 0, 0, 9]),
+    ],
+    "an edge repeats what is seen, not the pixels beyond it": [
+        (gi.pad(gi.erase(THREE, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge"), [9, 9, 9, 2, 3]),
+        (gi.pad(gi.resize(gray([0, 100]), (1, 1)), (2, 0, 0, 0), padding_mode="edge"), [50, 50, 50]),
+        (gi.pad(gi.affine(THREE, 0, (1, 0), 1, 0), (2, 0, 1, 0), padding_mode="edge"), [0, 0, 0, 1, 2, 2]),
+        (gi.pad(gi.pad(THREE, (1, 0, 0, 0), fill=9), (2, 0, 2, 0), padding_mode="edge"), [9, 9, 9, 1, 2, 3, 3, 3]),
+        # Cropped out of the image altogether, and then towards it.
+        (gi.pad(gi.crop(THREE, 0, 3, 1, 1), (2, 0, 1, 0), padding_mode="edge"), [0, 0, 0, 0]),
+    ],
+    "a fill counts in later statistics only": [
+        (gi.autocontrast(gi.pad(gray([100, 200]), (1, 0, 0, 0), fill=50)), [0, 85, 255]),
+        (gi.pad(gi.autocontrast(gray([100, 200])), (1, 0, 0, 0), fill=50), [50, 0, 255]),
+    ],
+    "erase moves with the image": [
+        (gi.horizontal_flip(gi.erase(gray([1, 2, 3, 4]), 0, 0, 1, 1, 9)), [4, 3, 2, 9]),
+        (gi.erase(gi.horizontal_flip(gray([1, 2, 3, 4])), 0, 0, 1, 1, 9), [9, 3, 2, 1]),
+        (gi.crop(gi.erase(gray([1, 2, 3, 4]), 0, 1, 1, 2, 9), 0, 2, 1, 2), [9, 4]),
+        (gi.erase(gi.crop(gray([1, 2, 3, 4]), 0, 2, 1, 2), 0, 1, 1, 5, 9), [3, 9]),
+    ],
+    "each op is clamped before the next": [
+        (gi.adjust_brightness(gi.adjust_brightness(gray([100, 200]), 2), 0.5), [100, 128]),
+        # The mean is that of the clamped values.
+        (gi.adjust_contrast(gi.adjust_brightness(gray([100, 200]), 2), 0), [228, 228]),
+    ],
+}
 
 
-def test_fill_after_brightness_is_not_brightened() -> None:
-    x = gray([50, 60])
-    assert rows(gi.pad(gi.adjust_brightness(x, 2), (1, 0, 0, 0), fill=30)) == [[30, 100, 120]]
-    assert rows(gi.adjust_brightness(gi.pad(x, (1, 0, 0, 0), fill=30), 2)) == [[60, 100, 120]]
-    assert rows(gi.affine(gi.adjust_brightness(x, 2), 0, (1, 0), 1, 0, fill=30)) == [[30, 100]]
-    assert rows(gi.adjust_brightness(gi.affine(x, 0, (1, 0), 1, 0, fill=30), 2)) == [[60, 100]]
+@pytest.mark.parametrize("law", ROWS)
+def test_chains_by_hand(law: str) -> None:
+    for batch, expected in ROWS[law]:
+        assert rows(batch)[0] == expected
 
 
 def test_every_fill_gets_what_comes_after_it() -> None:
     x = gi.pad(gray([100]), (1, 0, 0, 0), fill=10)
     x = gi.pad(gi.adjust_brightness(x, 2), (1, 0, 0, 0), fill=30)
     x = gi.pad(gi.invert(x), (1, 0, 0, 0), fill=7)
-    assert rows(x) == [[7, 225, 235, 55]]
     assert rows(gi.horizontal_flip(x)) == [[55, 235, 225, 7]]
     assert rows(gi.crop(x, 0, 1, 1, 2)) == [[225, 235]]
-
-
-def test_a_crop_over_the_border_is_black_at_its_place() -> None:
-    x = gi.crop(gray([50, 60]), 0, -1, 1, 4)
-    assert rows(x) == [[0, 50, 60, 0]]
-    assert rows(gi.invert(x)) == [[255, 205, 195, 255]]
-    assert rows(gi.pad(gi.crop(gray([50, 60]), 0, 5, 1, 2), 1, fill=9)) == [[9] * 4, [9, 0, 0, 9], [9] * 4]
-
-
-def test_an_edge_border_repeats_the_visible_edge_and_not_the_pixels_beyond_it() -> None:
-    x = gray([1, 2, 3])
-    assert rows(gi.pad(gi.erase(x, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge")) == [[9, 9, 9, 2, 3]]
-    assert rows(gi.pad(gi.resize(gray([0, 100]), (1, 1)), (2, 0, 0, 0), padding_mode="edge")) == [[50, 50, 50]]
-    assert rows(gi.pad(gi.affine(x, 0, (1, 0), 1, 0), (2, 0, 1, 0), padding_mode="edge")) == [[0, 0, 0, 1, 2, 2]]
-    assert rows(gi.pad(gi.pad(x, (1, 0, 0, 0), fill=9), (2, 0, 2, 0), padding_mode="edge")) == [
-        [9, 9, 9, 1, 2, 3, 3, 3]
-    ]
-    # Cropped out of the image altogether, and then towards it.
-    assert rows(gi.pad(gi.crop(x, 0, 3, 1, 1), (2, 0, 1, 0), padding_mode="edge")) == [[0, 0, 0, 0]]
-
-
-def test_fill_counts_in_later_statistics_only() -> None:
-    x = gray([100, 200])
-    assert rows(gi.autocontrast(gi.pad(x, (1, 0, 0, 0), fill=50))) == [[0, 85, 255]]
-    assert rows(gi.pad(gi.autocontrast(x), (1, 0, 0, 0), fill=50)) == [[50, 0, 255]]
-    normalized = gi.normalize(gray([255]), 0.5, 0.5)
-    assert gi.pad(normalized, (1, 0, 0, 0), fill=-2.5).array().ravel().tolist() == [-2.5, 1.0]
-
-
-def test_erase_moves_with_the_image() -> None:
-    x = gray([1, 2, 3, 4])
-    assert rows(gi.horizontal_flip(gi.erase(x, 0, 0, 1, 1, 9))) == [[4, 3, 2, 9]]
-    assert rows(gi.erase(gi.horizontal_flip(x), 0, 0, 1, 1, 9)) == [[9, 3, 2, 1]]
-    assert rows(gi.crop(gi.erase(x, 0, 1, 1, 2, 9), 0, 2, 1, 2)) == [[9, 4]]
-    assert rows(gi.erase(gi.crop(x, 0, 2, 1, 2), 0, 1, 1, 5, 9)) == [[3, 9]]
+    normalized = gi.pad(gi.normalize(gray([255]), 0.5, 0.5), (1, 0, 0, 0), fill=-2.5)
+    assert normalized.array().ravel().tolist() == [-2.5, 1.0]
 
 
 @kinds
@@ -90,9 +91,6 @@ def test_padding_before_a_rotation(dtype: str, channels: int) -> None:
         xs, ys = references.rotation(height, width, angle[i])
         expected.append(references.sample(padded, xs, ys, "bilinear", around[i]))
     assert_close(x.compute("float32"), expected, GEOMETRY)
-
-
-# -- pointwise ops -----------------------------------------------------------------------------------------------------
 
 
 @numba.njit
@@ -127,30 +125,18 @@ def test_the_jitter_of_torchvision_in_every_order(dtype: str) -> None:
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
-def test_each_op_is_clamped_before_the_next() -> None:
-    assert rows(gi.adjust_brightness(gi.adjust_brightness(gray([100, 200]), 2), 0.5)) == [[100, 128]]
-    # The mean is that of the clamped values.
-    assert rows(gi.adjust_contrast(gi.adjust_brightness(gray([100, 200]), 2), 0)) == [[228, 228]]
-
-
-# -- users' own functions ----------------------------------------------------------------------------------------------
-
-
-def test_two_functions_in_one_chain() -> None:
-    x = np.zeros((2, 3, 4, 3), np.float32)
-    x[...] = (0.5, 0.25, 0.125)
-    y = gi.pointwise(gi.invert(gi.pointwise(x, tint, [0.5, 1.0])), ramp, [1.0, 2.0]).array()
-    for i, (value, slope) in enumerate([(0.5, 1.0), (1.0, 2.0)]):
-        np.testing.assert_allclose(y[i, :, :, 0], 1 - 0.5 * value + slope * np.arange(4)[None, :].repeat(3, 0))
-        np.testing.assert_allclose(y[i, :, :, 1], 1 - 0.25 + slope * np.arange(3)[:, None].repeat(4, 1))
-        np.testing.assert_allclose(y[i, :, :, 2], 1 - 0.125 * (1 - value))
-
-
 def test_the_order_of_functions() -> None:
-    x = np.full((1, 1, 3, 3), 0.5, np.float32)
-    assert gi.pointwise(gi.pointwise(x, ramp, 1), tint, 0.5).array()[0, 0, :, 0].tolist() == [0.25, 0.75, 1.25]
-    assert gi.pointwise(gi.pointwise(x, tint, 0.5), ramp, 1).array()[0, 0, :, 0].tolist() == [0.25, 1.25, 2.25]
-    assert gi.pointwise(gi.pointwise(x, ramp, 1), ramp, 10).array()[0, 0, :, 0].tolist() == [0.5, 11.5, 22.5]
+    x = np.full((2, 1, 3, 3), 0.5, np.float32)
+    for steps, expected in (
+        ([(ramp, 1), (tint, 0.5)], [0.25, 0.75, 1.25]),
+        ([(tint, 0.5), (ramp, 1)], [0.25, 1.25, 2.25]),
+        ([(ramp, [1, 2]), (ramp, [10, 20])], [0.5, 11.5, 22.5]),
+    ):
+        y: Any = x
+        for function, value in steps:
+            y = gi.pointwise(y, function, value)
+        assert y.array()[0, 0, :, 0].tolist() == expected
+    assert y.array()[1, 0, :, 0].tolist() == [0.5, 22.5, 44.5]
 
 
 def test_coordinates_are_those_at_its_place() -> None:
@@ -164,8 +150,6 @@ def test_coordinates_are_those_at_its_place() -> None:
     # Between pixels the coordinate is a fraction.
     np.testing.assert_allclose(gi.resize(columns, (3, 8)).array()[0, 0, :, 0], np.arange(8) / 2 - 0.25, atol=1e-6)
 
-
-# -- statistics in the middle ------------------------------------------------------------------------------------------
 
 STATISTICAL = {
     "contrast": (lambda x: gi.adjust_contrast(x, 1.7), lambda x: references.adjust_contrast(x, 1.7)),
@@ -182,7 +166,6 @@ MOVES = {
     "two crops": (lambda x: gi.crop(gi.crop(x, 1, 1, 8, 8), 2, 2, 4, 4), lambda x: references.crop(x, 3, 3, 4, 4)),
 }
 statistical = pytest.mark.parametrize("statistic", STATISTICAL.values(), ids=STATISTICAL)
-moves = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 
 
 def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
@@ -198,20 +181,12 @@ def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
 
 @kinds
 @statistical
-@moves
-def test_statistics_are_those_before_later_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_statistics_are_of_their_place_in_the_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
     pictures = dark_to_the_right(dtype, channels)
-    expected = [move[1](statistic[1](to_unit(picture))) for picture in pictures]
-    assert_close(move[0](statistic[0](pictures)).compute("float32"), expected, FORMULA)
-
-
-@kinds
-@statistical
-@moves
-def test_statistics_are_those_after_earlier_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
-    pictures = dark_to_the_right(dtype, channels)
-    expected = [statistic[1](move[1](to_unit(picture))) for picture in pictures]
-    assert_close(statistic[0](move[0](pictures)).compute("float32"), expected, FORMULA)
+    for one, other in ((statistic, move), (move, statistic)):
+        expected = [other[1](one[1](to_unit(picture))) for picture in pictures]
+        assert_close(other[0](one[0](pictures)).compute("float32"), expected, FORMULA)
 
 
 @statistical
@@ -264,9 +239,6 @@ def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
     x = gi.open_batch([file_of(picture, "PNG")], device="cpu")
     assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 0, 4, 4).array() == 100)
     assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 60, 4, 4).array() == 100)
-
-
-# -- geometry in one ---------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -344,15 +316,3 @@ def test_the_main_job_is_its_steps() -> None:
         y = references.adjust_brightness(y[:, ::-1] if flipped[i] else y, factor[i])
         expected.append(references.normalize(references.adjust_contrast(y, factor[i]), MEAN, STD))
     np.testing.assert_allclose(gi.normalize(x, MEAN, STD).array(), np.stack(expected), atol=GEOMETRY / 0.2)
-
-
-# -- batches as values -------------------------------------------------------------------------------------------------
-
-
-def test_functions_give_new_batches() -> None:
-    x = gi.invert(np.full((1, 2, 2, 1), 100, np.uint8))
-    bright, wide = gi.adjust_brightness(x, 2), gi.pad(x, 1)
-    assert rows(x) == [[155, 155], [155, 155]]
-    assert rows(bright) == [[255, 255], [255, 255]]
-    assert wide.sizes.tolist() == [[4, 4]]
-    assert rows(gi.invert(x)) == [[100, 100], [100, 100]]

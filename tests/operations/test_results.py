@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -16,13 +15,7 @@ from ..compare import assert_same
 from ..samples import image, images, kinds
 
 layouts = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-RESULTS = ["uint8", "float16", "bfloat16", "float32"]
-NUMPY = {
-    "uint8": np.dtype("uint8"),
-    "float16": np.dtype("float16"),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float32": np.dtype("float32"),
-}
+NUMPY = {name: np.dtype(name) for name in ("uint8", "float16", "float32")} | {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
 
 def recorded(dtype: str, channels: int, seed: int = 0) -> gi.Batch:
@@ -34,9 +27,6 @@ def recorded(dtype: str, channels: int, seed: int = 0) -> gi.Batch:
 
 def bits(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(f"u{array.itemsize}")
-
-
-# -- dtypes ------------------------------------------------------------------------------------------------------------
 
 
 @kinds
@@ -89,26 +79,17 @@ def test_every_byte_comes_back() -> None:
 
 
 def test_default_and_forms_of_dtype() -> None:
-    x = np.zeros((1, 2, 2, 3), np.uint8)
-    assert gi.invert(x).array().dtype == np.uint8
-    assert gi.invert(x.astype(np.float32)).array().dtype == np.float32
-    assert gi.normalize(x, 0.5, 0.5).array().dtype == np.float32
-    for given in ("float16", np.float16, np.dtype("float16")):
-        assert gi.invert(x).array(given).dtype == np.float16
-    assert gi.invert(x).array(ml_dtypes.bfloat16).dtype == NUMPY["bfloat16"]
-
-
-# -- layouts -----------------------------------------------------------------------------------------------------------
+    x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
+    assert (x.array().dtype, gi.normalize(x, 0.5, 0.5).array().dtype) == (np.uint8, np.float32)
+    for given in (np.float16, np.dtype("float16"), ml_dtypes.bfloat16):
+        assert x.array(given).dtype == given
 
 
 @kinds
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", NUMPY)
 def test_nchw_is_nhwc_with_channels_first(name: str, dtype: str, channels: int) -> None:
     x = recorded(dtype, channels)
-    first, last = x.array(name, "NCHW"), x.array(name, "NHWC")
-    assert first.shape == (7, channels, 23, 9)
-    assert last.shape == (7, 23, 9, channels)
-    np.testing.assert_array_equal(bits(first.transpose(0, 2, 3, 1)), bits(last))
+    np.testing.assert_array_equal(bits(x.array(name, "NCHW").transpose(0, 2, 3, 1)), bits(x.array(name, "NHWC")))
 
 
 @layouts
@@ -120,12 +101,9 @@ def test_nothing_recorded_still_gives_the_layout_and_dtype(layout: str) -> None:
     np.testing.assert_array_equal(batch.array("float32", layout), expected * np.float32(1 / 255))
 
 
-# -- the caller's array ------------------------------------------------------------------------------------------------
-
-
 @kinds
 @layouts
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", NUMPY)
 def test_out(name: str, layout: str, dtype: str, channels: int) -> None:
     expected = recorded(dtype, channels).array(name, layout)
     memory = np.full(expected.size + 2, 77, NUMPY[name])
@@ -151,10 +129,8 @@ LOCKED.flags.writeable = False
         (np.zeros((2, 4, 5, 3), np.uint8), {}, r"out must have shape \(3, 4, 5, 3\), not \(2, 4, 5, 3\)"),
         (np.zeros((3, 4, 5, 3), np.uint8), {"layout": "NCHW"}, r"out must have shape \(3, 3, 4, 5\), not"),
         (np.zeros((3, 4, 5, 3), np.uint8), {"dtype": "float32"}, "out is uint8, but dtype='float32' was requested"),
-        (np.zeros((3, 4, 5, 3)), {}, "dtype must be one of .*float64"),
         (np.zeros((3, 4, 5, 3), ">f4"), {}, "out must be in the machine's byte order, not '>f4'"),
         (np.zeros((3, 4, 5, 6), np.uint8)[..., ::2], {}, "out must be C-contiguous"),
-        (np.broadcast_to(np.uint8(0), (3, 4, 5, 3)), {}, "out must be C-contiguous"),
         ([[0]], {}, "out must be an array on cpu, as the batch, not list"),
         (SOURCE, {}, "out must not overlap the images it is computed from"),
         (LOCKED, {}, "out must be writable"),
@@ -166,12 +142,9 @@ def test_out_that_does_not_fit_is_refused(out: Any, options: dict[str, Any], mes
     assert not SOURCE.any()
 
 
-# -- several sizes -----------------------------------------------------------------------------------------------------
-
-
 @kinds
 @layouts
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", NUMPY)
 def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: str, channels: int) -> None:
     pictures = images(np.random.default_rng(2), dtype, channels, 13)
     x = gi.normalize(gi.horizontal_flip(pictures), 0, 1) if name != "uint8" else gi.horizontal_flip(pictures)
@@ -189,10 +162,8 @@ def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: s
 
 def test_ragged_results_make_no_single_array() -> None:
     x = gi.invert(images(np.random.default_rng(3), "uint8", 3, 4))
-    message = r"differ in size \(image 0 is \(1, 1\), image 1 \(1, 9\)\)"
-    calls: list[Callable[[], Any]] = [x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))]
-    for call in calls:
-        with pytest.raises(ValueError, match=message):
+    for call in (x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))):
+        with pytest.raises(ValueError, match=r"differ in size \(image 0 is \(1, 1\), image 1 \(1, 9\)\)"):
             call()
 
 
@@ -206,19 +177,10 @@ def test_going_on_from_results() -> None:
         gi.invert(x).array()
 
 
-# -- the batch itself --------------------------------------------------------------------------------------------------
-
-
-def test_it_runs_once_for_each_dtype_and_layout() -> None:
+def test_a_batch_runs_once_and_is_an_array_and_a_sequence() -> None:
     x = recorded("uint8", 3)
     assert np.shares_memory(x.array(), x.array())
     assert x.launches == 1
-    x.array("float32")
-    assert x.launches == 2
-
-
-def test_it_is_an_array_and_a_sequence() -> None:
-    x = recorded("uint8", 3)
     assert (np.asarray(x).shape, np.asarray(x, np.float64).dtype) == ((7, 23, 9, 3), np.float64)
     assert not np.shares_memory(np.array(x, copy=True), x.array())
     assert (len(list(x)), len(x), x.status) == (7, 7, ["ok"] * 7)

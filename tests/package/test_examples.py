@@ -66,9 +66,6 @@ def test_training_loops(name: str, says: str) -> None:
     assert after < 0.9 * before < 4.0
 
 
-# -- README ------------------------------------------------------------------------------------------------------------
-
-
 def test_code_of_the_readme_runs(tmp_path: Path) -> None:
     needs_torch()
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -97,6 +94,3 @@ def test_links_and_extras_of_the_readme_exist() -> None:
     assert named == {"cuda12", "cuda13", "jit-cuda12", "jit-cuda13"} <= set(extras)
     assert (ROOT / "docs" / "contact_sheet.png").stat().st_size < 600_000
     assert (ROOT / "docs" / "preview.png").stat().st_size < 400_000
-
-
-# -- photos ------------------------------------------------------------------------------------------------------------

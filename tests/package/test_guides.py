@@ -104,9 +104,6 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
 
 
-# -- the site ----------------------------------------------------------------------------------------------------------
-
-
 def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}

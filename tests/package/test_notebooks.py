@@ -111,8 +111,6 @@ def test_frames_of_the_first_clip() -> None:
     assert "and 32 more" in html
 
 
-# -- progress bars -----------------------------------------------------------------------------------------------------
-
 LOOP = """
 import gpuimg, io, sys
 from PIL import Image

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
-from ..compare import GEOMETRY, assert_bytes, assert_close, assert_same
+from ..compare import GEOMETRY, assert_bytes, assert_close
 from ..references import to_bytes, to_unit
 from ..samples import image, kinds
 
@@ -83,9 +83,6 @@ def test_a_displacement_starts_and_ends_a_segment() -> None:
     assert "elastic" not in gi.describe(x, 1)
 
 
-# -- what goes with the images -----------------------------------------------------------------------------------------
-
-
 def deformed(images: Any) -> gi.Batch:
     """Displacements between other geometry."""
     x = gi.resize(gi.crop(images, 2, 3, 44, 50), (60, 52), "bilinear")
@@ -147,9 +144,6 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
         gi.transform_points(x, np.repeat(grid, 2, 0))
 
 
-# -- arguments ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [({"alpha": -1}, "^alpha"), ({"sigma": 0.9}, "^sigma must be a number of at least 1"),
@@ -158,12 +152,3 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
 def test_bad_arguments_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.elastic(np.zeros((2, 9, 9, 3), np.uint8), **({"seed": 1} | given))
-
-
-def test_the_random_function_draws_seeds() -> None:
-    images = [image(np.random.default_rng(), 20, 30, 3, "uint8") for _ in range(40)]
-    rng = gi.Rng(5, indices=np.arange(40))
-    where, drawn = rng.bernoulli(0.5), (rng.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
-    x = gi.random_elastic(images, 60, 4, p=0.5, rng=gi.Rng(5, indices=np.arange(40)))
-    assert 0 < where.sum() < 40
-    assert_same(list(x), list(gi.elastic(images, 60, 4, seed=drawn, where=where)))

@@ -42,9 +42,6 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
     return [image(generator, *SIZES[i % len(SIZES)], channels, dtype) for i in range(n)]
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("policy", "row", "expected"),  # from torchvision's _auto_augment.py
     [
@@ -81,9 +78,6 @@ def test_auto_augment_sums(policy: str) -> None:
     ops = table[:, 0].astype(int)
     np.testing.assert_allclose(np.bincount(ops, table[:, 1], 15), chances)
     np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
-
-
-# -- pixels ------------------------------------------------------------------------------------------------------------
 
 
 def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: Any) -> gi.Batch:
@@ -212,9 +206,6 @@ def test_augmix_is_a_mixture_of_its_chains(severity: int, width: int, depth: int
     assert_close(x, mixed, FORMULA)
 
 
-# -- batches and cost --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ALL_POLICIES)
 def test_an_image_depends_on_its_seed_epoch_and_index_only(name: str) -> None:
     """In batches of other sizes, in another order, among other images, and twice in one batch."""
@@ -233,9 +224,6 @@ def test_an_image_depends_on_its_seed_epoch_and_index_only(name: str) -> None:
     assert_same(results(order), [whole[i] for i in order])
     for other in (images, results(np.arange(n), 14), results(np.arange(n), 13, 3)):
         assert sum(np.any(a != b) for a, b in zip(whole, other, strict=True)) > n / 3
-
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

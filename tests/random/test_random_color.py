@@ -26,9 +26,6 @@ def pictures(dtype: str = "uint8", channels: int = 3, repeats: int = 1) -> list[
     return [image(generator, height, width, channels, dtype) for height, width in SIZES * repeats]
 
 
-# -- draws -------------------------------------------------------------------------------------------------------------
-
-
 def seeds(draws: gi.Rng) -> NDArray[np.int64]:
     return (draws.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
 
@@ -72,6 +69,11 @@ def noise(x: Any, draws: gi.Rng) -> gi.Batch:
     return gi.gaussian_noise(x, 0.5, sigma, seed=seeds(draws), where=where)
 
 
+def elastic(x: Any, draws: gi.Rng) -> gi.Batch:
+    where = draws.bernoulli(0.5)
+    return gi.elastic(x, 60, 4, seed=seeds(draws), where=where)
+
+
 def grid(x: Any, draws: gi.Rng) -> gi.Batch:
     where, cell, angle = draws.bernoulli(0.6), draws.uniform(4, 9), draws.uniform(-20, 60)
     return gi.grid_mask(x, cell, 0.3, angle, draws.units(2), where=where)
@@ -101,7 +103,6 @@ def dropout(value: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
 THRESHOLDS, BITS, FACTORS = [0, 50, 100, 150, 200, 255] * 20, [1, 2, 3, 4, 5, 6] * 20, [0, 0.5, 1, 2, 3, 4] * 20
 # Arguments, and the same by public functions.
 DRAWN: list[tuple[str, tuple[Any, ...], Callable[[Any, gi.Rng], gi.Batch]]] = [
-    ("random_grayscale", (), chosen(lambda x, where: gi.rgb_to_grayscale(x, 3, where=where), 0.1)),
     ("random_grayscale", (0.7,), chosen(lambda x, where: gi.rgb_to_grayscale(x, 3, where=where), 0.7)),
     ("random_invert", (), chosen(gi.invert)),
     ("random_solarize", (99,), chosen(lambda x, where: gi.solarize(x, 99, where=where))),
@@ -112,12 +113,10 @@ DRAWN: list[tuple[str, tuple[Any, ...], Callable[[Any, gi.Rng], gi.Batch]]] = [
     ("random_equalize", (), chosen(gi.equalize)),
     ("random_sharpness", (2.0,), chosen(lambda x, where: gi.adjust_sharpness(x, 2.0, where=where))),
     ("random_sharpness", (FACTORS, 1), lambda x, _: gi.adjust_sharpness(x, FACTORS)),
-    ("random_hsv", (), hsv(0.015, 0.7, 0.4)),
     ("random_hsv", (0.3, 0.0, 1.0, 0.6), hsv(0.3, 0.0, 1.0, 0.6)),
     ("random_gaussian_blur", (5,), blur(0.1, 2.0)),
     ("random_gaussian_blur", (5, (0.3, 3), 0.5), blur(0.3, 3, 0.5)),
     ("random_gaussian_blur", ([3, 5], [1.3]), blur(1.3, 1.3, 1, (3, 5))),
-    ("random_gaussian_blur", (5, 1.3), blur(1.3, 1.3)),
     ("random_motion_blur", ((2, 6), (-30, 50), 0.4), motion),
     ("random_jpeg", ((20, 29), 0.3), artefacts(20, 29, 0.3)),
     ("random_jpeg", (30,), artefacts(30, 30)),
@@ -126,6 +125,7 @@ DRAWN: list[tuple[str, tuple[Any, ...], Callable[[Any, gi.Rng], gi.Batch]]] = [
     ("random_channel_permutation", (0.75,), permuted),
     ("coarse_dropout", ((2, 5), (0.2, 0.5), (0.1, 0.3), 9, 0.8), dropout(9)),
     ("coarse_dropout", ((2, 5), (0.2, 0.5), (0.1, 0.3), "random", 0.8), dropout("random")),
+    ("random_elastic", (60, 4, "bilinear", 0, 0.5), elastic),
 ]  # fmt: skip
 
 
@@ -146,9 +146,6 @@ def test_probabilities_of_none_all_and_each(name: str) -> None:
     where, whole = [True, False, False, True, True, False], list(function(images, 1, rng=0))
     expected = [whole[i] if use else images[i] for i, use in enumerate(where)]
     assert_same(list(function(images, np.array(where, float), rng=0)), expected)
-
-
-# -- color_jitter ------------------------------------------------------------------------------------------------------
 
 
 def jittered(picture: NDArray[Any], order: Any, factors: Any) -> NDArray[np.float64]:
@@ -182,9 +179,6 @@ def test_jitter_is_torchvisions_formulas_image_by_image(dtype: str, channels: in
     assert x.launches <= 2  # the mean of each image is taken once, wherever its contrast comes
 
 
-# -- random_erasing ----------------------------------------------------------------------------------------------------
-
-
 def erased_box(height: int, width: int, unit: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int] | None:
     """Top, left, height and width as torchvision draws them, for one image, from 22 numbers in [0, 1)."""
     for k in range(10):
@@ -201,8 +195,6 @@ ERASING = [
     ((0.02, 0.33), (0.3, 3.3), 1, 7),
     ((0.5, 1.0), (0.2, 5.0), 1, (1, 2, 3)),
     ((0.1, 0.1), (1.0, 1.0), 1, "random"),
-    ((1.0, 1.0), (0.3, 3.3), 1, 7),
-    ((0.06, 0.5), (0.5, 2.0), 3, 9),
     ((0.06, 0.5), (0.5, 2.0), 3, "color"),
 ]
 
@@ -234,9 +226,6 @@ def test_erased_rectangles_are_those_drawn(scale: Any, ratio: Any, count: int, v
     assert_same(list(found.compute()), list(expected.compute()))
 
 
-# -- three_augment -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_three_augment_pixels(dtype: str) -> None:
     generator = np.random.default_rng(2)
@@ -248,6 +237,10 @@ def test_three_augment_pixels(dtype: str) -> None:
     half = 128 if dtype == "uint8" else 0.5
     every = [gi.rgb_to_grayscale(images, 3), gi.solarize(images, half), gi.gaussian_blur(images, 13, sigma)]
     assert_close(x.compute("float32"), [every[k].compute("float32")[i] for i, k in enumerate(which)], 1e-6)
+    blurred = int(np.argmax(which == 2))
+    images[blurred] = images[blurred][:6]
+    with pytest.raises(ValueError, match=rf"image {blurred}: its size \(6, \d+\) is too small: a kernel of"):
+        gi.three_augment(images, rng=rng(16, 12))
 
 
 @pytest.mark.parametrize(
@@ -259,36 +252,20 @@ def test_three_augment_pixels(dtype: str) -> None:
         ("color_jitter", (None, None, None, 0.6), r"hue must be \(low, high\) with -0.5 <= low <= high <= 0.5"),
         ("random_hsv", (1.5,), r"hue must be a number from 0 to 1, not 1.5"),
         ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a number from 0 to 1, not 1.5"),
-        ("random_equalize", ([0.5],), r"p must be one number, or an array of shape \(3,\)"),
         ("random_solarize", (256,), r"threshold must be a number from 0 to 255, not 256"),
-        ("random_posterize", (9,), r"bits must be a whole number from 0 to 8, not 9"),
-        ("random_sharpness", (-1,), "sharpness_factor must be a number of at least 0, not -1"),
         ("random_erasing", (0.5, (0.4, 0.1)), r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
         ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
-        ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be one number"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), "noise"), "value must be one of 'random', 'color', not 'noise'"),
         ("coarse_dropout", (1, (0.1, 0.2), (0.1, 0.2), "color"), "value must be one of 'random', not 'color'"),
         ("coarse_dropout", (0,), "holes must be a whole number from 1 to 64, not 0"),
         ("coarse_dropout", ((3, 2),), r"holes must be \(low, high\) with low <= high, not"),
-        ("coarse_dropout", (1, (0.2, 0.1)), r"height must be \(low, high\) with 0 <= low <= high <= 1"),
         ("random_grid_mask", ((0.5, 3),), r"cell must be \(low, high\) with 1 <= low <= high"),
         ("random_grid_mask", ((2, 3), 0.5, 30), r"degrees must be \(low, high\), not 30"),
         ("random_gaussian_noise", (0, (0.2, 0.1)), r"sigma must be \(low, high\) with 0 <= low <= high, not"),
-        ("random_gaussian_noise", (math.nan,), "mean must be a finite number, not nan"),
-        ("random_motion_blur", (0,), "length must be a whole number from 1 to 255, not 0"),
-        ("random_gaussian_blur", (4,), "kernel_size must be odd, not 4"),
         ("random_gaussian_blur", (3, (2.0, 0.1)), "sigma must be .* with 1e-06 <= low <= high <= 1000000, not"),
-        ("random_gaussian_blur", (3, [1.0, 2.0, 3.0]), r"sigma must be \(low, high\), not \[1.0, 2.0, 3.0\]"),
         ("random_gaussian_blur", (21,), r"image 0: its size \(9, 9\) is too small: a kernel of"),
     ],
 )
 def test_bad_arguments_are_refused(name: str, given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         getattr(gi, name)(np.zeros((3, 9, 9, 3), np.uint8), *given, rng=0)
-
-
-def test_three_augment_names_the_image_that_is_too_small() -> None:
-    images = [*pictures()[1:3], np.zeros((6, 30, 3), np.uint8)]
-    seeds = [seed for seed in range(20) if rng(seed, 3).choice(3)[2] == 2]
-    with pytest.raises(ValueError, match=r"image 2: its size \(6, 30\) is too small: a kernel of"):
-        gi.three_augment(images, rng=rng(seeds[0], 3))

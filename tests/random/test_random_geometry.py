@@ -30,9 +30,6 @@ def pictures(sizes: list[tuple[int, int]], dtype: str = "uint8", channels: int =
     return [image(generator, height, width, channels, dtype) for height, width in sizes]
 
 
-# -- random_resized_crop -----------------------------------------------------------------------------------------------
-
-
 def resized_crop_box(
     height: int, width: int, unit: NDArray[np.float64], scale: tuple[float, float], ratio: tuple[float, float]
 ) -> tuple[int, int, int, int]:
@@ -99,9 +96,6 @@ def test_sizes_of_crops() -> None:
     assert gi.random_crop(blanks(5, 5, 2), 7, padding=[1], rng=0).sizes.tolist() == [[7, 7]] * 2
 
 
-# -- crops, flips and rotations ----------------------------------------------------------------------------------------
-
-
 def cropped(size: Any, padding: Any = None, **options: Any) -> Callable[[Any, gi.Rng], gi.Batch]:
     def run(x: Any, draws: gi.Rng) -> gi.Batch:
         x = gi.pad(x, padding or 0, **options)
@@ -118,7 +112,6 @@ def rotated(low: float, high: float, **options: Any) -> Callable[[Any, gi.Rng], 
 DRAWN: list[tuple[str, tuple[Any, ...], dict[str, Any], Callable[[Any, gi.Rng], gi.Batch]]] = [
     ("random_crop", ((8, 7),), {}, cropped((8, 7))),
     ("random_crop", (8,), {"padding": (1, 2, 3, 0), "fill": 50}, cropped((8, 8), (1, 2, 3, 0), fill=50)),
-    ("random_horizontal_flip", (), {}, lambda x, draws: gi.horizontal_flip(x, where=draws.bernoulli(0.5))),
     ("random_horizontal_flip", (0.1,), {}, lambda x, draws: gi.horizontal_flip(x, where=draws.bernoulli(0.1))),
     ("random_vertical_flip", (), {}, lambda x, draws: gi.vertical_flip(x, where=draws.bernoulli(0.5))),
     ("random_rotation", (30,), {}, rotated(-30, 30)),
@@ -173,9 +166,6 @@ def test_affine_is_the_formula_with_its_draws(given: dict[str, Any], ranges: Any
     assert_close(x, expected, GEOMETRY)
 
 
-# -- perspective -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scale", [0.3, 0.6])
 def test_perspective_is_the_formula_with_its_draws(scale: float) -> None:
     """Each corner moves inwards, by up to ``scale`` of half the side, rounded down twice."""
@@ -205,9 +195,6 @@ def test_perspective_of_small_images_never_fails(size: tuple[int, int]) -> None:
     assert kept.all() if min(size) == 1 else 0 < kept.sum() < COUNT
 
 
-# -- random sizes ------------------------------------------------------------------------------------------------------
-
-
 def test_random_resize_draws_the_shorter_side() -> None:
     x = gi.random_resize(np.zeros((COUNT, 6, 9, 1), np.uint8), 4, 11, rng=rng(26))
     assert_evenly_spread(x.sizes[:, 0], 4, 11)
@@ -234,32 +221,22 @@ def test_scale_jitter_multiplies_what_fits() -> None:
     assert gi.scale_jitter(pictures([(30, 40)]), 1, (0.01, 0.01), rng=0).sizes.tolist() == [[1, 1]]
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "given", "options", "message"),
     [
         ("random_resized_crop", (8,), {"scale": (1.0, 0.1)}, r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
         ("random_resized_crop", (8,), {"scale": 0.5}, r"scale must be \(low, high\), not 0.5"),
         ("random_resized_crop", (8,), {"ratio": (2, 1)}, r"ratio must be \(low, high\) with 1e-06 <= low <= high, not"),
-        ("random_resized_crop", ((4, 0),), {}, r"size width must be a whole number from 1 to 16777216"),
-        ("random_resized_crop", (8,), {"interpolation": "magic"}, "interpolation must be"),
         ("random_crop", (10,), {}, r"image 0: its size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
-        ("random_crop", (8,), {"padding": (1, 2, 3)}, "padding must be one number"),
-        ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
         ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
         ("random_short_side_resize", ([],), {}, "min_size must be a whole number or a sequence of them, not an empty"),
         ("random_short_side_resize", ([4, 2.5],), {}, "min_size must be a whole number from 1 to 16777216, not 2.5"),
-        ("scale_jitter", (0,), {}, "target_size must be a whole number from 1 to 16777216"),
         ("scale_jitter", (9, (2.0, 0.1)), {}, r"scale_range must be \(low, high\) with 1e-06 <= low <= high, not"),
         ("random_horizontal_flip", ([0, -1, 0],), {}, r"p\[1\] must be a number from 0 to 1, not -1"),
-        ("random_vertical_flip", ([0.5, 0.5],), {}, r"p must be one number, or an array of shape \(3,\)"),
         ("random_rotation", (-1,), {}, r"degrees must be a number of at least 0, or \(low, high\), not -1"),
         ("random_rotation", ((5, -5),), {}, r"degrees must be \(low, high\) with low <= high, not \(5, -5\)"),
         ("random_affine", (0, (0.5, 1.1)), {}, r"translate y must be a number from 0 to 1, not 1.1"),
         ("random_affine", (0, 0.5), {}, r"translate must be \(x, y\), not 0.5"),
-        ("random_affine", (0,), {"scale": (0, 1)}, "scale must be"),
         ("random_affine", (0,), {"shear": (0, 1, 5, 1)}, "shear y must be"),
         ("random_perspective", (1.5,), {}, "distortion_scale must be a number from 0 to 1, not 1.5"),
     ],

@@ -42,9 +42,6 @@ def restored(x: gi.Batch, path: Path) -> gi.SavedPlan:
     return gi.load_plan(path / "plan.npy")
 
 
-# -- saved, loaded, applied --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("name", REPLAYED)
 def test_a_loaded_plan_does_what_was_recorded(name: str, dtype: str, tmp_path: Path) -> None:
@@ -107,9 +104,6 @@ def test_the_file_is_an_array_of_exactly_that_name(tmp_path: Path) -> None:
     assert (len(plan), plan.sizes.tolist(), plan.channels, plan.dtype) == (2, [[3, 4], [3, 4]], 1, "uint8")
 
 
-# -- other images than those it is for ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -123,9 +117,6 @@ def test_other_images_are_refused(change: Any, message: str) -> None:
     good = [np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)]
     with pytest.raises(ValueError, match=message):
         gi.apply_plan(gi.invert(good), change(good))
-
-
-# -- other files than plans --------------------------------------------------------------------------------------------
 
 
 def refused(path: Path) -> str:
@@ -228,9 +219,6 @@ def test_any_flipped_byte_is_harmless(tmp_path: Path) -> None:
         if np.array_equal(plan.sizes, [[20, 20]] * 3) and plan.segments[-1].sizes.max() < 300:
             assert len(list(gi.apply_plan(plan, pictures).compute("float32"))) == 3
     assert 50 < refusals < 300
-
-
-# -- in words ----------------------------------------------------------------------------------------------------------
 
 
 def test_description_of_everything() -> None:

@@ -27,9 +27,6 @@ def generator(seed: int, epoch: int, draw: int, index: int, stream: int = 0, blo
     return np.random.Philox(counter=(counter - 1) % (1 << 256), key=seed | epoch << 64)
 
 
-# -- bits --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, LARGEST])
 @pytest.mark.parametrize("epoch", [0, 3, LARGEST])
 def test_words_are_numpys(seed: int, epoch: int) -> None:
@@ -43,22 +40,13 @@ def test_words_are_numpys(seed: int, epoch: int) -> None:
 
 
 def test_streams_do_not_change_between_versions() -> None:
-    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).words(2)[0].tolist()] == GOLDEN["words"]
-    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).split("flip").words(2)[0].tolist()] == GOLDEN["split"]
-    twice = gi.Rng(7, epoch=1, indices=[3]).split("a").split("b")
-    assert [hex(w) for w in twice.words(2)[0].tolist()] == GOLDEN["twice"]
-    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).fork().words(2)[0].tolist()] == GOLDEN["fork"]
-
-
-GOLDEN = {
-    "words": ["0x63e44e2e2af2dd5f", "0xbc5aa0ddc68169c2"],
-    "split": ["0x48b158b27dbe9d61", "0x704516986363961"],
-    "twice": ["0xd44b8577217c8bce", "0x2fff743c4d170760"],
-    "fork": ["0x81588e462863c44c", "0xc1531767d32bf2ac"],
-}
-
-
-# -- distributions -----------------------------------------------------------------------------------------------------
+    for stream, expected in (
+        (lambda x: x, [0x63E44E2E2AF2DD5F, 0xBC5AA0DDC68169C2]),
+        (lambda x: x.split("flip"), [0x48B158B27DBE9D61, 0x704516986363961]),
+        (lambda x: x.split("a").split("b"), [0xD44B8577217C8BCE, 0x2FFF743C4D170760]),
+        (lambda x: x.fork(), [0x81588E462863C44C, 0xC1531767D32BF2AC]),
+    ):
+        assert stream(gi.Rng(7, epoch=1, indices=[3])).words(2)[0].tolist() == expected
 
 
 Cdf = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -84,32 +72,19 @@ def test_normal() -> None:
     assert rng(6).normal(2, 0).tolist() == [2] * COUNT
 
 
-GAMMA: list[tuple[float, Cdf]] = [
-    (0.5, lambda x: erf(np.sqrt(x))),
-    (1.5, lambda x: erf(np.sqrt(x)) - 2 * np.sqrt(x / math.pi) * np.exp(-x)),
-    (3.0, lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)),
-]
-
-
-@pytest.mark.parametrize(("shape", "cdf"), GAMMA)
-def test_gamma(shape: float, cdf: Cdf) -> None:
-    assert ks(rng(7).gamma(shape), cdf) > SMALLEST
-
-
-@pytest.mark.parametrize("shape", [0.1, 300.0])
-def test_gamma_moments(shape: float) -> None:
-    """Mean and variance are the shape; a sample's are within five standard errors of them."""
+@pytest.mark.parametrize("shape", [0.1, 0.5, 3.0, 300.0])
+def test_gamma(shape: float) -> None:
+    """Two shapes by their distribution functions; of all, mean and variance within five standard errors."""
+    cdf = {0.5: lambda x: erf(np.sqrt(x)), 3.0: lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)}.get(shape)
+    assert cdf is None or ks(rng(7).gamma(shape), cdf) > SMALLEST
     values = rng(8, 40_000).gamma(shape)
     assert abs(values.mean() - shape) < 5 * math.sqrt(shape / 40_000)
-    fourth = 3 * shape**2 + 6 * shape
-    assert abs(values.var() - shape) < 5 * math.sqrt((fourth - shape**2) / 40_000)
+    assert abs(values.var() - shape) < 5 * math.sqrt((2 * shape**2 + 6 * shape) / 40_000)
 
 
 BETA: list[tuple[float, float, Cdf]] = [
-    (1.0, 1.0, lambda x: x),
     (0.5, 0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
     (3.0, 1.0, lambda x: x**3),
-    (1.0, 0.2, lambda x: 1 - (1 - x) ** 0.2),
 ]
 
 
@@ -117,9 +92,7 @@ BETA: list[tuple[float, float, Cdf]] = [
 def test_beta(a: float, b: float, cdf: Cdf) -> None:
     assert ks(rng(19).beta(a, b), cdf) > SMALLEST
 
-
-def test_beta_of_tiny_parameters_is_one_or_the_other() -> None:
-    """Their gamma draws are below the smallest float64."""
+    # The gamma draws of tiny parameters are below the smallest float64: one or the other.
     values = rng(11).beta(1e-4, 1e-4)
     assert_share(values > 0.5, 0.5)
     assert np.mean((values < 0.01) | (values > 0.99)) > 0.99
@@ -149,8 +122,6 @@ def test_permutation() -> None:
     assert len(counts) == 24
     assert chi_square(counts) > SMALLEST
 
-
-# -- each sample its own -----------------------------------------------------------------------------------------------
 
 DRAWS: list[Callable[[gi.Rng], NDArray[Any]]] = [
     lambda x: x.uniform(-1, 1),
@@ -218,10 +189,6 @@ def test_streams_are_of_their_names_only() -> None:
     np.testing.assert_array_equal(rng(24, 50).fork().uniform(), first)
 
 
-def test_views_share_no_words() -> None:
-    assert len(np.unique(gi.Rng(24, indices=[7]).views(3).words(16))) == 3 * 16
-
-
 @pytest.mark.parametrize("clips", [False, True])
 def test_rows_draw_what_their_samples_draw(clips: bool) -> None:
     """In another order, and some twice; of views, after some draws, in a stream, and for the frames of clips."""
@@ -247,74 +214,47 @@ def test_a_copy_goes_on_where_the_original_was() -> None:
     assert repr(x) == "<gpuimg.Rng seed 26, epoch 4, 2 samples>"
 
 
-def test_no_samples() -> None:
-    x = gi.Rng(0, indices=[])
-    assert len(x) == 0
-    assert x.uniform().shape == x.normal().shape == x.beta(1, 1).shape == x.integers(0, 2).shape == (0,)
-    assert x.permutation(3).shape == x.units(3).shape == (0, 3)
-    assert x.bernoulli().dtype == np.bool_
-
-
-# -- as an argument ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", [5, np.int64(5), np.uint8(5)])
-def test_an_int_is_a_seed_for_the_samples_in_order(seed: Any) -> None:
-    expected = gi.Rng(5, indices=[0, 1, 2]).split("test").uniform()
-    np.testing.assert_array_equal(as_rng(seed, 3, "test").uniform(), expected)
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        *(
-            (value, r"rng must be a gpuimg\.Rng or an int seed, not ")
-            for value in (None, True, np.True_, 1.5, "1", [1])
-        ),
-        (rng(0, 2), "rng is for 2 samples, but the batch has 4 images: image 2 has no index"),
+        (np.True_, r"rng must be a gpuimg\.Rng or an int seed, not "),
+        (1.5, r"rng must be a gpuimg\.Rng or an int seed, not "),
         (rng(0, 5), "rng is for 5 samples, but the batch has 4 images"),
     ],
 )
 def test_what_is_no_rng_of_the_batch_is_refused(value: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        as_rng(value, 4, "test")
+        gi.random_invert(np.zeros((4, 2, 2, 3), np.uint8), rng=value)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"seed": -1}, "seed must be a whole number from 0 to 18446744073709551615, not -1"),
-        ({"seed": 1 << 64}, "seed must be a whole number .*, not 18446744073709551616"),
+        ({"seed": 1 << 64}, "seed must be a whole number from 0 to 18446744073709551615, not 18446744073709551616"),
         ({"seed": 1.0}, "seed must be a whole number .*, not 1.0"),
         ({"epoch": -3}, "epoch must be a whole number from 0 to 18446744073709551615, not -3"),
-        ({"epoch": "2"}, "epoch must be a whole number .*, not '2'"),
         ({"indices": 3}, r"indices must be one-dimensional integers, not int64 of shape \(\)"),
         ({"indices": [0.0, 1.0]}, r"indices must be one-dimensional integers, not float64"),
         ({"indices": [4, -2]}, "indices must be at least 0, not -2"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"seed": 0, "indices": [0]} | arguments
     with pytest.raises(ValueError, match=message):
-        gi.Rng(**given)
+        gi.Rng(**({"seed": 0, "indices": [0]} | arguments))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda x: x.uniform([0, 3, 0], 1), "high must be at least low, not 1 and 3 for sample 1"),
-        (lambda x: x.uniform(0, math.inf), "high must be a finite number, not inf"),
         (lambda x: x.normal(0, -1), "std must be a number of at least 0, not -1"),
         (lambda x: x.normal(math.nan), "mean must be a finite number, not nan"),
         (lambda x: x.gamma(0), "shape must be a number of at least 1e-06, not 0"),
         (lambda x: x.beta(1, [1, -1, 1]), r"b\[1\] must be a number of at least 1e-06, not -1"),
         (lambda x: x.integers(3, 3), "high must be above low, not 3 and 3 for sample 0"),
-        (lambda x: x.integers(0, 2.5), "high must be a whole number"),
         (lambda x: x.bernoulli(1.1), r"p must be a number from 0 to 1, not 1.1"),
-        (lambda x: x.bernoulli("often"), "p must be a number"),
         (lambda x: x.choice(0), "options must be a number of at least 1 or a sequence of options, not 0"),
         (lambda x: x.choice(2, [0.5, 0.6]), r"p must be 2 probabilities that add up to 1, not \[0.5, 0.6\]"),
-        (lambda x: x.choice(2, [1.5, -0.5]), "p must be 2 probabilities that add up to 1"),
         (lambda x: x.split(3), "name must be a string, not int"),
     ],
 )

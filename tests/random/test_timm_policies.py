@@ -25,12 +25,7 @@ from gpuimg._random.timm_policies import OPS, magnitudes
 
 from ..models import installed_timm
 from ..samples import PHOTOS
-from .distributions import (
-    SMALLEST,
-    assert_share,
-    rng,
-    same_distribution,
-)
+from .distributions import SMALLEST, assert_share, rng, same_distribution
 
 MANY = 6000
 
@@ -54,9 +49,6 @@ STRENGTHS = (*np.arange(0, 10.5, 0.5).tolist(), 12.0, 15.0, 20.0)
 
 def without_strength(name: str) -> bool:
     return name in ("AutoContrast", "Equalize", "Invert")
-
-
-# -- timm --------------------------------------------------------------------------------------------------------------
 
 
 def timm() -> Any:
@@ -92,9 +84,6 @@ def described(transform: Any) -> dict[str, Any]:
     if getattr(transform, "choice_weights", None) is not None:
         found["weights"] = transform.choice_weights.tolist()
     return found
-
-
-# -- text and levels ---------------------------------------------------------------------------------------------------
 
 
 def ours(config: Config) -> dict[str, Any]:
@@ -175,8 +164,6 @@ def test_timm_refuses_or_ignores_what_is_refused(text: str) -> None:
         plain = "rand-m9" if "m9" in text else text.split("-")[0]
         assert described(transform_of(timm(), text)) == described(transform_of(timm(), plain))
 
-
-# -- draws -------------------------------------------------------------------------------------------------------------
 
 Drawn = dict[int, list[float]]
 BLUR = OPS["GaussianBlur"].code
@@ -282,8 +269,6 @@ def test_draws_are_timms(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             # Rounded: equal values, computed in another order. One of the 200 samples may well be below SMALLEST.
             assert same_distribution(np.round(found[code], 9), np.round(values, 9)) > SMALLEST / 100, code
 
-
-# -- pixels of the ops -------------------------------------------------------------------------------------------------
 
 BICUBIC, BILINEAR = Image.Resampling.BICUBIC, Image.Resampling.BILINEAR
 FILL = (124, 116, 104)

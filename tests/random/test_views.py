@@ -132,9 +132,6 @@ def test_wrong_indices(indices: Any, words: str) -> None:
         gi.open_batch(FILES, device="cpu").take(indices)
 
 
-# -- draws -------------------------------------------------------------------------------------------------------------
-
-
 def test_draws_of_views() -> None:
     """Philox with the view in the upper half of the first word of the counter."""
     rng = gi.Rng(3, epoch=5, indices=[9, 4]).views(3)
@@ -163,9 +160,6 @@ def test_first_view_is_the_sample_and_views_of_views_differ() -> None:
 def test_wrong_counts(count: Any, then: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.Rng(0, indices=[0]).views(count).views(then)
-
-
-# -- presets and the loader --------------------------------------------------------------------------------------------
 
 
 def dino(x: Any, rng: Any) -> gi.Batch:
@@ -266,9 +260,6 @@ def test_the_loader_skips_bad_samples_of_views_and_refuses_another_number() -> N
         next(iter(loader))
 
 
-# -- crops and frames --------------------------------------------------------------------------------------------------
-
-
 def corners(image: Any, height: int, width: int) -> list[Any]:
     """Top left, top right, bottom left, bottom right, middle: rounded half to even, as torchvision's center_crop."""
     rows, columns = image.shape[0] - height, image.shape[1] - width
@@ -322,8 +313,6 @@ def test_frames_that_make_no_clips(count: int, options: Any, message: str) -> No
     with pytest.raises(ValueError, match=message):
         gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, **options)
 
-
-# -- clips -------------------------------------------------------------------------------------------------------------
 
 CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
 GOOD = [0, 1, 3]
@@ -444,9 +433,6 @@ def test_the_loader_gives_views_of_clips() -> None:
     x = gi.random_clips([data for data, _ in source], 3, 2, rng=rng.split("clips"), device="cpu", on_error="fill")
     np.testing.assert_array_equal(batch.images, train(x, rng).array(layout="NTCHW"))
     np.testing.assert_array_equal(batch.valid, [True, True, False, True])
-
-
-# -- on a GPU ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_gpu_decodes_each_image_once() -> None:
