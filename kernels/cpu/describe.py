@@ -68,7 +68,8 @@ def survey(records, used, first_slot, end_slot, needs_):
         if used[_ELASTIC]:
             floats = max(floats, elastic.work_for(height, width))
         needs.positions = max(needs.positions, 2 * width)
-        needs.planes = max(needs.planes, _CHANNELS * width * (height if whole else min(_ROWS, height)))
+        rows = height if whole or height < _ROWS else i64(_ROWS)
+        needs.planes = max(needs.planes, _CHANNELS * width * rows)
         needs.floats, needs.ints = max(needs.floats, floats), max(needs.ints, ints)
         needs.packed = max(needs.packed, _CHANNELS * width)  # also a row of each channel, as stored
     return ways
