@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .decoding.jpegs import Decoder
     from .standin import Standin
 
+os.environ.setdefault("GPUIMG_SELFTEST", "0")  # the stand-in's kernels compute nothing
+
 # A torchvision that is here and in programs that tests start: see tests/site.
 define_on_import()
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent / "site"), os.environ.get("PYTHONPATH", "")])

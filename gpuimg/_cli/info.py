@@ -171,6 +171,7 @@ def facts() -> dict[str, Any]:
         "gpus": probe.device_names(),
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
         "cuda_kernels": shipped.description(),
+        "self_test": [probe.self_test_result(index) for index in range(probe.driver_devices())],
         "default": {"device": device, "reason": reason},
         "decoders": decoders(gpu=probe.gpu_problem() is None) | {"videos": _video_decoder()},
         "missing": missing(),
@@ -186,6 +187,7 @@ def report() -> str:
     rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({found['cpu']['reason']})")]
     rows += [("loops", found["loops"])]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(found["gpus"])] or [("cuda", "no GPU")]
+    rows += [("self-test", f"cuda:{index} {said}") for index, said in enumerate(found["self_test"])]
     rows += [("CUDA driver", f"up to CUDA {cuda}" if cuda else "none")]
     rows += [("CUDA kernels", found["cuda_kernels"])]
     rows += [("default", f"{default['device']}: {default['reason']}")]

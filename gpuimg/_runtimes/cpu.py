@@ -45,6 +45,7 @@ class CpuRuntime:
 
     name = "cpu"
     on_host = True
+    jpeg_problem: str | None = None
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most

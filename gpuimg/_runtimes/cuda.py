@@ -91,6 +91,7 @@ class CudaRuntime:
     """Runtime for one GPU."""
 
     on_host = False
+    jpeg_problem: str | None = None
 
     def __init__(self, index: int) -> None:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -100,7 +101,7 @@ class CudaRuntime:
         self._index = index
         self._device = cupy.cuda.Device(index)
         self._spare_resources: list[ThreadResources] = []  # of threads that have ended
-        self._decoder = ImageDecoder(index)
+        self._decoder = ImageDecoder(index, lambda: self.jpeg_problem is None)
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # results without caller-provided memory
 

@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -63,8 +64,9 @@ class _ThreadState:
 class ImageDecoder:
     """Decoder of batches on one GPU, with the CPU for other files; for any number of threads."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, has_kernels: Callable[[], bool] = lambda: True) -> None:
         self._index = index
+        self._has_kernels = has_kernels  # for JPEGs
         self._share = hardware_share()
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
         self._segments = SegmentDecoder(lambda: self._own().pinned)
@@ -195,7 +197,7 @@ class ImageDecoder:
         given = self._for_nvimgcodec(images, own)
         places = Places(images, pixels, np.flatnonzero(given)) if given.any() else None
         wanted = whole_regions(pixels.sizes) if regions is None else regions
-        uploaded = None if given.all() else Upload(images, pixels, wanted, given)
+        uploaded = None if given.all() or not self._has_kernels() else Upload(images, pixels, wanted, given)
         done = [] if uploaded is None else uploaded.taken
         marked = None if places is None else own.marks.write(places.marks)
         statuses = None

@@ -6,13 +6,14 @@ import os
 import re
 import warnings
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from .._decoding import nvimgcodec
-from .._decoding.options import NVIMAGECODEC, DecodeOptions
-from .protocol import Runtime
+from .._decoding.options import GPUIMG, NVIMAGECODEC, DecodeOptions
+from .protocol import Runtime, WrongResultsError
 
 _DLPACK_CPU = 1
 _CPU = "cpu"
@@ -27,7 +28,9 @@ def on_cpu(device: str) -> bool:
 def _cuda(index: int) -> Runtime:
     from .cuda import CudaRuntime
 
-    return CudaRuntime(index)
+    runtime = CudaRuntime(index)
+    import_module(".._ops.self_test", __package__).prove(runtime)  # by name: it uses functions, and these use runtimes
+    return runtime
 
 
 @lru_cache(maxsize=1)
@@ -40,11 +43,16 @@ def _cpu() -> Runtime:
 @lru_cache(maxsize=1)
 def default_device() -> str:
     """Return ``"cuda"`` if a GPU and CuPy work together, else ``"cpu"``."""
-    from .probe import gpu_problem
+    from .probe import Problem, gpu_problem
 
     problem = gpu_problem()
     if problem is None:
-        return "cuda"
+        try:
+            _cuda(0)
+        except WrongResultsError as error:
+            problem = Problem(str(error), True)
+        else:
+            return "cuda"
     if problem.gpu_present:
         warnings.warn(f"this machine has a GPU, but gpuimg runs on the CPU: {problem.reason}", stacklevel=4)
     return _CPU
@@ -77,7 +85,10 @@ def runtime_for(device: str | None) -> Runtime:
 
 
 def check_decoder(options: DecodeOptions, *runtimes: Runtime) -> None:
-    """Raise ImportError if nvImageCodec is to decode on a GPU, but is not installed."""
+    """Raise an error if a decoder is to decode on a GPU, but is not installed or gives wrong pixels."""
+    problem = next((runtime.jpeg_problem for runtime in runtimes if runtime.jpeg_problem), None)
+    if options.decoder == GPUIMG and problem is not None:
+        raise RuntimeError(f'decoder="gpuimg" does not work here: {problem}')
     if options.decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
         nvimgcodec.library()
 

@@ -6,10 +6,13 @@ Run as a file it needs nothing but Python and prints the extra to install here: 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -134,6 +137,31 @@ def _kernel_problem(index: int) -> Problem | None:
         return None
     hint = install_hint(compiling_extra())
     return Problem(f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; {hint}", True)
+
+
+def proof(index: int) -> str:
+    """Name of the file which says that a GPU, with this driver and these kernels, gives the CPU's results."""
+    from ..kernels import native
+
+    driver = [str(driver_cuda())]
+    with suppress(OSError):
+        driver += [Path("/proc/driver/nvidia/version").read_text()]
+    made_for = hashlib.sha256(repr((device_names()[index : index + 1], driver)).encode()).hexdigest()
+    return f"proof-{made_for[:12]}-{native.source_digest()[:24]}.txt"
+
+
+def is_untested() -> bool:
+    """Return True if the user wants no self-test of GPUs."""
+    return os.environ.get("GPUIMG_SELFTEST") == "0"
+
+
+def self_test_result(index: int) -> str:
+    """Describe what is known of a GPU."""
+    from ..kernels import disk
+
+    if disk.has(proof(index)):
+        return "gives the CPU's results"
+    return "is not tested: GPUIMG_SELFTEST is 0" if is_untested() else "is tested at its first use"
 
 
 def has_nvrtc() -> bool:

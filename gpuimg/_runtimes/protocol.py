@@ -55,11 +55,16 @@ class MisreadError(Exception):
     """An exception was raised in work on images that kernels did not decode; it may not occur with right pixels."""
 
 
+class WrongResultsError(RuntimeError):
+    """A GPU's results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
+
+
 class Runtime(Protocol):
     """A device: memory, decoding, and running plans."""
 
     name: str  # "cpu", "cuda:0" and so on
     on_host: bool  # True if its arrays are NumPy arrays
+    jpeg_problem: str | None  # why a GPU's kernels for JPEGs are not used
 
     def device(self) -> AbstractContextManager[Any]:
         """Return a context in which arithmetic on this device's arrays may be done."""

@@ -11,6 +11,8 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
+from gpuimg._ops import self_test
+from gpuimg._runtimes.devices import runtime_for
 
 from ..decoding import jpegs
 from ..samples import file_of
@@ -119,6 +121,10 @@ def test_other_dtypes_and_layouts(dtype: str, order: str) -> None:
         difference = np.abs(actual.astype(np.float32) - expected.astype(np.float32))
         assert difference.max() <= tolerance
         assert np.mean(difference > 0) <= 0.01
+
+
+def test_the_self_test() -> None:
+    assert self_test.differing(runtime_for("cuda")) == ([], [])
 
 
 @pytest.mark.parametrize(("decoder", "most"), [("nvimagecodec", 3), ("gpuimg", 0)])

@@ -321,6 +321,9 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def transpose(self, *axes: Any) -> Any:
             return self._same_memory(self.values.transpose(*axes))
 
+        def get(self) -> Any:
+            return self.values
+
         def astype(self, dtype: Any) -> Any:
             result = ndarray(self.shape, dtype)
             result.values[...] = self.values

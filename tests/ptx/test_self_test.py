@@ -1,0 +1,77 @@
+"""The self-test of a GPU: interpreted kernels pass it, and a fault in any of them is found."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("numba_cuda")
+
+import gpuimg as gi
+from gpuimg._ops import self_test
+from gpuimg._runtimes import devices, probe
+from gpuimg._runtimes.protocol import WrongResultsError
+from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels import disk
+
+from .device import executing
+
+pytestmark = pytest.mark.usefixtures("watched")
+
+
+@pytest.fixture
+def proofs(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What is stored."""
+    monkeypatch.setenv("GPUIMG_SELFTEST", "1")
+    stored: dict[str, bytes] = {}
+    read = disk.read
+    monkeypatch.setattr(disk, "read", lambda name, make: stored.get(name) if "proof" in name else read(name, make))
+    monkeypatch.setattr(disk, "store", lambda name, content, *_: stored.update({name: content}))
+    monkeypatch.setattr(disk, "has", stored.__contains__)
+    return stored
+
+
+def stores(text: str) -> str:
+    """A bit of what is stored is another."""
+    store = re.compile(r"(@!?%p\d+\s+)?st\.global\.u(8|16|32)\s+\[[^\]]*\], (%r[sd]?\d+);")
+    bits = {"8": ("b16", 1), "16": ("b16", 1 << 9), "32": ("b32", 1)}
+    return store.sub(
+        lambda found: f"xor.{bits[found[2]][0]} {found[3]}, {found[3]}, {bits[found[2]][1]}; {found[0]}", text
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("find", "jpegs"), ("huffman", "jpegs"), ("inverse_dct", "jpegs"), ("colors", "jpegs"),
+        ("transform", "functions"), ("statistics", "functions"), ("exact_pass", "functions"), ("no kernel", ""),
+    ],
+)  # fmt: skip
+def test_a_fault_in_a_kernel_is_found(name: str, found: str, proofs: dict[str, bytes]) -> None:
+    edited = []
+
+    def edit(kernel: kernels.Kernel, text: str) -> str:
+        if not kernel.name.startswith(name):
+            return text
+        edited.append(kernel)
+        return text.replace("atom.global.max.s32", "atom.global.min.s32") if name == "statistics" else stores(text)
+
+    with executing(edit), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUIMG_DECODER", "")
+        if found == "functions":
+            for _ in range(2):
+                with pytest.raises(WrongResultsError, match="wrong results on cuda:0"):
+                    devices.runtime_for("cuda:0")
+        elif found == "jpegs":
+            file = self_test.files()["4:2:0"]
+            with pytest.warns(RuntimeWarning, match="wrong results on cuda:0"):
+                image = gi.decode_batch([file], device="cuda:0")[0]
+            assert (image.values == gi.decode_batch([file], device="cpu")[0]).all()
+            with pytest.raises(RuntimeError, match="does not work here: gpuimg's kernels give wrong"):
+                gi.decode_batch([file], device="cuda:0", decoder="gpuimg")
+        else:
+            devices.runtime_for("cuda:0")
+            assert probe.self_test_result(0) == "gives the CPU's results"
+    assert bool(edited) == bool(found)
+    assert len(proofs) == (not found)
