@@ -21,7 +21,7 @@ from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
     from .decoding.jpegs import Decoder
-    from .standin import Standin
+    from .fakecuda import FakeGpu
 
 # A torchvision that is here and in programs that tests start: see tests/site.
 define_on_import()
@@ -100,16 +100,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def faulty() -> Iterator[Standin]:
+def faulty() -> Iterator[FakeGpu]:
     """A stand-in for a GPU, for tests that expect problems."""
-    from .standin import installed  # loads numba.cuda, which most tests do without
+    from .fakecuda import installed  # loads numba.cuda, which most tests do without
 
     with no_hang(), installed() as standin:
         yield standin
 
 
 @pytest.fixture
-def gpu(faulty: Standin) -> Iterator[Standin]:
+def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
     """A stand-in for a GPU on which nothing may be out of order."""
     yield faulty
     assert faulty.problems == []

@@ -31,8 +31,8 @@ from ..decoding import jpegs
 from ..decoding.jpegs import encoded, entries_of
 from ..decoding.seek_oracle import checksum_of_entry
 from ..samples import file_of
-from ..standin import Standin, file
-from ..standin.work import PREPROCESS, SIZES, arrays_of, epoch, load
+from ..fakecuda import FakeGpu, file
+from ..fakecuda.work import PREPROCESS, SIZES, arrays_of, epoch, load
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
@@ -220,7 +220,7 @@ def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 
     return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
 
 
-def kernels_of(gpu: Standin) -> list[str]:
+def kernels_of(gpu: FakeGpu) -> list[str]:
     return [op.told["name"] for op in gpu.order.of("launch")]
 
 
@@ -235,7 +235,7 @@ def entry_status(batch: gi.Batch) -> list[int]:
 JPEG = ["huffman", "inverse_dct", "colors"]
 
 
-def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
+def test_views_share_the_region_that_is_decoded(gpu: FakeGpu) -> None:
     """Every entry is used once, and what each view reads is written: the stand-in would tell."""
     x = opened(indexed_files([(64, 64), (48, 40)]))
     files = range(len(x))
@@ -248,7 +248,7 @@ def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
     assert kernels_of(gpu) == [*JPEG, "transform"] * 2
 
 
-def test_a_batch_is_one_upload(gpu: Standin) -> None:
+def test_a_batch_is_one_upload(gpu: FakeGpu) -> None:
     """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
     with gpu.stream():
         for _ in range(3):
@@ -262,7 +262,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
+def test_whole_images_on_a_gpu(gpu: FakeGpu, color: str) -> None:
     files = indexed_files()
     expected = gi.decode_batch(files, device="cpu", color=color)
     with gpu.stream():
@@ -271,13 +271,13 @@ def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
                 gpu.use(image)
                 assert image.shape == expected[i].shape
                 if i in WITHOUT:
-                    np.testing.assert_array_equal(image.values, expected[i])
+                    np.testing.assert_array_equal(gpu.values(image), expected[i])
                 else:  # what the stand-in's kernel writes
-                    assert np.all(image.values == 77)
+                    assert np.all(gpu.values(image) == 77)
             del image
 
 
-def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
+def test_what_kernels_report_the_cpu_decodes(gpu: FakeGpu) -> None:
     files = indexed_files()
     expected = gi.decode_batch(files, device="cpu")
     gpu.damaged.update((2, 6))
@@ -287,32 +287,32 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
     for i, image in enumerate(result):
         gpu.use(image)
         if i in (*WITHOUT, 2, 6):
-            np.testing.assert_array_equal(image.values, expected[i])
+            np.testing.assert_array_equal(gpu.values(image), expected[i])
     assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
+def test_baseline_files_need_no_index(gpu: FakeGpu, color: str) -> None:
     """Nothing but our own kernels, and one upload, whether or not nvImageCodec is there."""
     expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
         for image, other in zip(gi.decode_batch(BASELINE, device="cuda:0", color=color), expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
-            assert np.all(image.values == 77)  # what the stand-in's kernel writes
+            assert np.all(gpu.values(image) == 77)  # what the stand-in's kernel writes
         del image
     assert kernels_of(gpu) == ["find", *JPEG]
     assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
     assert gpu.order.of("decode") == []
 
 
-def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
+def test_files_that_kernels_give_up_are_counted(gpu: FakeGpu) -> None:
     files = BASELINE
     gpu.damaged.update((0, 2))
     x = gi.open_batch(files, device="cuda:0")
     for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
         gpu.use(image)
-        assert np.array_equal(image.values, other) == (i in (0, 2))
+        assert np.array_equal(gpu.values(image), other) == (i in (0, 2))
     assert recording_of(x).timings.jpegs_on_cpu == 2
     loader = load([(data, 0) for data in files], None, batch_size=len(files))
     assert epoch(gpu, loader) == 1
@@ -333,7 +333,7 @@ def whole(x: gi.Batch) -> Any:
 
 @pytest.mark.parametrize("call", [resized, whole])
 @pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
-def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) -> None:
+def test_a_call_waits_once(gpu: FakeGpu, damaged: tuple[int, ...], call: Any) -> None:
     """For the statuses, when all that a good batch needs is enqueued; a report repeats what reads the images."""
     x = gi.open_batch(BASELINE, device="cuda:0")
     gpu.damaged.update(damaged)
@@ -350,7 +350,7 @@ def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) ->
 @pytest.mark.parametrize("decoders", [1, 2])
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "late"])
 def test_a_loader_waits_for_no_kernel_of_a_batch(
-    gpu: Standin, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
 ) -> None:
     """From its upload to its hand-over, when the consumer waits for its statuses unless they are there.
 
@@ -381,7 +381,7 @@ def test_a_loader_waits_for_no_kernel_of_a_batch(
 
 @pytest.mark.parametrize("on_error", ["raise", "fill", "skip"])
 @pytest.mark.parametrize("preprocess", ["small", "mixed", "nothing"])
-def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess: str, on_error: Any) -> None:
+def test_a_batch_that_kernels_report_is_computed_again(gpu: FakeGpu, preprocess: str, on_error: Any) -> None:
     """With what the CPU decodes; batches after it are waited for at once."""
     source = [(data, k) for k, data in enumerate(BASELINE * 5)]
     expected = gi.decode_batch(BASELINE, device="cpu")
@@ -391,7 +391,7 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
         for k, array in enumerate(arrays_of(batch)):
             gpu.use(array)
             if preprocess == "nothing":
-                assert np.array_equal(array.values, expected[k]) == (k in (0, 2))
+                assert np.array_equal(gpu.values(array), expected[k]) == (k in (0, 2))
         assert batch.indices.tolist() == [*range(len(BASELINE) * number, len(BASELINE) * (number + 1))]
         assert batch.valid.all()
     assert loader.stats()["jpegs_on_cpu"] == 10
@@ -400,7 +400,7 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damaged: bool) -> None:
+def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: FakeGpu, damaged: bool) -> None:
     """It may be one of the user's function, which sees the pixels before the statuses are read."""
     calls: list[Any] = []
 
@@ -418,7 +418,7 @@ def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damage
     assert len(calls) == 1 + damaged
 
 
-def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = gpu.decode.CpuRuntime.decode
 
     def failing(self: Any, images: Any) -> Any:
@@ -441,7 +441,7 @@ def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monk
     assert [failure.index for failure in loader.failures] == [1]
 
 
-def test_nvimagecodec_on_request(gpu: Standin) -> None:
+def test_nvimagecodec_on_request(gpu: FakeGpu) -> None:
     """It decodes all files that it can, also those of an index."""
     files = indexed_files()
     batches = gi.open_batch(files, device="cuda:0", decoder=NVIMAGECODEC), opened(files, decoder=NVIMAGECODEC)
@@ -454,7 +454,7 @@ def test_nvimagecodec_on_request(gpu: Standin) -> None:
         gi.decode_batch(files, device="cuda:0", decoder="nvjpeg")  # type: ignore[arg-type]
 
 
-def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvimagecodec(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU decodes progressive files; a request for nvImageCodec is an error at the call, but on the CPU."""
 
     def missing() -> Any:
@@ -469,7 +469,7 @@ def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> 
     for i, image in enumerate(result):
         gpu.use(image)
         if i in WITHOUT:
-            np.testing.assert_array_equal(image.values, expected[i])
+            np.testing.assert_array_equal(gpu.values(image), expected[i])
     assert kernels_of(gpu) == ["find", *JPEG]
     gi.decode_batch(files, device="cuda:0")  # does not warn again
     with pytest.raises(ImportError, match="install it"):
@@ -480,7 +480,7 @@ def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> 
         load([(data, 0) for data in files], decoder="nvimagecodec")
 
 
-def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
+def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:
     """Report the reason; launch nothing if no image is left."""
     files = indexed_files()[:5]
     entries = entries_of(files, 4)
@@ -491,12 +491,12 @@ def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
         result = x.compute()
     for one, other in zip(result, expected, strict=True):
         gpu.use(one)
-        np.testing.assert_array_equal(one.values, other)
+        np.testing.assert_array_equal(gpu.values(one), other)
     assert kernels_of(gpu) == []
     assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
 
 
-def test_an_exception_leaves_no_state(gpu: Standin) -> None:
+def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
     """Memory that is still read is not given to others."""
     bad = [*indexed_files(), file(24, 30, "memory")]
     entries = entries_of(bad, 4)
@@ -510,7 +510,7 @@ def test_an_exception_leaves_no_state(gpu: Standin) -> None:
         del image
 
 
-def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
+def test_images_without_a_header_have_no_segments(gpu: FakeGpu) -> None:
     """Too large for the limit, or no image at all."""
     files = [encoded(photo(90, 80)), b"no image", encoded(photo(20, 20))]
     x = opened(files, entries_of(files, 4), on_error="fill", max_pixels=1000)
@@ -522,7 +522,7 @@ def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed", "nothing", "alternating"])
-def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) -> None:
+def test_loading_with_an_index(gpu: FakeGpu, preprocess: str, tmp_path: Path) -> None:
     source = IndexedSource(21)
     gi.build_index(source, tmp_path / "index", every=4, progress=False)
     loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")

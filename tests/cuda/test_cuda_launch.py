@@ -24,7 +24,7 @@ from gpuimg.kernels import disk
 from gpuimg.kernels.cuda import compiler, sources
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
-from tests.standin import Standin
+from tests.fakecuda import FakeGpu
 
 from ..processes import Forks, forks
 from ..processes import python as python_process
@@ -141,7 +141,7 @@ def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Standin) -> None:
+def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: FakeGpu) -> None:
     from gpuimg._runtimes.cuda_launch import Arguments
 
     kernel = KERNELS[name]()
@@ -175,7 +175,7 @@ def size_of_arguments(cubin: bytes) -> int:
     return one
 
 
-def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
+def test_an_array_of_another_dtype_is_refused(gpu: FakeGpu) -> None:
     from gpuimg._runtimes.cuda_launch import launch
 
     values = gpu.cupy.zeros(8, np.int32)

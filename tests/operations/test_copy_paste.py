@@ -9,7 +9,7 @@ import pytest
 
 import gpuimg as gi
 from tests.random.test_views import clips_of
-from tests.standin import installed
+from tests.fakecuda import installed
 
 from ..compare import assert_close
 from ..random.distributions import assert_share

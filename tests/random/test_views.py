@@ -17,8 +17,8 @@ from gpuimg.kernels import layout, ops
 from tests.data_sets import Source, cpu
 from tests.decoding.jpegs import encoded
 from tests.random.test_rng import generator
-from tests.standin import installed
-from tests.standin.work import files as small_files
+from tests.fakecuda import installed
+from tests.fakecuda.work import files as small_files
 from tests.video.test_video import damaged
 from tests.video.videos import made
 
