@@ -299,6 +299,7 @@ def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: FakeGpu, p
     if preprocess == "small":
         assert len(loader._memory[0]._spare) >= spare + 1  # type: ignore[attr-defined]
     assert "device" in {op.told["name"] for op in gpu.order.of("host wait")}
+    stream = gpu.stream()  # at the address of the one that is gone
     for _ in range(4):
         next(batches)  # later batches reuse that memory
     loader.close()
@@ -317,7 +318,7 @@ def test_a_consumers_current_stream_lives_as_long_as_its_batches(gpu: FakeGpu) -
 
 def test_a_consumer_on_the_per_thread_default_stream(gpu: FakeGpu) -> None:
     """Its address names another stream on a thread that lets go of a batch."""
-    with gpu.cupy.cuda.ExternalStream(2):
+    with gpu.cupy.cuda.Stream.ptds:
         epoch(gpu, load(Source(16), small))
     records = [op for op in gpu.order.of("record") if op.stream == (0, 2)]
     assert records == []

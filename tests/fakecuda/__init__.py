@@ -30,7 +30,7 @@ from gpuimg.kernels import cuda as kernels
 
 from . import decoder, launches, video
 from .api import Cuda
-from .build import Unavailable, built
+from .build import Unavailable, built, libraries
 from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
 from .order import Op, Order, Range, Stream
 
@@ -53,9 +53,10 @@ def _loaded() -> tuple[Cuda, str, dict[str, Any]]:
         pass
     else:
         raise Unavailable("this machine has CUDA's driver, which a process cannot have besides a fake one")
-    library = ctypes.CDLL(str(folder / "libcuda.so.1"), ctypes.RTLD_GLOBAL)  # found again by its name
-    atexit.register(library.fake_install, None)
-    return Cuda(library), str(folder / "site"), {}
+    install = [ctypes.CDLL(str(library)).fake_install for library in libraries(folder)]  # CuPy finds them by name
+    for one in install:
+        atexit.register(one, None)
+    return Cuda(install), str(folder / "site"), {}
 
 
 @contextmanager
@@ -67,10 +68,6 @@ def _cupy(patch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda, Any]]:
         if os.environ.get("GPUIMG_REQUIRE_FAKE") == "1":
             pytest.fail(f"GPUIMG_REQUIRE_FAKE=1, but {reason}", pytrace=False)
         pytest.skip(str(reason))
-    from cuda import pathfinder
-
-    handle = ctypes.CDLL("libcuda.so.1")._handle
-    patch.setattr(pathfinder, "load_nvidia_dynamic_lib", lambda name: SimpleNamespace(_handle_uint=handle))
     patch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     patch.setenv("CUPY_ACCELERATORS", "")
     patch.syspath_prepend(site)
@@ -78,11 +75,24 @@ def _cupy(patch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda, Any]]:
     sys.modules.update(modules)
     cuda.is_on = True
     try:
-        yield cuda, importlib.import_module("cupy")
+        cupy = importlib.import_module("cupy")
+        if not modules:
+            _use_the_fakes_compiler(cupy)
+        yield cuda, cupy
     finally:
         cuda.is_on = False
         modules.update({name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in _CUPY})
         sys.modules.update(before)
+
+
+def _use_the_fakes_compiler(cupy: Any) -> None:
+    """Let CuPy, which looks for NVRTC once, find the fake's."""
+    from cuda import pathfinder
+
+    found = SimpleNamespace(_handle_uint=ctypes.CDLL("libcuda.so.1")._handle)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pathfinder, "load_nvidia_dynamic_lib", lambda name: found)
+        cupy.cuda.nvrtc.getVersion()
 
 
 class FakeGpu:
@@ -171,6 +181,11 @@ class FakeGpu:
         return self.cupy.cuda.Stream(non_blocking=True)
 
 
+def _forget_devices() -> None:
+    for cached in (runtimes._cuda, nvimgcodec.decode_params, probe._driver, probe.driver_devices):
+        cached.cache_clear()
+
+
 @contextmanager
 def installed() -> Iterator[FakeGpu]:
     """Let ``device="cuda:0"`` and ``"cuda:1"`` be fakes."""
@@ -181,8 +196,7 @@ def installed() -> Iterator[FakeGpu]:
         patch.setattr(files, "library", lambda: gpu.nvdec)
         patch.setattr(kernels.Kernel, "image", lambda kernel, capability: gpu.driver.image(kernel, capability))
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
-        runtimes._cuda.cache_clear()
-        nvimgcodec.decode_params.cache_clear()
+        _forget_devices()
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
@@ -190,14 +204,16 @@ def installed() -> Iterator[FakeGpu]:
             gpu.runtime, gpu.decode, gpu.clips = (importlib.import_module(f"gpuimg._runtimes.{name}") for name in parts)
             yield gpu
         finally:
-            gc.unfreeze()
-            gc.enable()
-            runtimes._cuda.cache_clear()
-            nvimgcodec.decode_params.cache_clear()
+            _forget_devices()
             for name in _MODULES:
                 sys.modules.pop(name, None)
             sys.modules.update(before)
             del gpu.runtime, gpu.decode, gpu.clips
+            gc.collect()
+            cupy.get_default_memory_pool().free_all_blocks()
+            cupy.get_default_pinned_memory_pool().free_all_blocks()
+            gc.unfreeze()
+            gc.enable()
 
 
 __all__ = ["FATES", "LEFT_TO_THE_CPU", "UNWRITTEN", "FakeGpu", "Op", "Order", "Stream", "file", "installed"]

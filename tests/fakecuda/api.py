@@ -10,7 +10,7 @@ import ctypes
 import inspect
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Cuda:
         ``launch(kernel, stream, grid, block, extra)`` runs a kernel of gpuimg's.
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, install: Iterable[Callable[[Any], object]]) -> None:
         self.order = Order()
         self.is_on = False
         self.launch: Callable[..., None]
@@ -81,7 +81,8 @@ class Cuda:
         self._known: dict[bytes, tuple[Callable[..., int | None], int]] = {}
         kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64))
         self._callback = kind(self._call)
-        library.fake_install(self._callback)
+        for one in install:
+            one(self._callback)
 
     def _call(self, name: bytes, words: Any) -> int:
         try:
@@ -101,6 +102,11 @@ class Cuda:
         except BaseException as error:  # it cannot pass through CuPy
             self.order.fail(f"{name.decode()}: {type(error).__name__}: {error}", error)
             return _UNKNOWN
+
+    def left(self) -> dict[str, int]:
+        """What was made and is not destroyed yet; modules are never unloaded."""
+        memory = sum(self.order.allocated(device) for device in range(DEVICES))
+        return {"streams": len(self._streams), "events": len(self._events), "bytes": memory, "pinned": len(self._pinned)}
 
     # -- devices and contexts ----------------------------------------------------------------------------------
 

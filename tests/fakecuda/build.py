@@ -37,6 +37,11 @@ extern "C" cudaError_t cudaProfilerStop(void);
 """
 
 
+def libraries(at: Path) -> list[Path]:
+    """The two libraries with the functions of the fake, in a folder."""
+    return [at / "libcuda.so.1", (at / "site" / _MODULE).with_name(f"runtime{sysconfig.get_config_var('EXT_SUFFIX')}")]
+
+
 class Unavailable(Exception):
     """It cannot be built here, and why."""
 
@@ -99,13 +104,14 @@ def _build(at: Path) -> None:
         names |= {prefix + name for name in found}
     names |= {"cuInit", "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDriverGetVersion"}
     functions = " ".join(f"F({name})" for name in sorted(names - _BUILT_IN))
-    library = at / "fakecuda" / "libcuda.so.1"
-    _run("gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", f"-DFUNCTIONS={functions}", _HERE / "cuda.c",
-         "-o", library, "-Wl,-soname,libcuda.so.1")  # fmt: skip
-    target = (site / _MODULE).with_name(f"runtime{sysconfig.get_config_var('EXT_SUFFIX')}")
+    fake = at / "cuda.o"
+    _run("gcc", "-c", "-fPIC", "-O1", "-Wall", "-Werror", f"-DFUNCTIONS={functions}", _HERE / "cuda.c", "-o", fake)
+    _run("gcc", "-shared", fake, "-o", at / "fakecuda" / "libcuda.so.1", "-Wl,-soname,libcuda.so.1")
+    target = libraries(at / "fakecuda")[1]
     if not target.exists():
         raise Unavailable(f"CuPy's wheel has no {target.name}")
-    _run("g++", "-shared", made, library, "-o", target)
+    # Symbolic: a real runtime that some other package has loaded must not come first.
+    _run("g++", "-shared", "-Wl,-Bsymbolic", made, fake, "-o", target)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from PIL import Image as Pillow
 from ..decoding.jpegs import pillow_pixels
 from .order import Order
 
-_MAGIC = b"fake:"
+_MAGIC = b"fake-gpu:"
 _ORIENTATION = 0x0112
 #: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; report it as
 #: decoded without writing anything, or all but its last row; read a larger size in the header; end the call with an

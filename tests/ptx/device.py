@@ -16,8 +16,8 @@ import numpy as np
 
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda.compiler import function_of
-from tests.standin import Standin, installed
-from tests.standin.launches import Array, packed
+from tests.fakecuda import FakeGpu, installed
+from tests.fakecuda.launches import Array, packed
 
 from .fault import Fault
 from .launch import Buffer, Ran, run
@@ -52,7 +52,7 @@ def _elsewhere(words: list[bytes], array: Any, address: int) -> list[Any]:
 class Launches:
     """Launches that ran, and their stand-in."""
 
-    def __init__(self, standin: Standin, edit: Edit | None, capability: Capability) -> None:
+    def __init__(self, standin: FakeGpu, edit: Edit | None, capability: Capability) -> None:
         self.standin = standin
         self.behind: tuple[int, int] | None = None
         self.kernels: list[kernels.Kernel] = []
