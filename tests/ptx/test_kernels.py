@@ -14,7 +14,7 @@ from gpuimg._data.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
 from tests.operations.calls import CALLS
-from tests.standin.work import files, turned_files
+from tests.fakecuda.work import files, turned_files
 
 pytest.importorskip("numba_cuda")
 

@@ -25,7 +25,7 @@ from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
 from tests.operations.calls import CALLS
 from tests.processes import python
-from tests.standin import installed
+from tests.fakecuda import installed
 
 pytest.importorskip("numba_cuda")
 
@@ -220,7 +220,7 @@ import numpy as np
 from gpuimg.kernels.cuda import Image, Kernel, shipped
 shipped.FILE = Path(sys.argv[1])
 import gpuimg as gi
-from tests.standin import installed
+from tests.fakecuda import installed
 real, codes = Kernel.image, []
 with installed() as standin:
     def image(kernel, capability):
