@@ -15,7 +15,7 @@ from gpuimg._batch.batch import recording_of
 from ..decoding import jpegs
 from ..samples import file_of
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("any_gpu")]
 
 PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
 

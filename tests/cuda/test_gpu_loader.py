@@ -10,7 +10,7 @@ import pytest
 import gpuimg as gi
 from tests.data_sets import FILES, Source, pixels_of
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched")]
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched", "any_gpu")]
 
 
 def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:

@@ -211,7 +211,7 @@ import sys
 
 class Forbidden:
     def find_spec(self, name, *_):
-        if name.partition(".")[0] in ("numba_cuda", "cuda") or name.startswith("numba.cuda"):
+        if name.startswith(("numba_cuda", "numba.cuda", "cuda.bindings", "cuda.core")):
             raise ImportError(f"{name} is forbidden")
 
 sys.meta_path.insert(0, Forbidden())
