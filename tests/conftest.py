@@ -105,16 +105,16 @@ def any_gpu() -> Iterator[None]:
 
 @pytest.fixture
 def faulty() -> Iterator[FakeGpu]:
-    """A stand-in for a GPU, for tests that expect problems."""
+    """A fake GPU, for tests that expect problems."""
     from .fakecuda import installed  # loads numba.cuda, which most tests do without
 
-    with no_hang(), installed() as standin:
-        yield standin
+    with no_hang(), installed() as gpu:
+        yield gpu
 
 
 @pytest.fixture
 def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
-    """A stand-in for a GPU on which nothing may be out of order."""
+    """A fake GPU on which nothing may be out of order."""
     yield faulty
     assert faulty.problems == []
 

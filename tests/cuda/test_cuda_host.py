@@ -1,4 +1,4 @@
-"""The order of operations of single calls, on a stand-in for a GPU that runs everything as late as it may."""
+"""The order of operations of single calls, on a fake GPU that runs everything as late as it may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of operations of loaders on a GPU, on a stand-in for one that runs everything as late as it may."""
+"""The order of operations of loaders on a fake GPU that runs everything as late as it may."""
 
 from __future__ import annotations
 
@@ -135,28 +135,50 @@ def test_a_loader_that_the_garbage_collector_ends(gpu: FakeGpu) -> None:
         gc.collect()
 
 
+WAYS = ["full", "break", "close", "with", "next", "error"]
+BASELINE = [(file(20, 20, progressive=False), 0)] * 40
+
+
+def leave(gpu: FakeGpu, loader: Any, way: str) -> None:
+    """Begin a loop, and leave it in some way."""
+    with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
+        for batch in [next(iter(loader))] if way == "next" else loader:
+            for array in arrays_of(batch):
+                gpu.use(array)
+            del batch, array
+            if way == "error":
+                raise ZeroDivisionError
+            if way != "full":
+                break
+    if way == "close":
+        loader.close()
+
+
 @pytest.mark.parametrize("kernels", [False, True], ids=["nvimagecodec", "kernels"])
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-@pytest.mark.parametrize("way", ["full", "break", "close", "with", "next", "error"])
+@pytest.mark.parametrize("way", WAYS)
 def test_loops_that_are_left_early(gpu: FakeGpu, way: str, preprocess: str, kernels: bool) -> None:
     """Prefetched batches may be unfinished when a garbage collection, in any order, gives their memory back."""
-    source: Any = [(file(20, 20, progressive=False), 0)] * 40 if kernels else Source(40)
+    source: Any = BASELINE if kernels else Source(40)
     for _ in range(3):
-        loader = load(source, PREPROCESS[preprocess], decoders=3, prefetch=3)
-        with suppress(ZeroDivisionError), loader if way == "with" else nullcontext():
-            for batch in [next(iter(loader))] if way == "next" else loader:
-                for array in arrays_of(batch):
-                    gpu.use(array)
-                del batch, array
-                if way == "error":
-                    raise ZeroDivisionError
-                if way != "full":
-                    break
-        if way == "close":
-            loader.close()
-        del loader
+        leave(gpu, load(source, PREPROCESS[preprocess], decoders=3, prefetch=3), way)
         gc.collect()
     epoch(gpu, load(source, PREPROCESS[preprocess]))
+
+
+@pytest.mark.slow
+def test_a_thousand_loops_leave_nothing(gpu: FakeGpu) -> None:
+    left = []
+    for number in range(1000):
+        leave(gpu, load(BASELINE[:12], small, decoders=2), WAYS[number % len(WAYS)])
+        gpu.cupy.cuda.Device().synchronize()  # else nothing is ever done
+        gc.collect()
+        if number in (99, 999):
+            left.append(gpu.cuda.left())
+        gpu.order.log.clear()
+    assert left[1]["streams"] == left[0]["streams"]
+    assert all(left[1][name] - left[0][name] <= 4 for name in ("events", "pinned"))  # a loop may overlap more
+    assert left[1]["bytes"] - left[0]["bytes"] < 50_000
 
 
 def test_a_loop_without_memory_names_what_takes_less(gpu: FakeGpu) -> None:
@@ -299,9 +321,9 @@ def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: FakeGpu, p
     if preprocess == "small":
         assert len(loader._memory[0]._spare) >= spare + 1  # type: ignore[attr-defined]
     assert "device" in {op.told["name"] for op in gpu.order.of("host wait")}
-    stream = gpu.stream()  # at the address of the one that is gone
-    for _ in range(4):
-        next(batches)  # later batches reuse that memory
+    with gpu.stream():  # at the address of the one that is gone
+        for _ in range(4):
+            next(batches)  # later batches reuse that memory
     loader.close()
 
 

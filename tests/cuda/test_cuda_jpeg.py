@@ -1,4 +1,4 @@
-"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/ runs the kernels."""
+"""JPEGs decoded by segments on a GPU: the host's part on a fake GPU; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from gpuimg.kernels.jpeg import upload
 from ..decoding import jpegs
 from ..decoding.jpegs import encoded, entries_of
 from ..decoding.seek_oracle import checksum_of_entry
-from ..samples import file_of
 from ..fakecuda import FakeGpu, file
 from ..fakecuda.work import PREPROCESS, SIZES, arrays_of, epoch, load
+from ..samples import file_of
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
@@ -210,7 +210,7 @@ BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
 
 
 def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
-    """A batch of the stand-in's; ``file`` (a decoder's own) has no entry."""
+    """A batch on the fake; ``file`` (a decoder's own) has no entry."""
     batch = gi.open_batch(files, device="cuda:0", **options)
     if entries is None:
         entries = entries_of(files, every)
@@ -236,7 +236,7 @@ JPEG = ["huffman", "inverse_dct", "colors"]
 
 
 def test_views_share_the_region_that_is_decoded(gpu: FakeGpu) -> None:
-    """Every entry is used once, and what each view reads is written: the stand-in would tell."""
+    """Every entry is used once, and what each view reads is written: the fake would tell."""
     x = opened(indexed_files([(64, 64), (48, 40)]))
     files = range(len(x))
     place = np.arange(3 * len(x)) % 8
@@ -272,7 +272,7 @@ def test_whole_images_on_a_gpu(gpu: FakeGpu, color: str) -> None:
                 assert image.shape == expected[i].shape
                 if i in WITHOUT:
                     np.testing.assert_array_equal(gpu.values(image), expected[i])
-                else:  # what the stand-in's kernel writes
+                else:  # what the fake's kernel writes
                     assert np.all(gpu.values(image) == 77)
             del image
 
@@ -299,7 +299,7 @@ def test_baseline_files_need_no_index(gpu: FakeGpu, color: str) -> None:
         for image, other in zip(gi.decode_batch(BASELINE, device="cuda:0", color=color), expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
-            assert np.all(gpu.values(image) == 77)  # what the stand-in's kernel writes
+            assert np.all(gpu.values(image) == 77)  # what the fake's kernel writes
         del image
     assert kernels_of(gpu) == ["find", *JPEG]
     assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]

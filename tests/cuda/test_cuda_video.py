@@ -1,4 +1,4 @@
-"""Clips on the stand-in for a GPU: which of NVDEC's frames come where, in which order, and what the CPU decodes."""
+"""Clips on a fake GPU: which of NVDEC's frames come where, in which order, and what the CPU decodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..video.test_video import damaged
 from ..video.videos import BUILDS, made, make
 from ..watchdog import no_hang
 
-WRITTEN = 77  # what the stand-in's kernel makes of every pixel
+WRITTEN = 77  # what the fake's kernel makes of every pixel
 BAD = b"no video"  # whose black pixel keeps batches from being of one size: these are decoded to where they belong
 
 CODECS = ("h264", "h264 open gop", "h264 vfr", "h264 edit list", "hevc", "hevc 10 bits", "vp9", "vp8", "mpeg4 avi")

@@ -1,4 +1,4 @@
-"""Files that stay in a GPU's memory from epoch to epoch: the host's part on the stand-in; ptx/ runs the kernels."""
+"""Files that stay in a GPU's memory from epoch to epoch: the host's part on a fake GPU; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpuimg._data.resident import NEW, RECORD, Resident
 from gpuimg._runtimes.jpeg_upload import Upload
 
 from ..decoding.jpegs import encoded
-from ..samples import file_of
 from ..fakecuda import FakeGpu, file
 from ..fakecuda.work import PREPROCESS, arrays_of, epoch, load
+from ..samples import file_of
 from .test_cuda_jpeg import BASELINE, photo, turned
 
 WHOLE = [data for data in BASELINE if b"\xff\xd0" not in data]  # all but the one with restart markers

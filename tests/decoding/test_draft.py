@@ -22,9 +22,9 @@ from gpuimg.kernels.jpeg import idct
 from gpuimg.kernels.jpeg import layout as words
 
 from .. import references
-from ..samples import file_of
 from ..fakecuda import FakeGpu
 from ..fakecuda.work import SIZES, epoch, load, opened
+from ..samples import file_of
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
 from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps

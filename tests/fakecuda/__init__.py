@@ -30,7 +30,7 @@ from gpuimg.kernels import cuda as kernels
 
 from . import decoder, launches, video
 from .api import Cuda
-from .build import Unavailable, built, libraries
+from .build import UnavailableError, built, libraries
 from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
 from .order import Op, Order, Range, Stream
 
@@ -52,7 +52,7 @@ def _loaded() -> tuple[Cuda, str, dict[str, Any]]:
     except OSError:
         pass
     else:
-        raise Unavailable("this machine has CUDA's driver, which a process cannot have besides a fake one")
+        raise UnavailableError("this machine has CUDA's driver, which a process cannot have besides a fake one")
     install = [ctypes.CDLL(str(library)).fake_install for library in libraries(folder)]  # CuPy finds them by name
     for one in install:
         atexit.register(one, None)
@@ -64,7 +64,7 @@ def _cupy(patch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda, Any]]:
     """Let ``import cupy`` find CuPy on the fake."""
     try:
         cuda, site, modules = _loaded()
-    except Unavailable as reason:
+    except UnavailableError as reason:
         if os.environ.get("GPUIMG_REQUIRE_FAKE") == "1":
             pytest.fail(f"GPUIMG_REQUIRE_FAKE=1, but {reason}", pytrace=False)
         pytest.skip(str(reason))

@@ -30,7 +30,7 @@ _UNSAFE = {
 }  # fmt: skip
 
 
-class _Refused(Exception):
+class _StatusError(Exception):
     """A call that returns an error."""
 
     def __init__(self, status: int) -> None:
@@ -97,7 +97,7 @@ class Cuda:
                 self.order.found(f"{name.decode()} is called while a stream captures")
                 return _CAPTURING
             return method(*words[:count]) or 0
-        except _Refused as refused:
+        except _StatusError as refused:
             return refused.status
         except BaseException as error:  # it cannot pass through CuPy
             self.order.fail(f"{name.decode()}: {type(error).__name__}: {error}", error)
@@ -106,7 +106,12 @@ class Cuda:
     def left(self) -> dict[str, int]:
         """What was made and is not destroyed yet; modules are never unloaded."""
         memory = sum(self.order.allocated(device) for device in range(DEVICES))
-        return {"streams": len(self._streams), "events": len(self._events), "bytes": memory, "pinned": len(self._pinned)}
+        return {
+            "streams": len(self._streams),
+            "events": len(self._events),
+            "bytes": memory,
+            "pinned": len(self._pinned),
+        }
 
     # -- devices and contexts ----------------------------------------------------------------------------------
 
@@ -161,7 +166,7 @@ class Cuda:
     def _context(self) -> int:
         if self._thread.context is None:
             self.order.found("a function of the driver is called without a context")
-            raise _Refused(_NO_CONTEXT)
+            raise _StatusError(_NO_CONTEXT)
         return self._thread.context
 
     def cuCtxGetCurrent(self, context: int) -> None:
@@ -215,7 +220,7 @@ class Cuda:
             return
         if kind in (1, 2, 3) and (of, to) != (kind > 1, kind != 2):
             order.found(f"cudaMemcpyAsync of kind {kind} from {source:#x} to {target:#x}")
-            raise _Refused(1)
+            raise _StatusError(1)
         there, here = (target, target + size), (source, source + size)
         pinned = self._pinned_at(target if of else source)
         if to and of:
@@ -259,7 +264,7 @@ class Cuda:
         current = self._bind()
         if handle > 2 and handle not in self._streams:
             self.order.found("a stream is used that was destroyed")
-            raise _Refused(_BAD_HANDLE)
+            raise _StatusError(_BAD_HANDLE)
         key = self.order.stream_at(self._streams.get(handle, current), handle)
         if key[0] != current and not elsewhere:
             self.order.found(f"work for stream {key} on device {current}")
@@ -308,7 +313,7 @@ class Cuda:
     def _event(self, handle: int) -> tuple[int, Op | None, Clock]:
         if handle not in self._events:
             self.order.found("an event is used that was destroyed")
-            raise _Refused(_BAD_HANDLE)
+            raise _StatusError(_BAD_HANDLE)
         return self._events[handle]
 
     def cudaEventCreateWithFlags(self, event: int, flags: int) -> None:
@@ -364,9 +369,9 @@ class Cuda:
         key = self._stream(stream)
         if not device == self._context() == key[0]:
             self.order.found(f"{name} is launched on stream {key}, loaded to device {device}")
-        if not (0 < x and 0 < y <= _MOST_BLOCKS and 0 < z <= _MOST_BLOCKS and 0 < width * height * depth <= 1024):
+        if not (x > 0 and 0 < y <= _MOST_BLOCKS and 0 < z <= _MOST_BLOCKS and 0 < width * height * depth <= 1024):
             self.order.found(f"{name} is launched with {x, y, z} blocks of {width, height, depth} threads")
-            raise _Refused(1)
+            raise _StatusError(1)
         if extra:
             self.launch(name, key, (x, y, z), (width, height, depth), extra)
             return

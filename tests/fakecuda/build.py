@@ -42,7 +42,7 @@ def libraries(at: Path) -> list[Path]:
     return [at / "libcuda.so.1", (at / "site" / _MODULE).with_name(f"runtime{sysconfig.get_config_var('EXT_SUFFIX')}")]
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """It cannot be built here, and why."""
 
 
@@ -58,7 +58,7 @@ def built() -> Path:
     if final.exists():
         return final
     if shutil.which("g++") is None:
-        raise Unavailable("a fake CUDA takes a C++ compiler, and there is no g++")
+        raise UnavailableError("a fake CUDA takes a C++ compiler, and there is no g++")
     with open(f"{final}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of the tests may be at it
         if not final.exists():
@@ -75,7 +75,7 @@ def _run(*command: object, cwd: Path | None = None) -> str:
     environment = os.environ | {"READTHEDOCS": "True", "PYTHONPATH": ""}
     done = subprocess.run(list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise Unavailable(f"a fake CUDA cannot be built: {Path(str(command[0])).name} ... {done.stderr[-2000:]}")
+        raise UnavailableError(f"a fake CUDA cannot be built: {Path(str(command[0])).name} ... {done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -102,14 +102,21 @@ def _build(at: Path) -> None:
     for text, prefix in (("api/_driver_extern.pxi", "cu"), ("libs/_cnvrtc.pxi", "nvrtc")):
         found = re.findall(r"_L\.get\('(\w+)'", (source / "cupy_backends/cuda" / text).read_text())
         names |= {prefix + name for name in found}
-    names |= {"cuInit", "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDriverGetVersion"}
+    names |= {
+        "cuInit",
+        "cuDeviceGet",
+        "cuDeviceGetCount",
+        "cuDeviceGetName",
+        "cuDeviceGetAttribute",
+        "cuDriverGetVersion",
+    }
     functions = " ".join(f"F({name})" for name in sorted(names - _BUILT_IN))
     fake = at / "cuda.o"
     _run("gcc", "-c", "-fPIC", "-O1", "-Wall", "-Werror", f"-DFUNCTIONS={functions}", _HERE / "cuda.c", "-o", fake)
     _run("gcc", "-shared", fake, "-o", at / "fakecuda" / "libcuda.so.1", "-Wl,-soname,libcuda.so.1")
     target = libraries(at / "fakecuda")[1]
     if not target.exists():
-        raise Unavailable(f"CuPy's wheel has no {target.name}")
+        raise UnavailableError(f"CuPy's wheel has no {target.name}")
     # Symbolic: a real runtime that some other package has loaded must not come first.
     _run("g++", "-shared", "-Wl,-Bsymbolic", made, fake, "-o", target)
 

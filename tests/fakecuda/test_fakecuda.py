@@ -1,4 +1,4 @@
-"""The stand-in for a GPU itself: it finds what is put out of order, and nothing else."""
+"""The fake GPU itself: it finds what is put out of order, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.fakecuda import Order, FakeGpu
+from tests.fakecuda import FakeGpu, Order
 from tests.fakecuda.work import (
     Source,
     epoch,

@@ -1,4 +1,4 @@
-"""Work for the stand-in: files, sources, chains and loops that its tests share."""
+"""Work for the fake GPU: files, sources, chains and loops that its tests share."""
 
 from __future__ import annotations
 

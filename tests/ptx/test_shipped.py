@@ -23,9 +23,9 @@ from gpuimg.kernels import disk, native, ops
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
+from tests.fakecuda import installed
 from tests.operations.calls import CALLS
 from tests.processes import python
-from tests.fakecuda import installed
 
 pytest.importorskip("numba_cuda")
 
