@@ -167,6 +167,7 @@ $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	$(PIP) --quiet --upgrade pip
 	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
 	$(PIP) --no-deps $(ORACLES)
+	$(if $(filter cpu,$(EXTRA)),$(BIN)/python tests/fakecuda/build.py)
 	touch $@ $(VENV)/.demo-ready
 
 $(DOCS_VENV)/.ready: pyproject.toml

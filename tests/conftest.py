@@ -21,7 +21,7 @@ from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
     from .decoding.jpegs import Decoder
-    from .standin import Standin
+    from .fakecuda import FakeGpu
 
 os.environ.setdefault("GPUIMG_SELFTEST", "0")  # the stand-in's kernels compute nothing
 
@@ -89,30 +89,34 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 # -- GPU ---------------------------------------------------------------------------------------------------------------
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip GPU tests where there is no GPU, unless they must run."""
-    if item.get_closest_marker("gpu") is None:
-        return
+@pytest.fixture
+def any_gpu() -> Iterator[None]:
+    """A GPU; where there is none, a fake one on which kernels are interpreted, unless it must be real."""
     problem = gpu_problem()
     if problem is None:
+        yield
         return
     if os.environ.get("GPUIMG_REQUIRE_GPU") == "1":
         pytest.fail(f"GPUIMG_REQUIRE_GPU=1, but {problem.reason}", pytrace=False)
-    pytest.skip(problem.reason)
+    from .ptx.device import executing
+
+    with executing() as launches:
+        yield
+        assert launches.standin.problems == []
 
 
 @pytest.fixture
-def faulty() -> Iterator[Standin]:
-    """A stand-in for a GPU, for tests that expect problems."""
-    from .standin import installed  # loads numba.cuda, which most tests do without
+def faulty() -> Iterator[FakeGpu]:
+    """A fake GPU, for tests that expect problems."""
+    from .fakecuda import installed  # loads numba.cuda, which most tests do without
 
-    with no_hang(), installed() as standin:
-        yield standin
+    with no_hang(), installed() as gpu:
+        yield gpu
 
 
 @pytest.fixture
-def gpu(faulty: Standin) -> Iterator[Standin]:
-    """A stand-in for a GPU on which nothing may be out of order."""
+def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
+    """A fake GPU on which nothing may be out of order."""
     yield faulty
     assert faulty.problems == []
 

@@ -1,4 +1,4 @@
-"""The order of operations of single calls, on a stand-in for a GPU that runs everything as late as it may."""
+"""The order of operations of single calls, on a fake GPU that runs everything as late as it may."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from gpuimg._plan.plan import Plan
 from gpuimg.kernels.cuda import artefact_records as artefacts
 from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.cuda import exact_records
-from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
-from tests.standin.arrays import CUDARuntimeError
-from tests.standin.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
+from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
+from tests.fakecuda.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
 from tests.video.videos import BUILDS, make
 
 from ..samples import file_of
@@ -65,7 +64,7 @@ def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes
 @pytest.mark.parametrize("where", ["null stream", "own stream"])
 @pytest.mark.parametrize("source", ["files", "list", "array"])
 @pytest.mark.parametrize("chain", CHAINS)
-def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None:
+def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None:
     function, launches = CHAINS[chain]
     with gpu.stream() if where == "own stream" else nullcontext():
         x: Any = None
@@ -86,7 +85,7 @@ def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None
     assert sum(op.kind == "decode" for op in ops) == (4 if source == "files" else 0)
 
 
-def test_launches_are_counted(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_are_counted(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not computed: one more than the plan needs is one more."""
     launch = gpu.runtime.launch
     monkeypatch.setattr(gpu.runtime, "launch", lambda *given: [launch(*given) for _ in range(2)])
@@ -102,7 +101,7 @@ def _words_of_exact(plan: Plan) -> int:
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, chain: str) -> None:
+def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: FakeGpu, chain: str) -> None:
     x = CHAINS[chain][0](opened())
     x.compute()
     segments = recording_of(x).segments
@@ -119,7 +118,7 @@ def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, ch
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_the_arena_has_room_for_its_images(gpu: Standin, color: str) -> None:
+def test_the_arena_has_room_for_its_images(gpu: FakeGpu, color: str) -> None:
     channels = 3 if color == "rgb" else 1
     gi.resize(opened(color=color), (8, 8)).array()
     decodes = gpu.order.of("decode")
@@ -133,7 +132,7 @@ def test_the_arena_has_room_for_its_images(gpu: Standin, color: str) -> None:
     assert {op.stream for op in decodes}.isdisjoint({op.stream for op in gpu.order.of("launch")})
 
 
-def arenas_of(gpu: Standin, sides: list[int], idle: bool = False) -> list[int]:
+def arenas_of(gpu: FakeGpu, sides: list[int], idle: bool = False) -> list[int]:
     """Addresses of the arenas of batches of three images of these sides."""
     begin = len(gpu.order.log)
     for side in sides:
@@ -143,7 +142,7 @@ def arenas_of(gpu: Standin, sides: list[int], idle: bool = False) -> list[int]:
     return [op.told["writes"][0][0] for op in gpu.order.log[begin:] if op.kind == "decode"][::3]
 
 
-def test_a_thread_has_two_arenas(gpu: Standin) -> None:
+def test_a_thread_has_two_arenas(gpu: FakeGpu) -> None:
     """The next batch is decoded while the kernels of the last one still read theirs."""
     first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
     assert first != second
@@ -152,7 +151,7 @@ def test_a_thread_has_two_arenas(gpu: Standin) -> None:
     assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
 
 
-def test_an_arena_that_nothing_reads_is_taken_first(gpu: Standin) -> None:
+def test_an_arena_that_nothing_reads_is_taken_first(gpu: FakeGpu) -> None:
     """The smallest that is large enough; none is waited for, and no second one made, where one is idle."""
     assert len(set(arenas_of(gpu, [40, 40, 30, 40], idle=True))) == 1
     large, small = arenas_of(gpu, [80, 20])
@@ -161,7 +160,7 @@ def test_an_arena_that_nothing_reads_is_taken_first(gpu: Standin) -> None:
     assert [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]] == []
 
 
-def test_a_larger_batch_lets_the_other_arena_be(gpu: Standin) -> None:
+def test_a_larger_batch_lets_the_other_arena_be(gpu: FakeGpu) -> None:
     """And leaves room for those that are a quarter larger."""
     one, other = arenas_of(gpu, [40, 40])
     larger, again = arenas_of(gpu, [60, 40])
@@ -171,7 +170,7 @@ def test_a_larger_batch_lets_the_other_arena_be(gpu: Standin) -> None:
     assert len({op.told["address"] for op in gpu.order.of("allocate") if op.told["size"] > 4000}) <= 3
 
 
-def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> None:
+def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: FakeGpu) -> None:
     with gpu.stream():
         for _ in range(4):
             batch = gi.decode_batch(files(), device="cuda:0")
@@ -181,7 +180,7 @@ def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> Non
 
 
 @pytest.mark.parametrize("held", [0, 1])
-def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standin, held: int) -> None:
+def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: FakeGpu, held: int) -> None:
     """Not for the device, which may be training; and not where nothing has read it."""
     with gpu.stream() as other:
         busy = gpu.use(gpu.cupy.zeros(100, np.uint8))
@@ -195,16 +194,16 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standi
             del image, batch
     waits = gpu.waits
     assert {op.told["name"] for op in waits} <= {"event", "stream"}
-    assert not [op for op in waits if other.key in op.told["pending"]]
-    assert busy.stream == other.key
+    assert not [op for op in waits if gpu.key(other) in op.told["pending"]]
+    assert busy.stream == gpu.key(other)
     readers = [op.told["recorded"].stream for op in waits if op.told["name"] == "event"]
-    assert readers == [stream.key] * (4 - held)
+    assert readers == [gpu.key(stream)] * (4 - held)
     arenas = {op.told["writes"][0][0] for op in gpu.order.of("decode")[::4]}
     assert len(arenas) == 1 + held
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
-def test_turned_images(gpu: Standin, whole: bool) -> None:
+def test_turned_images(gpu: FakeGpu, whole: bool) -> None:
     """Decode to separate memory without rotation, and copy from there in the order of the stream."""
     turns = [1, 3, 6, 8]
     with gpu.stream():
@@ -222,7 +221,7 @@ def test_turned_images(gpu: Standin, whole: bool) -> None:
     assert {op.stream for op in copies} == {op.stream for op in gpu.order.of("decode")}
 
 
-def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: Standin) -> None:
+def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: FakeGpu) -> None:
     out = gpu.cupy.zeros((4, 8, 8, 3), np.uint8)
     for _ in range(3):
         gi.resize(opened(), (8, 8)).array(out=out)
@@ -232,7 +231,7 @@ def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: Standin) 
         gpu.use(other)
 
 
-def test_mixing(gpu: Standin) -> None:
+def test_mixing(gpu: FakeGpu) -> None:
     with gpu.stream():
         for mix in (gi.mixup, gi.cutmix):
             x = gi.resize(opened(), (12, 10))
@@ -247,13 +246,13 @@ def test_mixing(gpu: Standin) -> None:
     assert [told["bytes"] for told in uploads].count(4 * 11 * len(SIZES)) == 2  # what two of the mixes are told
 
 
-def test_mixing_nothing(gpu: Standin) -> None:
+def test_mixing_nothing(gpu: FakeGpu) -> None:
     images = gpu.cupy.zeros((0, 4, 5, 3), np.uint8)
     assert len(gi.mixup(images, rng=0).images.array()) == 0
     assert gpu.order.of("launch") == []
 
 
-def test_too_many_images_for_a_launch_are_refused(gpu: Standin) -> None:
+def test_too_many_images_for_a_launch_are_refused(gpu: FakeGpu) -> None:
     images = gpu.cupy.zeros((65536, 1, 1, 3), np.float32)
     with pytest.raises(ValueError, match="at most 65535 images, not 65536"):
         gi.invert(images).array()
@@ -268,7 +267,7 @@ def test_too_many_images_for_a_launch_are_refused(gpu: Standin) -> None:
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 @pytest.mark.parametrize("turns", [[1, 6, 3], [1, 6, 3, 8, 6, 1, 7]])
 @pytest.mark.parametrize("fate", LEFT_TO_THE_CPU)
-def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, turns: list[int], color: str) -> None:
+def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: FakeGpu, fate: str, turns: list[int], color: str) -> None:
     """Turned and at its place, whatever decodes its neighbors, with one upload."""
     sources = [file(40, 56, (fate, "good")[k % 2], orientation) for k, orientation in enumerate(turns)]
     expected = gi.decode_batch(sources, device="cpu", color=color)
@@ -276,7 +275,7 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, tur
         for _ in range(3):
             for one, other in zip(gi.decode_batch(sources, device="cuda:0", color=color), expected, strict=True):
                 gpu.use(one)
-                np.testing.assert_array_equal(one.values, other)
+                np.testing.assert_array_equal(gpu.values(one), other)
             gpu.use(gi.resize(gi.open_batch(sources, device="cuda:0", color=color), (8, 8)).array())
             del one
     plans = 3
@@ -284,24 +283,24 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, tur
 
 
 @pytest.mark.parametrize("turns", [[1, 1, 1, 1], [1, 6, 3, 8]])
-def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, turns: list[int]) -> None:
+def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: FakeGpu, turns: list[int]) -> None:
     sources = [*turned_files(turns), *turned_files(turns, "png"), *turned_files(turns)]
     expected = gi.decode_batch(sources, device="cpu")
     for one, other in zip(gi.decode_batch(sources, device="cuda:0"), expected, strict=True):
         gpu.use(one)
-        np.testing.assert_array_equal(one.values, other)
+        np.testing.assert_array_equal(gpu.values(one), other)
     (upload,) = gpu.uploads
     assert upload.told["bytes"] == sum(-(-image.size // ALIGNMENT) * ALIGNMENT for image in list(expected)[4:8])
     assert len(gpu.order.of("copy")) == 2 * (len(turns) - turns.count(1))  # turned ones that the GPU decoded
 
 
-def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_without_jpegs_makes_no_decoder(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
     gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
-def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
     with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
@@ -310,12 +309,12 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.Monk
     for batch in batches:
         for one, other in zip(batch, expected, strict=True):
             gpu.use(one)
-            np.testing.assert_array_equal(one.values, other)
+            np.testing.assert_array_equal(gpu.values(one), other)
 
 
 @pytest.mark.filterwarnings("ignore:the CPU decodes clips")
 @pytest.mark.parametrize("turn", [None, (90, False, False)])
-def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: Standin, turn: Any) -> None:
+def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: FakeGpu, turn: Any) -> None:
     gpu.nvdec.missing = True
     video = make(BUILDS["h264"]._replace(turn=turn), frames=12)
     sources = [video, video, b"no video"]
@@ -328,7 +327,7 @@ def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: Standin, turn:
         for image, other in zip(result, expected, strict=True):
             gpu.use(image)
             if whole:
-                np.testing.assert_array_equal(image.values, other)
+                np.testing.assert_array_equal(gpu.values(image), other)
         uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
         assert len(uploads) == 1 + (not whole)
     clips = gi.resize(gi.open_clips([video] * 2, 3, device="cuda:0"), (8, 8))
@@ -341,7 +340,7 @@ def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: Standin, turn:
 
 @pytest.mark.parametrize("fate", UNWRITTEN)
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fate: str) -> None:
+def test_images_that_were_reported_but_not_written(gpu: FakeGpu, color: str, fate: str) -> None:
     """Of a batch of them that was written before, no kernel reads a byte; a warning tells of the first."""
     gpu.use(gi.resize(opened(color=color), (8, 8)).array())
     sources = [file(40, 56), file(31, 33, fate), file(40, 57, fate, 6), file(64, 64), file(1, 19, fate)]
@@ -352,7 +351,7 @@ def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fat
     expected = gi.decode_batch(sources, device="cpu", color=color)
     for one, other in zip(batch, expected, strict=True):
         gpu.use(one)
-        np.testing.assert_array_equal(one.values, other)
+        np.testing.assert_array_equal(gpu.values(one), other)
     for _ in range(2):  # without another warning
         x = gi.open_batch(sources, device="cuda:0", color=color)
         gpu.use(gi.resize(x, (8, 8)).array())
@@ -362,7 +361,7 @@ def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fat
 @pytest.mark.parametrize(
     ("width", "color", "expected"), [(5, "rgb", False), (6, "rgb", True), (15, "gray", False), (16, "gray", True)]
 )
-def test_images_without_room_for_a_mark_are_the_cpus(gpu: Standin, width: int, color: str, expected: bool) -> None:
+def test_images_without_room_for_a_mark_are_the_cpus(gpu: FakeGpu, width: int, color: str, expected: bool) -> None:
     """As stored."""
     for orientation in (1, 6):
         begin = len(gpu.order.log)
@@ -372,7 +371,7 @@ def test_images_without_room_for_a_mark_are_the_cpus(gpu: Standin, width: int, c
         assert any(op.kind == "decode" for op in gpu.order.log[begin:]) == expected
 
 
-def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: Standin) -> None:
+def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: FakeGpu) -> None:
     """The engine does not wait for its stream; the kernels of the batch before may still run."""
     with gpu.stream() as stream:
         late = gpu.cupy.zeros(100, np.uint8)
@@ -387,7 +386,7 @@ def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: Stan
     marked = next(k for k, op in enumerate(log) if op.kind == "marks")
     waits = [op for op in log[marked:] if op.kind == "host wait"]
     assert any(op.kind == "host wait" for op in log[marked:first])
-    assert not any(stream.key in op.told["pending"] for op in waits)
+    assert not any(gpu.key(stream) in op.told["pending"] for op in waits)
     del array
 
 
@@ -407,11 +406,11 @@ KINDS = [
 @pytest.mark.parametrize("share", ["", "0", "0.3", "1"])
 @pytest.mark.parametrize("capability", ["80", "90"])
 def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
-    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, share: str
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, capability: str, share: str
 ) -> None:
     """They round differently. A file that fails takes nobody with it."""
     monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
-    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    monkeypatch.setattr(gpu.decode, "capability_of", lambda device: (int(capability[:-1]), int(capability[-1])))
     monkeypatch.setattr(gpu.library, "fails_as_a_whole", capability == "80")
     rng = np.random.default_rng()
     had: dict[bytes, set[str]] = {data: set() for data in KINDS}
@@ -442,7 +441,7 @@ def test_the_share_is_that_of_the_files() -> None:
 
 
 @pytest.mark.parametrize("share", ["-0.1", "1.5", "nan", "half", "65%"])
-def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, share: str) -> None:
+def test_a_share_that_is_none(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, share: str) -> None:
     monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
     with pytest.raises(ValueError, match=f"GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not '{share}'"):
         opened()
@@ -452,7 +451,7 @@ def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, sha
     ("cores", "lanes", "expected"), [(1, 1, 2), (6, 1, 6), (6, 2, 3), (6, 3, 2), (224, 2, 16), (48, 4, 12), (20, 20, 2)]
 )
 def test_threads_of_decoders(
-    gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
 ) -> None:
     """Concurrent decoders share the cores; many cores are no reason for many threads each."""
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
@@ -463,7 +462,7 @@ def test_threads_of_decoders(
     assert {op.told["options"].split()[0] for op in made} == {f":num_cuda_streams={min(expected, 4)}"}
 
 
-def test_lanes_of_several_devices_share_the_cores(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_of_several_devices_share_the_cores(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_NUM_THREADS", "20")
     for batch in load(Source(16), device=None, devices=["cuda:0", "cuda:1"], decoders=2):
         with gpu.cupy.cuda.Device(batch.images.device.id):
@@ -478,9 +477,9 @@ def test_lanes_of_several_devices_share_the_cores(gpu: Standin, monkeypatch: pyt
     ("capability", "alone"), [("75", True), ("80", False), ("86", True), ("90", True), ("120", True)]
 )
 def test_several_engines_decode_images_one_by_one(
-    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, alone: bool
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, capability: str, alone: bool
 ) -> None:
-    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    monkeypatch.setattr(gpu.decode, "capability_of", lambda device: (int(capability[:-1]), int(capability[-1])))
     gpu.use(gi.resize(opened(), (8, 8)).array())
     for op in gpu.order.of("decoder"):
         assert ("nvjpeg_hw_decoder:force_batch_single=1" in op.told["options"].split()) == alone
@@ -490,7 +489,7 @@ def test_several_engines_decode_images_one_by_one(
 
 
 @pytest.mark.parametrize("bad", range(9))
-def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: Standin, bad: int) -> None:
+def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: FakeGpu, bad: int) -> None:
     """The others are decoded together, not each by itself."""
     sources = [file(40, 56)] * 9
     sources[bad] = file(40, 56, "header")
@@ -500,7 +499,7 @@ def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: Standin, bad:
     assert len(calls) <= 2 * 4 + 2
 
 
-def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: Standin) -> None:
+def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: FakeGpu) -> None:
     """Of all images of a batch: single bad ones are only counted."""
     loader = load([(file(40, 56, "fails" if k % 4 == 1 else "good"), k) for k in range(12)], small)
     assert epoch(gpu, loader) == 3
@@ -512,7 +511,7 @@ def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: Standin) -
     assert loader.stats()["jpegs_on_cpu"] == 8
 
 
-def test_a_gpu_that_is_lost_is_an_error(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_lost_is_an_error(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a decoder that fails at images, which the CPU would decode without end."""
     launch, is_lost = gpu.cupy.cuda.driver.launchKernel, []
 
@@ -522,18 +521,18 @@ def test_a_gpu_that_is_lost_is_an_error(gpu: Standin, monkeypatch: pytest.Monkey
 
     def launched(*arguments: Any) -> None:
         if is_lost:
-            raise CUDARuntimeError("an illegal memory access was encountered")
+            raise gpu.cupy.cuda.runtime.CUDARuntimeError(700)
         launch(*arguments)
 
     monkeypatch.setattr(gpu.cupy.cuda.driver, "launchKernel", launched)
     monkeypatch.setattr(gpu.library.Decoder, "decode", decode)
-    with pytest.raises(CUDARuntimeError, match="illegal memory access"):
+    with pytest.raises(gpu.cupy.cuda.runtime.CUDARuntimeError, match="illegal memory access"):
         gi.resize(opened(), (8, 8)).array()
     assert is_lost
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
-def test_images_that_do_not_decode_are_black(gpu: Standin, whole: bool) -> None:
+def test_images_that_do_not_decode_are_black(gpu: FakeGpu, whole: bool) -> None:
     for _ in range(3):
         good, bad = files([(40, 56)]), files([(40, 56)], ("broken",))
         x = gi.open_batch([*good, *bad, *good, b"no image"], device="cuda:0", on_error="fill")
@@ -543,11 +542,11 @@ def test_images_that_do_not_decode_are_black(gpu: Standin, whole: bool) -> None:
         assert [status == "ok" for status in result.status] == [True, False, True, False]
         assert "the data end in MCU row 1 of" in result.errors[1].reason
         if whole:
-            assert [bool(image.values.any()) for image in result] == [True, False, True, False]
+            assert [bool(gpu.values(image).any()) for image in result] == [True, False, True, False]
         gpu.use(gi.resize(opened(), (9, 9)).array())
 
 
-def test_the_same_words_on_both_devices(gpu: Standin) -> None:
+def test_the_same_words_on_both_devices(gpu: FakeGpu) -> None:
     bad = [*files(SIZES, ("broken",)), files([(8, 8)], ("png",))[0][:-30], b"no image"]
     for call in (gi.decode_batch, resized):
         words = []
@@ -564,7 +563,7 @@ def resized(sources: list[bytes], device: str) -> Any:
 
 @pytest.mark.parametrize("fate", ["broken", "memory"])
 @pytest.mark.parametrize("call", [gi.decode_batch, resized])
-def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any], fate: str) -> None:
+def test_nothing_is_lost_by_an_exception(gpu: FakeGpu, call: Callable[..., Any], fate: str) -> None:
     """Memory that was being decoded into is not used by others before that has ended."""
     bad = files(kinds=("good", fate))
     for _ in range(3):
@@ -577,14 +576,14 @@ def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any],
 
 
 @pytest.mark.parametrize("refused", [100, 5000, 50000])
-def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
+def test_running_out_of_memory(gpu: FakeGpu, refused: int) -> None:
     """Whichever allocation fails, the next call finds everything in order."""
     gpu.use(gi.resize(opened(), (40, 40)).array())
     for _ in range(2):
-        gpu.pools[0].refuse_above = refused
+        gpu.refuse_above = refused
         with pytest.raises(MemoryError):
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
-        gpu.pools[0].refuse_above = None
+        gpu.refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
     ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2

@@ -1,4 +1,4 @@
-"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/ runs the kernels."""
+"""JPEGs decoded by segments on a GPU: the host's part on a fake GPU; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from gpuimg.kernels.jpeg import upload
 from ..decoding import jpegs
 from ..decoding.jpegs import encoded, entries_of
 from ..decoding.seek_oracle import checksum_of_entry
+from ..fakecuda import FakeGpu, file
+from ..fakecuda.work import PREPROCESS, SIZES, arrays_of, epoch, load
 from ..samples import file_of
-from ..standin import Standin, file
-from ..standin.work import PREPROCESS, SIZES, arrays_of, epoch, load
 
 ROOT = Path(__file__).parents[2]
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
@@ -210,7 +210,7 @@ BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
 
 
 def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
-    """A batch of the stand-in's; ``file`` (a decoder's own) has no entry."""
+    """A batch on the fake; ``file`` (a decoder's own) has no entry."""
     batch = gi.open_batch(files, device="cuda:0", **options)
     if entries is None:
         entries = entries_of(files, every)
@@ -220,7 +220,7 @@ def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 
     return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
 
 
-def kernels_of(gpu: Standin) -> list[str]:
+def kernels_of(gpu: FakeGpu) -> list[str]:
     return [op.told["name"] for op in gpu.order.of("launch")]
 
 
@@ -237,8 +237,8 @@ decoded = partial(gi.decode_batch, device="cuda:0", decoder="gpuimg")
 ours = partial(load, decoder="gpuimg")
 
 
-def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
-    """Every entry is used once, and what each view reads is written: the stand-in would tell."""
+def test_views_share_the_region_that_is_decoded(gpu: FakeGpu) -> None:
+    """Every entry is used once, and what each view reads is written: the fake would tell."""
     x = opened(indexed_files([(64, 64), (48, 40)]))
     files = range(len(x))
     place = np.arange(3 * len(x)) % 8
@@ -250,7 +250,7 @@ def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
     assert kernels_of(gpu) == [*JPEG, "transform"] * 2
 
 
-def test_a_batch_is_one_upload(gpu: Standin) -> None:
+def test_a_batch_is_one_upload(gpu: FakeGpu) -> None:
     """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
     with gpu.stream():
         for _ in range(3):
@@ -264,7 +264,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
+def test_whole_images_on_a_gpu(gpu: FakeGpu, color: str) -> None:
     files = indexed_files()
     expected = gi.decode_batch(files, device="cpu", color=color)
     with gpu.stream():
@@ -273,13 +273,13 @@ def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
                 gpu.use(image)
                 assert image.shape == expected[i].shape
                 if i in WITHOUT:
-                    np.testing.assert_array_equal(image.values, expected[i])
-                else:  # what the stand-in's kernel writes
-                    assert np.all(image.values == 77)
+                    np.testing.assert_array_equal(gpu.values(image), expected[i])
+                else:  # what the fake's kernel writes
+                    assert np.all(gpu.values(image) == 77)
             del image
 
 
-def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
+def test_what_kernels_report_the_cpu_decodes(gpu: FakeGpu) -> None:
     files = indexed_files()
     expected = gi.decode_batch(files, device="cpu")
     gpu.damaged.update((2, 6))
@@ -289,32 +289,32 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
     for i, image in enumerate(result):
         gpu.use(image)
         if i in (*WITHOUT, 2, 6):
-            np.testing.assert_array_equal(image.values, expected[i])
+            np.testing.assert_array_equal(gpu.values(image), expected[i])
     assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
+def test_baseline_files_need_no_index(gpu: FakeGpu, color: str) -> None:
     """Nothing but our own kernels, and one upload."""
     expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
         for image, other in zip(decoded(BASELINE, color=color), expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
-            assert np.all(image.values == 77)  # what the stand-in's kernel writes
+            assert np.all(gpu.values(image) == 77)  # what the fake's kernel writes
         del image
     assert kernels_of(gpu) == ["find", *JPEG]
     assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
     assert gpu.order.of("decode") == []
 
 
-def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
+def test_files_that_kernels_give_up_are_counted(gpu: FakeGpu) -> None:
     files = BASELINE
     gpu.damaged.update((0, 2))
     x = gi.open_batch(files, device="cuda:0", decoder="gpuimg")
     for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
         gpu.use(image)
-        assert np.array_equal(image.values, other) == (i in (0, 2))
+        assert np.array_equal(gpu.values(image), other) == (i in (0, 2))
     assert recording_of(x).timings.jpegs_on_cpu == 2
     loader = ours([(data, 0) for data in files], None, batch_size=len(files))
     assert epoch(gpu, loader) == 1
@@ -335,7 +335,7 @@ def whole(x: gi.Batch) -> Any:
 
 @pytest.mark.parametrize("call", [resized, whole])
 @pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
-def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) -> None:
+def test_a_call_waits_once(gpu: FakeGpu, damaged: tuple[int, ...], call: Any) -> None:
     """For the statuses, when all that a good batch needs is enqueued; a report repeats what reads the images."""
     x = gi.open_batch(BASELINE, device="cuda:0", decoder="gpuimg")
     gpu.damaged.update(damaged)
@@ -352,7 +352,7 @@ def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) ->
 @pytest.mark.parametrize("decoders", [1, 2])
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "late"])
 def test_a_loader_waits_for_no_kernel_of_a_batch(
-    gpu: Standin, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
 ) -> None:
     """From its upload to its hand-over, when the consumer waits for its statuses unless they are there.
 
@@ -383,7 +383,7 @@ def test_a_loader_waits_for_no_kernel_of_a_batch(
 
 @pytest.mark.parametrize("on_error", ["raise", "fill", "skip"])
 @pytest.mark.parametrize("preprocess", ["small", "mixed", "nothing"])
-def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess: str, on_error: Any) -> None:
+def test_a_batch_that_kernels_report_is_computed_again(gpu: FakeGpu, preprocess: str, on_error: Any) -> None:
     """With what the CPU decodes; batches after it are waited for at once."""
     source = [(data, k) for k, data in enumerate(BASELINE * 5)]
     expected = gi.decode_batch(BASELINE, device="cpu")
@@ -393,7 +393,7 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
         for k, array in enumerate(arrays_of(batch)):
             gpu.use(array)
             if preprocess == "nothing":
-                assert np.array_equal(array.values, expected[k]) == (k in (0, 2))
+                assert np.array_equal(gpu.values(array), expected[k]) == (k in (0, 2))
         assert batch.indices.tolist() == [*range(len(BASELINE) * number, len(BASELINE) * (number + 1))]
         assert batch.valid.all()
     assert loader.stats()["jpegs_on_cpu"] == 10
@@ -402,7 +402,7 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damaged: bool) -> None:
+def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: FakeGpu, damaged: bool) -> None:
     """It may be one of the user's function, which sees the pixels before the statuses are read."""
     calls: list[Any] = []
 
@@ -420,7 +420,7 @@ def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damage
     assert len(calls) == 1 + damaged
 
 
-def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = gpu.decode.CpuRuntime.decode
 
     def failing(self: Any, images: Any) -> Any:
@@ -474,17 +474,17 @@ def missing() -> Any:
     raise ImportError("nvImageCodec is not installed; install it")
 
 
-def route_of(gpu: Standin, image: Any, data: bytes) -> str:
+def route_of(gpu: FakeGpu, image: Any, data: bytes) -> str:
     gpu.use(image)
     if data in [op.told["data"] for op in gpu.order.of("decode")]:
         return "n"
-    return "k" if np.all(image.values == 77) else "c"  # what the stand-in's kernel writes
+    return "k" if np.all(gpu.values(image) == 77) else "c"  # what the fake's kernel writes
 
 
 @pytest.mark.filterwarnings("ignore:nvImageCodec")
 @pytest.mark.parametrize("here", range(3), ids=["all", "no decoder", "not installed"])
 @pytest.mark.parametrize("way", ROUTES)
-def test_routes(gpu: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, here: int) -> None:
+def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, here: int) -> None:
     """Of each file, among others and alone."""
     options, job, expected = ROUTES[way]
     monkeypatch.setenv("GPUIMG_DECODER", job or "")
@@ -509,7 +509,7 @@ def test_routes(gpu: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, w
     assert found == [expected[here], *(one + "c" for one in expected[here])][: len(parts)]
 
 
-def test_a_batch_is_one_call_of_nvimagecodec(gpu: Standin, tmp_path: Path) -> None:
+def test_a_batch_is_one_call_of_nvimagecodec(gpu: FakeGpu, tmp_path: Path) -> None:
     """For each of its two decoders, which share all files."""
     for k, data in enumerate([*BASELINE, file(24, 30)] * 4):
         (tmp_path / f"{k:02}.jpg").write_bytes(data)
@@ -520,7 +520,7 @@ def test_a_batch_is_one_call_of_nvimagecodec(gpu: Standin, tmp_path: Path) -> No
     assert kernels_of(gpu) == []
 
 
-def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvimagecodec(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """One warning that the CPU decodes progressive files; none for others, or if it is not asked for."""
     monkeypatch.setattr(nvimgcodec, "library", missing)
     files = indexed_files()
@@ -532,7 +532,7 @@ def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> 
     gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
 
 
-def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
+def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:
     """Report the reason; launch nothing if no image is left."""
     files = indexed_files()[:5]
     entries = entries_of(files, 4)
@@ -543,12 +543,12 @@ def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
         result = x.compute()
     for one, other in zip(result, expected, strict=True):
         gpu.use(one)
-        np.testing.assert_array_equal(one.values, other)
+        np.testing.assert_array_equal(gpu.values(one), other)
     assert kernels_of(gpu) == []
     assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
 
 
-def test_an_exception_leaves_no_state(gpu: Standin) -> None:
+def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
     """Memory that is still read is not given to others."""
     bad = [*indexed_files(), file(24, 30, "memory")]
     entries = entries_of(bad, 4)
@@ -562,7 +562,7 @@ def test_an_exception_leaves_no_state(gpu: Standin) -> None:
         del image
 
 
-def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
+def test_images_without_a_header_have_no_segments(gpu: FakeGpu) -> None:
     """Too large for the limit, or no image at all."""
     files = [encoded(photo(90, 80)), b"no image", encoded(photo(20, 20))]
     x = opened(files, entries_of(files, 4), on_error="fill", max_pixels=1000)
@@ -574,7 +574,7 @@ def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed", "nothing", "alternating"])
-def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) -> None:
+def test_loading_with_an_index(gpu: FakeGpu, preprocess: str, tmp_path: Path) -> None:
     source = IndexedSource(21)
     gi.build_index(source, tmp_path / "index", every=4, progress=False)
     loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")

@@ -24,7 +24,7 @@ from gpuimg.kernels import disk
 from gpuimg.kernels.cuda import compiler, sources
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
-from tests.standin import Standin
+from tests.fakecuda import FakeGpu
 
 from ..processes import Forks, forks
 from ..processes import python as python_process
@@ -32,7 +32,7 @@ from ..ptx import variants
 
 ROOT = Path(__file__).parents[2]
 CAPABILITY = (8, 0)
-IMAGES = kernels.Kernel.images  # which the stand-in replaces
+IMAGES = kernels.Kernel.images  # which the fake replaces
 KERNELS = {
     "transform": lambda: kernels.transform_kernel((), "uint8", 2, ""),
     "statistics": lambda: kernels.statistics_kernel((), "float32", ""),
@@ -142,7 +142,7 @@ def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Standin) -> None:
+def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: FakeGpu) -> None:
     from gpuimg._runtimes.cuda_launch import Arguments
 
     kernel = KERNELS[name]()
@@ -176,7 +176,7 @@ def size_of_arguments(cubin: bytes) -> int:
     return one
 
 
-def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
+def test_an_array_of_another_dtype_is_refused(gpu: FakeGpu) -> None:
     from gpuimg._runtimes.cuda_launch import launch
 
     values = gpu.cupy.zeros(8, np.int32)
@@ -258,25 +258,20 @@ def test_a_driver_is_not_given_what_a_newer_cuda_made(cache: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("status", "compiled"), [(209, 1), (2, 0)])
-def test_what_a_driver_refuses_is_compiled_anew(cache: Path, gpu: Standin, status: int, compiled: int) -> None:
+def test_what_a_driver_refuses_is_compiled_anew(cache: Path, gpu: FakeGpu, status: int, compiled: int) -> None:
     """Once, and only if it is not for this driver: it may have no memory."""
     from gpuimg._runtimes.cuda_launch import Loaded
 
-    class DriverError(RuntimeError):
-        status: int
+    def load(module: int, image: int) -> int:
+        tried.append(image)
+        return status
 
-    DriverError.status = status
-
-    def load(self: Any, code: bytes) -> None:
-        tried.append(code)
-        raise DriverError
-
-    tried, made = list[bytes](), kernels.Kernel.compile_count
+    tried, made = list[int](), kernels.Kernel.compile_count
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels.Kernel, "images", IMAGES)
-        patch.setattr(gpu.cupy.cuda.driver, "CUDADriverError", DriverError, raising=False)
-        patch.setattr(gpu.cupy.cuda.function.Module, "load", load)
-        with pytest.raises(DriverError):
+        patch.setattr(gpu.cuda, "cuModuleLoadData", load)
+        patch.setattr(gpu.cuda, "_known", {})
+        with pytest.raises(gpu.cupy.cuda.driver.CUDADriverError):
             Loaded(kernels.MARKS["mark"])
     assert (kernels.Kernel.compile_count - made, len(tried)) == (1 + compiled, 1 + compiled)
 

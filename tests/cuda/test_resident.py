@@ -1,4 +1,4 @@
-"""Files that stay in a GPU's memory from epoch to epoch: the host's part on the stand-in; ptx/ runs the kernels."""
+"""Files that stay in a GPU's memory from epoch to epoch: the host's part on a fake GPU; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpuimg._data.resident import NEW, RECORD, Resident
 from gpuimg._runtimes.jpeg_upload import Upload
 
 from ..decoding.jpegs import encoded
+from ..fakecuda import FakeGpu, file
+from ..fakecuda.work import PREPROCESS, arrays_of, epoch, load
 from ..samples import file_of
-from ..standin import Standin, file
-from ..standin.work import PREPROCESS, arrays_of, epoch, load
 from .test_cuda_jpeg import BASELINE, photo, turned
 
 WHOLE = [data for data in BASELINE if b"\xff\xd0" not in data]  # all but the one with restart markers
@@ -45,7 +45,7 @@ def many(n: int) -> list[bytes]:
     return [turned(encoded(photo(24 + 3 * k % 25, 20 + 7 * k % 19), quality=60 + k), 1 + k % 8) for k in range(n)]
 
 
-def epochs(gpu: Standin, loader: Any, count: int) -> list[list[tuple[int, Any]]]:
+def epochs(gpu: FakeGpu, loader: Any, count: int) -> list[list[tuple[int, Any]]]:
     """Labels in the order of each epoch."""
     found: list[list[tuple[int, Any]]] = []
     for _ in range(count):
@@ -58,14 +58,14 @@ def epochs(gpu: Standin, loader: Any, count: int) -> list[list[tuple[int, Any]]]
     return found
 
 
-def uploaded(gpu: Standin) -> int:
+def uploaded(gpu: FakeGpu) -> int:
     """Bytes copied so far."""
     return sum(op.told["bytes"] for op in gpu.order.of("upload") if op.told.get("pinned"))
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)
 @pytest.mark.parametrize("decoders", [1, 2])
-def test_files_are_read_and_copied_once(gpu: Standin, decoders: int, preprocess: str) -> None:
+def test_files_are_read_and_copied_once(gpu: FakeGpu, decoders: int, preprocess: str) -> None:
     source = Read(many(22))
     options: dict[str, Any] = {"shuffle": True, "seed": 5, "decoders": decoders}
     loader = load(source, PREPROCESS[preprocess], resident="1 MiB", **options)
@@ -89,7 +89,7 @@ class Numbered(Read):
         return super().__getitem__(i)[0], i
 
 
-def test_other_files_are_read_each_time(gpu: Standin) -> None:
+def test_other_files_are_read_each_time(gpu: FakeGpu) -> None:
     """Those that a budget has no room for, and those that our kernels decode by markers or not at all."""
     others = [file(24, 30), file_of(photo(30, 20), "PNG"), encoded(photo(50, 40), restart_marker_rows=1)]
     source = Read([*WHOLE, *others])
@@ -100,14 +100,14 @@ def test_other_files_are_read_each_time(gpu: Standin) -> None:
         for image, other in zip(batch.images, expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
-            assert np.all(image.values == 77) or np.array_equal(image.values, other)
+            assert np.all(gpu.values(image) == 77) or np.array_equal(gpu.values(image), other)
         del batch, image
     assert loader.stats()["resident"] == len(WHOLE)
     assert source.counts.tolist() == [1] * len(WHOLE) + [3] * len(others)
 
 
 @pytest.mark.parametrize("budget", [1, 2000, 5000])
-def test_a_budget(gpu: Standin, budget: int) -> None:
+def test_a_budget(gpu: FakeGpu, budget: int) -> None:
     source = Read(many(16))
     loader = load(source, resident=budget, readers=1, decoders=1)
     epochs(gpu, loader, 3)
@@ -119,7 +119,7 @@ def test_a_budget(gpu: Standin, budget: int) -> None:
     assert budget // 4 * 4 in sizes or budget < 4
 
 
-def test_samples_that_come_twice(gpu: Standin) -> None:
+def test_samples_that_come_twice(gpu: FakeGpu) -> None:
     source = Read(many(6))
     loader = load(source, PREPROCESS["small"], resident="1 MB", indices=[0, 1, 0, 2, 2, 2, 5, 0], batch_size=8)
     epochs(gpu, loader, 2)
@@ -128,7 +128,7 @@ def test_samples_that_come_twice(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_files_that_kernels_report_are_read_again(gpu: Standin, on_error: Any) -> None:
+def test_files_that_kernels_report_are_read_again(gpu: FakeGpu, on_error: Any) -> None:
     """They were added before that was known; later they are decoded like those that do not fit."""
     source = Read(WHOLE)
     expected = gi.decode_batch(WHOLE, device="cpu")
@@ -139,7 +139,7 @@ def test_files_that_kernels_report_are_read_again(gpu: Standin, on_error: Any) -
         (batch,) = loader
         for i, (image, other) in enumerate(zip(batch.images, expected, strict=True)):
             gpu.use(image)
-            assert np.array_equal(image.values, other) == (i in (0, 2))
+            assert np.array_equal(gpu.values(image), other) == (i in (0, 2))
         del batch, image
     assert loader.stats()["resident"] == len(WHOLE) - 2
     assert source.counts[[0, 2]].min() >= 3
@@ -147,7 +147,7 @@ def test_files_that_kernels_report_are_read_again(gpu: Standin, on_error: Any) -
         assert source.counts.sum() - source.counts[[0, 2]].sum() == len(WHOLE) - 2
 
 
-def test_a_file_that_changes(gpu: Standin) -> None:
+def test_a_file_that_changes(gpu: FakeGpu) -> None:
     source = Read(list(WHOLE))
     loader = load(source, resident="1 MB", batch_size=len(WHOLE))
     epochs(gpu, loader, 1)
@@ -158,7 +158,7 @@ def test_a_file_that_changes(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_copies_wait_for_those_of_other_streams(gpu: Standin, monkeypatch: pytest.MonkeyPatch, waits: bool) -> None:
+def test_copies_wait_for_those_of_other_streams(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, waits: bool) -> None:
     """A file may be needed on one stream before the host knows that another one has added it."""
     from gpuimg._runtimes import cuda_jpeg, cuda_memory, cuda_resident
 
@@ -170,7 +170,9 @@ def test_copies_wait_for_those_of_other_streams(gpu: Standin, monkeypatch: pytes
     decoder = cuda_jpeg.SegmentDecoder(lambda: ring)
     for _ in range(2):
         heads = [files.head(i) for i in range(len(WHOLE))]
-        x = gi.open_batch([data if head is None else head[1] for data, head in zip(WHOLE, heads, strict=True)])
+        x = gi.open_batch(
+            [data if head is None else head[1] for data, head in zip(WHOLE, heads, strict=True)], device="cpu"
+        )
         images = recording_of(x).source
         assert isinstance(images, EncodedImages)
         records = np.array([(NEW, 0, 0) if head is None else head[0].item() for head in heads], RECORD)
@@ -198,11 +200,11 @@ def test_copies_wait_for_those_of_other_streams(gpu: Standin, monkeypatch: pytes
         ({"resident": "1 GiB", "device": "cpu"}, "for files in the memory of a GPU"),
     ],
 )  # fmt: skip
-def test_what_is_refused(gpu: Standin, options: dict[str, Any], words: str) -> None:
+def test_what_is_refused(gpu: FakeGpu, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         load(Read(WHOLE), **options)
 
 
-def test_streams_are_refused(gpu: Standin) -> None:
+def test_streams_are_refused(gpu: FakeGpu) -> None:
     with pytest.raises(ValueError, match="resident needs a source with a length"):
         load(gi.iterable([(data, 0) for data in WHOLE]), resident="1 GiB")

@@ -22,9 +22,9 @@ from gpuimg.kernels.jpeg import idct
 from gpuimg.kernels.jpeg import layout as words
 
 from .. import references
+from ..fakecuda import FakeGpu
+from ..fakecuda.work import SIZES, epoch, load, opened
 from ..samples import file_of
-from ..standin import Standin
-from ..standin.work import SIZES, epoch, load, opened
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
 from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
@@ -439,7 +439,7 @@ def test_bad_values(draft: Any, photo: Image.Image) -> None:
 # -- on a GPU; ptx/test_jpeg.py has its kernels' pixels ----------------------------------------------------------------
 
 
-def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> None:
+def test_nvimagecodec_decodes_whole_images(gpu: FakeGpu, photo: Image.Image) -> None:
     """And ``describe`` says so: progressive files, and all at its request; the CPU what it fails at."""
     for kinds in (("good",), ("none",)):
         x = gi.resize(opened(draft=1.0, kinds=kinds), (8, 8))
@@ -458,7 +458,7 @@ def test_nvimagecodec_decodes_whole_images(gpu: Standin, photo: Image.Image) -> 
     assert names[1][len(names[0]) :] == ["find", "huffman", "inverse_dct", "reduced_dct", "colors", "transform"]
 
 
-def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: Standin, photo: Image.Image) -> None:
+def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: FakeGpu, photo: Image.Image) -> None:
     """The GPU runs all segments for all images: those that change nothing have no more pixels than are decoded."""
     x = gi.open_batch([encoded(photo)] * 3, device="cuda:0", draft=1.0)
     x = gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False, True, False]), np.array([(120, 150)] * 2 + [(30, 37)]))
@@ -478,7 +478,7 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 @pytest.mark.parametrize("damaged", [(), (0, 2)], ids=["good", "damaged"])
 @pytest.mark.parametrize("options", [{}, {"resident": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
 def test_a_gpu_loads(
-    gpu: Standin, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
+    gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""

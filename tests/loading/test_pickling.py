@@ -15,8 +15,8 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import CORRUPT, FILES, Source, cpu
-from tests.standin import Standin
-from tests.standin.work import opened
+from tests.fakecuda import FakeGpu
+from tests.fakecuda.work import opened
 
 from ..processes import python
 
@@ -105,7 +105,7 @@ def test_a_function_that_cannot_be_pickled_is_named() -> None:
     assert len(copy.deepcopy(batch)) == 3
 
 
-def test_on_a_gpu_it_is_refused(gpu: Standin) -> None:
+def test_on_a_gpu_it_is_refused(gpu: FakeGpu) -> None:
     for batch in (opened(), gi.resize(opened(), (8, 8)).compute()):
         with pytest.raises(
             TypeError, match=r"a batch on cuda:0 cannot be pickled; .* cupy\.asnumpy\(batch\.array\(\)\)"

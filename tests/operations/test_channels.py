@@ -19,8 +19,8 @@ from PIL import Image
 
 import gpuimg as gi
 from tests.decoding.tiffs import of_array
-from tests.standin import Standin
-from tests.standin.work import files
+from tests.fakecuda import FakeGpu
+from tests.fakecuda.work import files
 
 from ..processes import python
 from ..samples import file_of, png_chunk, with_orientation
@@ -261,7 +261,7 @@ def test_16_bit_color_without_nvimagecodec_says_what_to_install(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
-def test_the_order_of_work_on_a_gpu(gpu: Standin, dtype: Any) -> None:
+def test_the_order_of_work_on_a_gpu(gpu: FakeGpu, dtype: Any) -> None:
     with gpu.stream():
         sized = [gpu.cupy.zeros((height, 20, 4), dtype) for height in (30, 40)]
         for x in (gpu.cupy.zeros((3, 40, 50, 4), dtype), sized):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from tests.fakecuda import installed
 from tests.random.test_views import clips_of
-from tests.standin import installed
 
 from ..compare import assert_close
 from ..random.distributions import assert_share

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def launches() -> Iterator[Launches]:
-    """The stand-in with its kernels interpreted, and nothing on it out of order."""
+    """The fake GPU with its kernels interpreted, and nothing on it out of order."""
     from .device import executing  # imports numba.cuda, which not all of these tests need
 
     with executing() as made:

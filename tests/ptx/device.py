@@ -1,6 +1,6 @@
-"""The CUDA runtime on the stand-in for a GPU, with its kernels compiled to PTX and interpreted.
+"""The CUDA runtime on the fake GPU, with its kernels compiled to PTX and interpreted.
 
-Kernels are launched by the runtime's own code on the stand-in's memory, with the parameters that its launcher packed;
+Kernels are launched by the runtime's own code on the fake's memory, with the parameters that its launcher packed;
 what they read must have been written, by the decoder, a copy or another kernel.
 """
 
@@ -17,8 +17,8 @@ import pytest
 
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda.compiler import function_of
-from tests.standin import Standin, installed
-from tests.standin.launches import Array, packed
+from tests.fakecuda import FakeGpu, Stream, installed
+from tests.fakecuda.launches import Array, Dim, packed
 
 from .fault import Fault
 from .launch import Buffer, Ran, run
@@ -51,9 +51,9 @@ def _elsewhere(words: list[bytes], array: Any, address: int) -> list[Any]:
 
 
 class Launches:
-    """Launches that ran, and their stand-in."""
+    """Launches that ran, and their GPU."""
 
-    def __init__(self, standin: Standin, edit: Edit | None, capability: Capability) -> None:
+    def __init__(self, standin: FakeGpu, edit: Edit | None, capability: Capability) -> None:
         self.standin = standin
         self.behind: tuple[int, int] | None = None
         self.kernels: list[kernels.Kernel] = []
@@ -61,26 +61,22 @@ class Launches:
         self._capability = capability
         self._edit = edit or (lambda kernel, text: text)
 
-    def launch(self, function: int, *configuration: int) -> None:
-        """``cuLaunchKernel``."""
-        grid, block, content = configuration[:3], configuration[3:6], packed(configuration[-1])
-        kernel = self.standin.driver.loaded(function).kernel
+    def launch(self, entry: str, stream: Stream, grid: Dim, block: Dim, extra: int) -> None:
+        """Run a kernel; the fake sees the launch, but not what of its memory holds something: here is seen what is."""
+        kernel, content, order = self.standin.driver.kernels[entry], packed(extra), self.standin.order
         arguments = self.standin.driver.unpacked(kernel, content)
-        self._check_order(function, configuration, [one for one in arguments if isinstance(one, Array)])
+        arrays = [one for one in arguments if isinstance(one, Array)]
+        before = [(one.values.copy(), order.written(*one.range).copy()) for one in arrays]
+        for one in arrays:
+            order.written(*one.range)[:] = True
+        self.standin.driver.launch(entry, stream, grid, block, extra)
+        for one, (values, written) in zip(arrays, before, strict=True):
+            one.values[:] = values
+            order.written(*one.range)[:] = written
         made = program(self._edit(kernel, ptx_of(kernel, self._capability)))
         parameters = self._parameters(kernel, arguments, split(made, content))
         self.ran.append(run(made, grid, block, parameters, behind=self.behind))
         self.kernels.append(kernel)
-
-    def _check_order(self, function: int, configuration: tuple[int, ...], arrays: list[Array]) -> None:
-        """Let the stand-in see the launch, but not what of its memory holds something: here is seen what is touched."""
-        before = [(one.values.copy(), self.standin.order.written(*one.range).copy()) for one in arrays]
-        for one in arrays:
-            self.standin.order.written(*one.range)[:] = True
-        self.standin.driver.launch(function, *configuration)
-        for one, (values, written) in zip(arrays, before, strict=True):
-            one.values[:] = values
-            self.standin.order.written(*one.range)[:] = written
 
     def _parameters(self, kernel: kernels.Kernel, arguments: list[Any], words: list[bytes]) -> list[Any]:
         """Arrays as buffers that are named as the kernel's function names them, and numbers as they were packed."""
@@ -105,5 +101,20 @@ def executing(edit: Edit | None = None, capability: Capability = (9, 0)) -> Iter
     with installed() as standin, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUIMG_DECODER", "gpuimg")
         launches = Launches(standin, edit, capability)
-        standin.cupy.cuda.driver.launchKernel = launches.launch
-        yield launches
+        standin.cuda.launch = launches.launch
+        driver = standin.cupy.cuda.driver
+        call = driver.launchKernel
+
+        def launch(*arguments: int) -> None:
+            try:
+                call(*arguments)
+            except driver.CUDADriverError:
+                if not standin.order.errors:
+                    raise
+                standin.problems.pop()
+                raise standin.order.errors.pop() from None  # the interpreter's, which cannot pass through the driver
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(driver, "launchKernel", launch)
+            patch.setattr(standin.cupy.ndarray, "values", property(lambda array: array.get()), raising=False)
+            yield launches

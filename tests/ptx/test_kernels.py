@@ -13,8 +13,8 @@ import gpuimg as gi
 from gpuimg._data.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
+from tests.fakecuda.work import files, turned_files
 from tests.operations.calls import CALLS
-from tests.standin.work import files, turned_files
 
 pytest.importorskip("numba_cuda")
 

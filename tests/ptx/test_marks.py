@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.standin.decoder import file
-from tests.standin.work import told
+from tests.fakecuda.decoder import file
+from tests.fakecuda.work import told
 
 pytest.importorskip("numba_cuda")
 

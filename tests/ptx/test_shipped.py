@@ -23,9 +23,9 @@ from gpuimg.kernels import disk, native, ops
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
+from tests.fakecuda import installed
 from tests.operations.calls import CALLS
 from tests.processes import python
-from tests.standin import installed
 
 pytest.importorskip("numba_cuda")
 
@@ -211,7 +211,7 @@ import sys
 
 class Forbidden:
     def find_spec(self, name, *_):
-        if name.partition(".")[0] in ("numba_cuda", "cuda") or name.startswith("numba.cuda"):
+        if name.startswith(("numba_cuda", "numba.cuda", "cuda.bindings", "cuda.core")):
             raise ImportError(f"{name} is forbidden")
 
 sys.meta_path.insert(0, Forbidden())
@@ -220,7 +220,7 @@ import numpy as np
 from gpuimg.kernels.cuda import Image, Kernel, shipped
 shipped.FILE = Path(sys.argv[1])
 import gpuimg as gi
-from tests.standin import installed
+from tests.fakecuda import installed
 real, codes = Kernel.images, []
 with installed() as standin:
     def made(kernel, capability, driver):

@@ -16,9 +16,9 @@ from gpuimg._video import decode
 from gpuimg.kernels import layout, ops
 from tests.data_sets import Source, cpu
 from tests.decoding.jpegs import encoded
+from tests.fakecuda import installed
+from tests.fakecuda.work import files as small_files
 from tests.random.test_rng import generator
-from tests.standin import installed
-from tests.standin.work import files as small_files
 from tests.video.test_video import damaged
 from tests.video.videos import made
 
@@ -436,7 +436,7 @@ def test_the_loader_gives_views_of_clips() -> None:
 
 
 def test_a_gpu_decodes_each_image_once() -> None:
-    """On the stand-in, whose decoder says what it was given; bad images are those of all their views."""
+    """On the fake GPU, whose decoder says what it was given; bad images are those of all their views."""
     rows = [2, 0, 1, 2, 0, 2]
     with installed() as gpu:
         x = gi.open_batch([*small_files([(20, 28), (40, 30)]), CUT], device="cuda:0", on_error="fill")

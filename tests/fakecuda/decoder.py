@@ -20,7 +20,7 @@ from PIL import Image as Pillow
 from ..decoding.jpegs import pillow_pixels
 from .order import Order
 
-_MAGIC = b"stand-in:"
+_MAGIC = b"fake-gpu:"
 _ORIENTATION = 0x0112
 #: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; report it as
 #: decoded without writing anything, or all but its last row; read a larger size in the header; end the call with an
@@ -103,8 +103,8 @@ def make(order: Order, current_device: Any) -> Any:
             if self._thread not in (None, threading.get_ident()):
                 order.found("a decoder is used by two threads at a time")
             self._thread = threading.get_ident()
-            if current_device().id != self._device:
-                order.found(f"a decoder of device {self._device} is called where {current_device().id} is current")
+            if current_device() != self._device:
+                order.found(f"a decoder of device {self._device} is called where {current_device()} is current")
             order.note("call", name=self._kind, images=len(source))
             try:
                 for one, target in zip(source, images, strict=True):

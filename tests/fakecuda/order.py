@@ -9,9 +9,8 @@ A hardware JPEG decoder writes its destination when it is *called*, whatever its
 
 from __future__ import annotations
 
-import itertools
 import threading
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,15 +54,17 @@ class Access:
 
 @dataclass
 class Chunk:
-    """One piece of the device's memory, whoever has it at the moment."""
+    """One piece of a device's memory, as ``cudaMalloc`` gives it, whoever has it at the moment."""
 
     low: int
     content: NDArray[np.uint8]
+    device: int
     written: NDArray[np.bool_]
     accesses: list[Access] = field(default_factory=list)
 
 
-_ADDRESSES = itertools.count(1 << 40, 1 << 36)  # each device has its own
+_ALIGNMENT = 512  # of addresses
+_NEVER_WRITTEN, _FREED = 0xA5, 0xDD  # bytes
 
 
 def joined(clock: Clock, other: Clock) -> None:
@@ -73,17 +74,20 @@ def joined(clock: Clock, other: Clock) -> None:
 
 
 class Order:
-    """The log, and what was found wrong while it was written."""
+    """The log, and what was found wrong while it was written; memory that is still allocated stays from another."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Order | None = None) -> None:
         self.lock = threading.RLock()
         self.log: list[Op] = []
         self.problems: list[str] = []
+        self.errors: list[BaseException] = []
         self._host: Clock = {}
         self._streams: dict[Stream, Clock] = {}
-        self._chunks: list[Chunk] = []
-        self._lows: list[int] = []
-        self._next_address = next(_ADDRESSES)
+        self._chunks: dict[int, Chunk] = {} if before is None else before._chunks
+        self._lows: list[int] = sorted(self._chunks)
+        self._freed: list[Chunk] = []  # which a late access must still find poisoned
+        for chunk in self._chunks.values():
+            chunk.accesses.clear()
         self._generations: dict[int, int] = {}
         self._late: list[tuple[Stream, int, Callable[[], None]]] = []
         self.damaged: set[int] = set()
@@ -106,6 +110,11 @@ class Order:
         """Something is wrong."""
         self.problems.append(problem)
 
+    def fail(self, problem: str, error: BaseException) -> None:
+        """A call of CUDA's raises an exception, which cannot pass through CuPy."""
+        self.found(problem)
+        self.errors.append(error)
+
     # -- streams -----------------------------------------------------------------------------------------------
 
     def stream_at(self, device: int, address: int) -> Stream:
@@ -118,22 +127,44 @@ class Order:
 
     # -- memory ------------------------------------------------------------------------------------------------
 
-    def new_chunk(self, size: int) -> int:
+    def new_chunk(self, size: int, device: int = 0) -> int:
         """Address of new memory."""
         with self.lock:
-            low = self._next_address
-            self._next_address += size + (1 << 20)
-            self._chunks.append(Chunk(low, np.empty(size, np.uint8), np.zeros(size, np.bool_)))
-            self._lows.append(low)
+            room = np.full(size + _ALIGNMENT, _NEVER_WRITTEN, np.uint8)
+            skipped = -room.ctypes.data % _ALIGNMENT
+            low = room.ctypes.data + skipped
+            self._chunks[low] = Chunk(low, room[skipped : skipped + size], device, np.zeros(size, np.bool_))
+            insort(self._lows, low)
             return low
+
+    def free_chunk(self, low: int) -> None:
+        """Give memory back."""
+        with self.lock:
+            chunk = self._chunks.pop(low)
+            self._lows.remove(low)
+            chunk.content[:] = _FREED
+            self._freed.append(chunk)
+
+    def device_of(self, address: int) -> int | None:
+        """Return the device whose memory has an address; None if none has."""
+        chunk = self._chunk_at(address)
+        return None if chunk is None else chunk.device
+
+    def allocated(self, device: int) -> int:
+        """Return the number of bytes that were not given back."""
+        return sum(chunk.content.size for chunk in list(self._chunks.values()) if chunk.device == device)
 
     def content(self, low: int, high: int) -> NDArray[np.uint8]:
         """The bytes at an address."""
+        if high <= low:
+            return np.empty(0, np.uint8)
         chunk = self._chunk(low)
         return chunk.content[low - chunk.low : high - chunk.low]
 
     def written(self, low: int, high: int) -> NDArray[np.bool_]:
         """Return which of the bytes at an address were written."""
+        if high <= low:
+            return np.empty(0, np.bool_)
         chunk = self._chunk(low)
         return chunk.written[low - chunk.low : high - chunk.low]
 
@@ -141,8 +172,22 @@ class Order:
         """Memory that was allocated: nothing in it means anything, but what touched it before may still do so."""
         self.written(low, high)[:] = False
 
+    def poison(self, low: int, high: int) -> None:
+        """Memory that was allocated again."""
+        self.forget(low, high)
+        self.content(low, high)[:] = _NEVER_WRITTEN
+
+    def _chunk_at(self, address: int) -> Chunk | None:
+        with self.lock:
+            k = bisect_right(self._lows, address) - 1
+            chunk = self._chunks[self._lows[k]] if k >= 0 else None
+            return chunk if chunk is not None and address < chunk.low + chunk.content.size else None
+
     def _chunk(self, address: int) -> Chunk:
-        return self._chunks[bisect_right(self._lows, address) - 1]
+        chunk = self._chunk_at(address)
+        if chunk is None:
+            raise MemoryError(f"{address:#x} is in no memory of a device that is allocated")
+        return chunk
 
     # -- operations --------------------------------------------------------------------------------------------
 
@@ -236,9 +281,10 @@ class Order:
         with self.lock:
             pending = {stream for stream, count in clock.items() if self._host.get(stream, 0) < count}
             self.note("host wait", name=name, recorded=recorded, pending=pending)
-            self._host_knows(clock)
+            self.host_knows(clock)
 
-    def _host_knows(self, clock: Clock) -> None:
+    def host_knows(self, clock: Clock) -> None:
+        """Let the host know that all of a clock is done."""
         joined(self._host, clock)
         late, self._late = self._late, []
         for stream, count, action in late:
@@ -260,5 +306,5 @@ class Order:
         """Return True if the host knows that all of a clock is done; nothing else is certain on a late device."""
         with self.lock:
             if self.fast:
-                self._host_knows(clock)
+                self.host_knows(clock)
             return all(self._host.get(stream, 0) >= count for stream, count in clock.items())

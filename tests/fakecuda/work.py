@@ -1,4 +1,4 @@
-"""Work for the stand-in: files, sources, chains and loops that its tests share."""
+"""Work for the fake GPU: files, sources, chains and loops that its tests share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._batch.tokens import Tokens
 
-from . import UNWRITTEN, Standin, file
+from . import UNWRITTEN, FakeGpu, file
 
 SIZES = [(40, 56), (31, 33), (1, 19), (64, 64)]
 
@@ -117,7 +117,7 @@ def load(source: Any, preprocess: Any = small, **options: Any) -> gi.Loader:
     return gi.load(source, preprocess, **{"device": "cuda:0", "batch_size": 4, "readers": 1, **options})
 
 
-def epoch(gpu: Standin, loader: Any, held: int = 0) -> int:
+def epoch(gpu: FakeGpu, loader: Any, held: int = 0) -> int:
     """Run a loop whose consumer reads each batch and keeps the last few; return the number of batches."""
     kept: list[Any] = []
     count = 0
@@ -129,14 +129,14 @@ def epoch(gpu: Standin, loader: Any, held: int = 0) -> int:
     return count
 
 
-def waits_of_loaders(gpu: Standin, stream: tuple[int, int]) -> list[Any]:
+def waits_of_loaders(gpu: FakeGpu, stream: tuple[int, int]) -> list[Any]:
     """Waits of a loader's threads that a stream with endless work would not let end."""
     loaders = [op for op in gpu.order.of("host wait", "stream wait") if op.thread.startswith("gpuimg-")]
     host = [op for op in loaders if op.kind == "host wait" and stream in op.told["pending"]]
     return host + [op for op in loaders if op.kind == "stream wait" and op.told["recorded"].stream == stream]
 
 
-def waits_for(gpu: Standin, stream: tuple[int, int], kind: str) -> list[Any]:
+def waits_for(gpu: FakeGpu, stream: tuple[int, int], kind: str) -> list[Any]:
     """Waits of a loader's threads for an event on a stream, by the host or on a stream of theirs."""
     waits = [op for op in gpu.order.of(kind) if op.thread.startswith("gpuimg-")]
     return [op for op in waits if op.told["recorded"] is not None and op.told["recorded"].stream == stream]

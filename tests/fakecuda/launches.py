@@ -19,9 +19,9 @@ from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.cuda import exact_records as exact
 from gpuimg.kernels.jpeg import upload
 
-from .order import Order, Range
+from .order import Order, Range, Stream
 
-_MOST_BLOCKS = 65535  # along y
+Dim = tuple[int, int, int]
 _WORD = 8  # bytes
 
 
@@ -38,53 +38,29 @@ class Array(NamedTuple):
         return self.low, self.low + self.values.nbytes
 
 
-class Function(NamedTuple):
-    """A kernel in a device's memory."""
-
-    kernel: Kernel
-    device: int
-
-
 class Driver:
-    """The parts of ``cupy.cuda.driver`` and ``cupy.cuda.function`` that the runtime uses; code is only a name."""
+    """Launches of gpuimg's kernels, whose code is only a name."""
 
-    def __init__(self, order: Order, cupy: Any) -> None:
+    def __init__(self, order: Order) -> None:
         self._order = order
-        self._cupy = cupy
-        self._functions: list[Function] = []
-        self.kernels: dict[str, Kernel] = {}  # launched, by their keys
+        self.kernels: dict[str, Kernel] = {}  # by their keys
 
     def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
         """Instead of compiling."""
         self.kernels[kernel.key] = kernel
-        return Image(kernel.key, b"")
+        return Image(kernel.key, b"\0")
 
-    def function_of(self, entry: str) -> int:
-        """The handle of a function that is loaded to the current device."""
-        self._functions.append(Function(self.kernels[entry], self._cupy.cuda.Device().id))
-        return len(self._functions)
-
-    def loaded(self, function: int) -> Function:
-        """Return the object of a handle."""
-        return self._functions[function - 1]
-
-    def launch(self, function: int, *configuration: int) -> None:
-        """``cuLaunchKernel``."""
-        blocks, images, _, block, _, _, _, address, _, extra = configuration
-        kernel, device = self.loaded(function)
+    def launch(self, entry: str, stream: Stream, grid: Dim, block: Dim, extra: int) -> None:
+        """Write down what a kernel reads and writes."""
+        kernel, (blocks, images, _) = self.kernels[entry], grid
         name = next((known for known in _BY_NAME if kernel.name.startswith(known)), kernel.name.partition("_")[0])
-        stream = self._cupy.cuda.ExternalStream(address).key
-        if not device == self._cupy.cuda.Device().id == stream[0]:
-            self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
-        if not 0 < images <= _MOST_BLOCKS:
-            self._order.found(f"{name} is launched for {images} images")
         arguments = self.unpacked(kernel, packed(extra))
         if name in _BY_NAME:
             touched = _BY_NAME[name](blocks, images, *arguments)
         else:
             touched = (_mixed if name == "mix" else _sampled)(images, *arguments)
-        if blocks * block < touched.threads:
-            self._order.found(f"{name} has {blocks * block} threads for {touched.threads} things")
+        if blocks * block[0] < touched.threads:
+            self._order.found(f"{name} has {blocks * block[0]} threads for {touched.threads} things")
         self._order.enqueue(
             stream, "marks" if name in _MARKS else "launch", reads=touched.reads, perhaps=touched.perhaps,
             seen=touched.seen, writes=touched.writes, name=name,
@@ -107,7 +83,8 @@ class Driver:
             else:
                 found.append(np.frombuffer(content, dtype, 1, at)[0])
                 at += width
-        assert at == len(content)
+        if at != len(content):
+            raise AssertionError(f"{kernel.name} takes {at} bytes of parameters, not {len(content)}")
         return found
 
     def _array(self, words: list[int], dtype: Any) -> Array:
@@ -123,24 +100,6 @@ def packed(extra: int) -> bytes:
     begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
     assert (begin, size, end) == (1, 2, 0)
     return ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
-
-
-def install(driver: Driver, cuda: Any) -> None:
-    """Give a stand-in for ``cupy.cuda`` its driver."""
-
-    class Loaded:
-        def __init__(self, entry: str) -> None:
-            self.ptr = driver.function_of(entry)
-
-    class Module:
-        def load(self, code: bytes) -> None:
-            """Nothing to do."""
-
-        def get_function(self, entry: str) -> Loaded:
-            return Loaded(entry)
-
-    cuda.function.Module = Module
-    cuda.driver.launchKernel = driver.launch
 
 
 class Touched(NamedTuple):

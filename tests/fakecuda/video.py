@@ -5,6 +5,7 @@ A frame's memory is used again, by what comes next to that stream, as soon as no
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -228,6 +229,10 @@ class Plane:
             raise NotImplementedError("CUDA stream synchronization is not supported.")
         steps = (1,) if len(self._shape) == 2 else (2, 1)
         strides = self.line_size, *(step * self._dtype.itemsize for step in steps)
-        return SimpleNamespace(
-            low=self._low, shape=self._shape, dtype=self._dtype, strides=strides, owner=self._surface
-        )
+        interface = {"version": 3, "shape": self._shape, "typestr": np.dtype(self._dtype).str, "strides": strides}
+        memory = SimpleNamespace(__array_interface__=interface | {"data": (self._low, False)}, owner=self._surface)
+        capsule = np.asarray(memory).__dlpack__()
+        ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+        tensor = ctypes.pythonapi.PyCapsule_GetPointer(ctypes.py_object(capsule), b"dltensor")
+        (ctypes.c_int32 * 2).from_address(tensor + 8)[:] = self.__dlpack_device__()  # instead of the host's
+        return capsule

@@ -1,4 +1,4 @@
-"""The stand-in for a GPU itself: it finds what is put out of order, and nothing else."""
+"""The fake GPU itself: it finds what is put out of order, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.standin import Order, Standin
-from tests.standin.work import (
+from tests.fakecuda import FakeGpu, Order
+from tests.fakecuda.work import (
     Source,
     epoch,
     files,
@@ -28,7 +28,7 @@ from tests.standin.work import (
 )
 
 
-def much_work(gpu: Standin) -> None:
+def much_work(gpu: FakeGpu) -> None:
     """The work in which every fault below shows."""
     for sources in [*(files([(size, size)] * 3) for size in (30, 50, 20)), *[turned_files([6, 3, 8])] * 2]:
         for _ in range(2):
@@ -43,7 +43,7 @@ def much_work(gpu: Standin) -> None:
         epoch(gpu, load(Source(40), None, decoders=1))
 
 
-def test_work_in_order_is_not_reported(gpu: Standin) -> None:
+def test_work_in_order_is_not_reported(gpu: FakeGpu) -> None:
     much_work(gpu)
 
 
@@ -51,12 +51,12 @@ def _nothing(*_: Any) -> None:
     """Instead of a wait."""
 
 
-def _ring(gpu: Standin) -> Any:
+def _ring(gpu: FakeGpu) -> Any:
     """The owner of arenas and pinned memory."""
     return type(gpu.runtime.CudaRuntime(0)._resources.arenas)
 
 
-def _blocks_at_once(gpu: Standin, patch: pytest.MonkeyPatch, pinned: bool) -> None:
+def _blocks_at_once(gpu: FakeGpu, patch: pytest.MonkeyPatch, pinned: bool) -> None:
     take = _ring(gpu).take
 
     def at_once(self: Any, size: int) -> Any:
@@ -69,7 +69,7 @@ def _blocks_at_once(gpu: Standin, patch: pytest.MonkeyPatch, pinned: bool) -> No
     patch.setattr(_ring(gpu), "take", at_once)
 
 
-def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+def _overlapping_images(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     offsets_of = gpu.runtime.offsets_of
 
     def offsets(sizes: Any, channels: int, step: int = 1) -> Any:
@@ -79,7 +79,7 @@ def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gpu.runtime, "offsets_of", offsets)
 
 
-def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+def _uploads_on_the_null_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     def copy(host: Any, target: Any) -> None:
         with gpu.cupy.cuda.Stream(null=True):
             target.set(host)
@@ -87,17 +87,17 @@ def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None
     patch.setattr(gpu.decode, "copy_to_device", copy)
 
 
-def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+def _results_given_back_on_the_current_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     give, other = gpu.runtime.PooledResults.give, gpu.stream()
     patch.setattr(gpu.runtime.PooledResults, "give", lambda self, block, stream: give(self, block, other.ptr))
 
 
-def _launches_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+def _launches_on_the_null_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     launch = gpu.runtime.launch
     patch.setattr(gpu.runtime, "launch", lambda kernel, stream, *others: launch(kernel, 0, *others))
 
 
-def _marks_without_an_event(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+def _marks_without_an_event(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     write = gpu.decode.Marks.write
 
     def without(self: Any, memory: Any) -> Any:
@@ -107,7 +107,7 @@ def _marks_without_an_event(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gpu.decode.Marks, "write", without)
 
 
-FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
+FAULTS: dict[str, tuple[Callable[[FakeGpu, pytest.MonkeyPatch], None], str]] = {
     "the host does not wait for events": (
         lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Event, "synchronize", _nothing),
         r"decode .* writes what .* launch .* reads: the host did not wait",
@@ -156,14 +156,14 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_faults_are_found(faulty: FakeGpu, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     put_in, words = FAULTS[fault]
     put_in(faulty, monkeypatch)
     much_work(faulty)
     assert any(re.search(words, problem) for problem in faulty.problems)
 
 
-def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loader_that_waits_for_its_consumer_is_found(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     take = _ring(gpu).take
     monkeypatch.setattr(
         _ring(gpu), "take", lambda self, size: [gpu.cupy.cuda.Device().synchronize(), take(self, size)][1]
@@ -173,10 +173,10 @@ def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch
         for batch in load(Source(40)):
             gpu.use(batch.images)
             kept.append(batch)
-    assert waits_of_loaders(gpu, stream.key)
+    assert waits_of_loaders(gpu, gpu.key(stream))
 
 
-def test_unwritten_images_that_are_read_are_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_images_that_are_read_are_found(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are of an earlier batch."""
     monkeypatch.setattr(gpu.decode.Marks, "left", lambda self: np.zeros(4, np.bool_))
     gpu.use(gi.resize(opened(kinds=("good", "skipped")), (8, 8)).array())
