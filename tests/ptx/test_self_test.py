@@ -63,6 +63,8 @@ def test_a_fault_in_a_kernel_is_found(name: str, found: str, proofs: dict[str, b
             for _ in range(2):
                 with pytest.raises(WrongResultsError, match="wrong results on cuda:0"):
                     devices.runtime_for("cuda:0")
+            with pytest.warns(UserWarning, match=r"runs on the CPU: gpuimg's kernels give wrong"):
+                assert devices.default_device.__wrapped__() == "cpu"
         elif found == "jpegs":
             file = self_test.files()["4:2:0"]
             with pytest.warns(RuntimeWarning, match="wrong results on cuda:0"):
