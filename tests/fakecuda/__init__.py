@@ -102,7 +102,7 @@ class FakeGpu:
         self.cuda, self.cupy = cuda, cupy
         self.order = cuda.order = Order(cuda.order)
         self.driver = launches.Driver(self.order)
-        cuda.launch = self.driver.launch
+        cuda.launch, cuda.capturing = self.driver.launch, None
         self.refuse_above: int | None = None  # bytes
         cupy.cuda.set_allocator(self._allocate)
         self.runtime: Any = None  # the module under test,

@@ -70,22 +70,21 @@ class Driver:
 
     def unpacked(self, kernel: Kernel, content: bytes) -> list[Any]:
         """Arguments, by the rules for a C structure of them."""
-        at = 0
-        found: list[Any] = []
+        at, found = 0, []
         for kind in kernel.arguments:
-            is_array = kind.endswith("[]")
-            dtype = np.dtype(kind.removesuffix("[]"))
+            is_array, dtype = kind.endswith("[]"), np.dtype(kind.removesuffix("[]"))
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
-            if is_array:
-                found.append(self._array(np.frombuffer(content, np.int64, 7, at).tolist(), dtype))
-                at += 7 * _WORD
-            else:
-                found.append(np.frombuffer(content, dtype, 1, at)[0])
-                at += width
+            found.append((at, is_array, dtype))
+            at += 7 * _WORD if is_array else width
         if at != len(content):
             raise AssertionError(f"{kernel.name} takes {at} bytes of parameters, not {len(content)}")
-        return found
+        return [
+            self._array(np.frombuffer(content, np.int64, 7, begin).tolist(), dtype)
+            if is_array
+            else np.frombuffer(content, dtype, 1, begin)[0]
+            for begin, is_array, dtype in found
+        ]
 
     def _array(self, words: list[int], dtype: Any) -> Array:
         """An array of one dimension from its two owners, its size and item size, its address, shape and stride."""
