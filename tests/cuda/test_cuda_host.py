@@ -80,32 +80,6 @@ def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None
     assert [op.told.get("pinned") for op in gpu.uploads] == [True]  # all plans are one
 
 
-def arenas_of(gpu: FakeGpu, sides: list[int]) -> list[int]:
-    """Addresses of the arenas of batches of three images of these sides."""
-    begin = len(gpu.order.log)
-    for side in sides:
-        gpu.use(gi.resize(opened([(side, side)] * 3), (8, 8)).array())
-    return [op.told["writes"][0][0] for op in gpu.order.log[begin:] if op.kind == "decode"][::3]
-
-
-def test_a_thread_has_two_arenas(gpu: FakeGpu) -> None:
-    """The next batch is decoded while the kernels of the last one still read theirs."""
-    first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
-    assert first != second
-    assert others == [first, second, first, second, first]
-    waits = [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]]
-    assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
-
-
-def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: FakeGpu) -> None:
-    with gpu.stream():
-        for _ in range(4):
-            batch = gi.decode_batch(files(), device="cuda:0")
-            for image in batch:
-                gpu.use(image)
-            gpu.use(gi.resize(batch, (5, 5)).array())
-
-
 @pytest.mark.parametrize("held", [0, 1])
 def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: FakeGpu, held: int) -> None:
     """Not for the device, which may be training; and not where nothing has read it."""
