@@ -18,7 +18,6 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
 from tests.fakecuda.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
-from tests.video.videos import BUILDS, make
 
 from ..samples import file_of
 
@@ -213,29 +212,6 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.Monk
             np.testing.assert_array_equal(gpu.values(one), other)
 
 
-@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
-@pytest.mark.parametrize("turn", [None, (90, False, False)])
-def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: FakeGpu, turn: Any) -> None:
-    gpu.nvdec.missing = True
-    video = make(BUILDS["h264"]._replace(turn=turn), frames=12)
-    sources = [video, video, b"no video"]
-    expected = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cpu", on_error="fill").compute()
-    for whole in (True, False):
-        x = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cuda:0", on_error="fill")
-        begin = len(gpu.order.log)
-        result = x.compute() if whole else gi.horizontal_flip(x).compute()
-        assert (result.frames, result.status[:2]) == (3, ["ok", "ok"])
-        for image, other in zip(result, expected, strict=True):
-            gpu.use(image)
-            if whole:
-                np.testing.assert_array_equal(gpu.values(image), other)
-        uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
-        assert len(uploads) == 1 + (not whole)
-    clips = gi.resize(gi.open_clips([video] * 2, 3, device="cuda:0"), (8, 8))
-    for layout in ("NTHWC", "NCTHW"):
-        gpu.use(clips.array(layout=layout))
-
-
 # -- images that were not written --------------------------------------------------------------------------------------
 
 
@@ -364,17 +340,6 @@ def test_threads_of_decoders(
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", range(9))
-def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: FakeGpu, bad: int) -> None:
-    """The others are decoded together, not each by itself."""
-    sources = [file(40, 56)] * 9
-    sources[bad] = file(40, 56, "header")
-    for image in gi.decode_batch(sources, device="cuda:0"):
-        gpu.use(image)
-    calls = [op for op in gpu.order.of("call") if op.told["images"]]
-    assert len(calls) <= 2 * 4 + 2
 
 
 def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: FakeGpu) -> None:

@@ -91,23 +91,6 @@ def checked(entry: Entry, every: int) -> Entry:
     return made
 
 
-def test_entries_that_do_not_fit_are_refused() -> None:
-    """Another file's, a damaged one, one of a file that has changed, a bad one; files without one are taken."""
-    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
-    entries = entries_of(files, 4)
-    damaged = entries[1].copy()
-    damaged[20] ^= 1
-    changed = bytearray(files[2])
-    changed[-30] ^= 1
-    files[2] = bytes(changed)
-    given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
-    images = batch_of(files)
-    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(replace(images, seek=seek_of(given, 4)), pixels, whole_regions(images.sizes))
-    assert uploaded.refused == [0, 1, 2, 5]
-    assert (uploaded.taken, uploaded.by_entry) == ([3, 4], [4])
-
-
 def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]

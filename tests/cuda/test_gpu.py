@@ -35,11 +35,9 @@ _FILES = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"
 PHOTOS = [path.read_bytes() for path in _FILES] if IS_REAL else [_small(path).getvalue() for path in _FILES[::4]]
 
 
-def _images(dtype: str, channels: int = 3) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    sizes = [(40, 56), (31, 33), (1, 9), (64, 64)]
-    bytes_ = [rng.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
-    return bytes_ if dtype == "uint8" else [(image / 255).astype(np.float32) for image in bytes_]
+def _images(channels: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng()
+    return [rng.integers(0, 256, (*size, channels), np.uint8) for size in [(40, 56), (31, 33), (1, 9), (64, 64)]]
 
 
 def _on_gpu(images: list[np.ndarray]) -> list[Any]:
@@ -63,7 +61,7 @@ def test_float_results_are_the_cpus(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("channels", [1, 3, 4])
 @pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
 def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) -> None:
-    images = _images("uint8", channels)
+    images = _images(channels)
 
     def chains(x: Any) -> Iterator[gi.Batch]:
         for name in ("bilinear", "bicubic", "lanczos"):
@@ -83,7 +81,7 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) ->
 def test_other_dtypes_and_layouts(dtype: str, order: str) -> None:
     import cupy
 
-    images = _images("uint8")
+    images = _images()
     for function in (lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear"), gi.autocontrast, gi.rgb_to_grayscale):
         x, y = (gi.resize(function(one), (20, 22)) for one in (images, _on_gpu(images)))
         expected = x.array(dtype, order)
@@ -132,7 +130,7 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
     """Between others, in batches of them alone, and turned."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    others = [file_of(_images("uint8")[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
+    others = [file_of(_images()[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
     photo = PHOTOS[0]
     for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
         expected = gi.decode_batch(files, device="cpu")

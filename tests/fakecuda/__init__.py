@@ -182,7 +182,8 @@ class FakeGpu:
 
 
 def _forget_devices() -> None:
-    for cached in (runtimes._cuda, nvimgcodec.decode_params, probe._driver, probe.driver_devices):
+    of_devices = (runtimes._cuda, runtimes.default_device, probe._driver, probe.driver_devices)
+    for cached in (*of_devices, nvimgcodec.decode_params):
         cached.cache_clear()
 
 

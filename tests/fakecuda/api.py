@@ -118,12 +118,6 @@ class Cuda:
     def cuInit(self, flags: int) -> int:
         return 0 if self.is_on else _NO_DEVICE
 
-    def cuDeviceGet(self, device: int, index: int) -> None:
-        _put(device, index)
-
-    def cuDeviceGetName(self, text: int, size: int, device: int) -> None:
-        ctypes.memmove(text, b"fake\0", 5)
-
     def cudaGetDeviceCount(self, count: int) -> int:
         _put(count, DEVICES)
         return 0 if self.is_on else _NO_DEVICE
@@ -137,8 +131,6 @@ class Cuda:
 
     def cudaDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
         _put(value, {_MAJOR: 9, _MINOR: 0}.get(ctypes.c_int(attribute).value, 0))
-
-    cuDeviceGetAttribute = cudaDeviceGetAttribute
 
     def cudaGetDevice(self, device: int) -> None:
         _put(device, self._thread.device)
