@@ -182,9 +182,8 @@ class FakeGpu:
 
 
 def _forget_devices() -> None:
-    of_devices = (runtimes._cuda, runtimes.default_device, probe._driver, probe.driver_devices)
-    for cached in (*of_devices, nvimgcodec.decode_params):
-        cached.cache_clear()
+    for one in (runtimes._cuda, runtimes.default_device, probe._driver, probe.driver_devices, nvimgcodec.decode_params):
+        one.cache_clear()
 
 
 @contextmanager

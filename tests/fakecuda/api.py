@@ -22,7 +22,6 @@ DEVICES = 2
 _MOST_BLOCKS = 65535  # along y and z
 _NO_DEVICE, _OUT_OF_MEMORY, _NO_CONTEXT, _BAD_HANDLE, _NOT_READY, _UNKNOWN = 100, 2, 201, 400, 600, 999
 _UNSUPPORTED, _CAPTURING = 801, 900
-_MAJOR, _MINOR = 75, 76  # attributes of a device: its compute capability
 #: Calls that no thread may make while one captures in the global mode, and none captures itself.
 _UNSAFE = {
     "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaEventQuery", "cudaEventSynchronize",
@@ -130,7 +129,7 @@ class Cuda:
     cuDriverGetVersion = cudaRuntimeGetVersion = cudaDriverGetVersion
 
     def cudaDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
-        _put(value, {_MAJOR: 9, _MINOR: 0}.get(ctypes.c_int(attribute).value, 0))
+        _put(value, {75: 9, 76: 0}.get(ctypes.c_int(attribute).value, 0))  # compute capability
 
     def cudaGetDevice(self, device: int) -> None:
         _put(device, self._thread.device)

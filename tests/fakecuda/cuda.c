@@ -22,12 +22,9 @@ static const char *name_of(int error) {
     switch (error) {
     case 0: return "success";
     case 2: return "out of memory";
-    case 201: return "invalid device context";
     case 400: return "invalid resource handle";
     case 600: return "not ready";
     case 700: return "an illegal memory access was encountered";
-    case 801: return "not supported by the fake";
-    case 900: return "operation not permitted when stream is capturing";
     default: return "error of the fake";
     }
 }

@@ -214,8 +214,7 @@ def test_only_what_an_event_follows_is_in_order() -> None:
 def _function(gpu: FakeGpu, entry: str = "f") -> int:
     module = gpu.cupy.cuda.function.Module()
     module.load(b"code\0")
-    found: int = module.get_function(entry).ptr
-    return found
+    return int(module.get_function(entry).ptr)
 
 
 def _launch(gpu: FakeGpu, function: int, grid: tuple[int, int] = (1, 1), stream: int = 0, extra: int = 0) -> None:
