@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -17,14 +16,8 @@ from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import ALIGNMENT
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
-from gpuimg._plan.compile import compile_plan
-from gpuimg._plan.plan import Plan
-from gpuimg.kernels.cuda import artefact_records as artefacts
-from gpuimg.kernels.cuda import elastic_records as elastic
-from gpuimg.kernels.cuda import exact_records
 from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
 from tests.fakecuda.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
-from tests.video.videos import BUILDS, make
 
 from ..samples import file_of
 
@@ -83,100 +76,7 @@ def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None
     assert sum(op.kind == "launch" for op in ops) == launches
     assert {op.stream for op in ops if op.kind == "launch"}.isdisjoint({(0, 0)})
     assert sum(op.kind == "decode" for op in ops) == (4 if source == "files" else 0)
-
-
-def test_launches_are_counted(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not computed: one more than the plan needs is one more."""
-    launch = gpu.runtime.launch
-    monkeypatch.setattr(gpu.runtime, "launch", lambda *given: [launch(*given) for _ in range(2)])
-    assert gi.resize(opened(), (8, 8)).compute().launches == 2
-
-
-def _words_of_exact(plan: Plan) -> int:
-    """Records of both passes of a bilinear resize, and the taps of each axis: images of one size share them."""
-    old, new = plan.grid.window[:, 2:] - plan.grid.window[:, :2], plan.sizes[:, ::-1]
-    axes = {(size, out) for k in range(2) for size, out in zip(old[:, k].tolist(), new[:, k].tolist(), strict=True)}
-    taps = sum(out * (2 + min(2 * math.ceil(max(size / out, 1.0)) + 1, size)) for size, out in axes)
-    return int(2 * len(plan) * exact_records.RECORD_WORDS + taps)
-
-
-@pytest.mark.parametrize("chain", CHAINS)
-def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: FakeGpu, chain: str) -> None:
-    x = CHAINS[chain][0](opened())
-    x.compute()
-    segments = recording_of(x).segments
-    if segments[-1].changes_nothing:  # after an exact resize, whose bytes are the results
-        segments = segments[:-1]
-    passes = [run for plan in segments if plan.exact is None for run in compile_plan(plan)[0]]
-    expected = sum(part.nbytes for run in passes for part in (run.records, run.programs))
-    expected += 4 * sum(_words_of_exact(plan) for plan in segments if plan.exact is not None)
-    if chain == "elastic":  # records of what is done before its second pass
-        expected += 4 * len(x) * elastic.RECORD_WORDS
-    if chain == "jpeg":  # tables and records of what is done before its passes
-        expected += 3 * 4 * (artefacts.STEP_WORDS + len(x) * artefacts.RECORD_WORDS)
-    assert [(op.told["bytes"], op.told.get("pinned")) for op in gpu.uploads] == [(expected, True)]
-
-
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_the_arena_has_room_for_its_images(gpu: FakeGpu, color: str) -> None:
-    channels = 3 if color == "rgb" else 1
-    gi.resize(opened(color=color), (8, 8)).array()
-    decodes = gpu.order.of("decode")
-    ranges = sorted(op.told["writes"][0] for op in decodes)
-    arena = next(op for op in gpu.order.of("allocate") if op.told["address"] == ranges[0][0])
-    assert {arena.stream} == {op.stream for op in gpu.order.of("launch") if op.told["name"] == "transform"}
-    sizes = [-(-height * width * channels // ALIGNMENT) * ALIGNMENT for height, width in SIZES]
-    assert arena.told["size"] == sum(sizes) * 5 // 4  # for the next batch, which may be larger
-    assert [low - ranges[0][0] for low, _ in ranges] == [sum(sizes[:k]) for k in range(len(sizes))]
-    assert [high - low for low, high in ranges] == [height * width * channels for height, width in SIZES]
-    assert {op.stream for op in decodes}.isdisjoint({op.stream for op in gpu.order.of("launch")})
-
-
-def arenas_of(gpu: FakeGpu, sides: list[int], idle: bool = False) -> list[int]:
-    """Addresses of the arenas of batches of three images of these sides."""
-    begin = len(gpu.order.log)
-    for side in sides:
-        gpu.use(gi.resize(opened([(side, side)] * 3), (8, 8)).array())
-        if idle:
-            gpu.cupy.cuda.Device().synchronize()
-    return [op.told["writes"][0][0] for op in gpu.order.log[begin:] if op.kind == "decode"][::3]
-
-
-def test_a_thread_has_two_arenas(gpu: FakeGpu) -> None:
-    """The next batch is decoded while the kernels of the last one still read theirs."""
-    first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
-    assert first != second
-    assert others == [first, second, first, second, first]
-    waits = [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]]
-    assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
-
-
-def test_an_arena_that_nothing_reads_is_taken_first(gpu: FakeGpu) -> None:
-    """The smallest that is large enough; none is waited for, and no second one made, where one is idle."""
-    assert len(set(arenas_of(gpu, [40, 40, 30, 40], idle=True))) == 1
-    large, small = arenas_of(gpu, [80, 20])
-    gpu.cupy.cuda.Device().synchronize()
-    assert arenas_of(gpu, [20, 20]) == [small, large]
-    assert [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]] == []
-
-
-def test_a_larger_batch_lets_the_other_arena_be(gpu: FakeGpu) -> None:
-    """And leaves room for those that are a quarter larger."""
-    one, other = arenas_of(gpu, [40, 40])
-    larger, again = arenas_of(gpu, [60, 40])
-    assert larger not in (one, other)
-    assert again == other
-    assert arenas_of(gpu, [66, 40, 66, 40]) == [larger, other, larger, other]
-    assert len({op.told["address"] for op in gpu.order.of("allocate") if op.told["size"] > 4000}) <= 3
-
-
-def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: FakeGpu) -> None:
-    with gpu.stream():
-        for _ in range(4):
-            batch = gi.decode_batch(files(), device="cuda:0")
-            for image in batch:
-                gpu.use(image)
-            gpu.use(gi.resize(batch, (5, 5)).array())
+    assert [op.told.get("pinned") for op in gpu.uploads] == [True]  # all plans are one
 
 
 @pytest.mark.parametrize("held", [0, 1])
@@ -312,29 +212,6 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.Monk
             np.testing.assert_array_equal(gpu.values(one), other)
 
 
-@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
-@pytest.mark.parametrize("turn", [None, (90, False, False)])
-def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: FakeGpu, turn: Any) -> None:
-    gpu.nvdec.missing = True
-    video = make(BUILDS["h264"]._replace(turn=turn), frames=12)
-    sources = [video, video, b"no video"]
-    expected = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cpu", on_error="fill").compute()
-    for whole in (True, False):
-        x = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cuda:0", on_error="fill")
-        begin = len(gpu.order.log)
-        result = x.compute() if whole else gi.horizontal_flip(x).compute()
-        assert (result.frames, result.status[:2]) == (3, ["ok", "ok"])
-        for image, other in zip(result, expected, strict=True):
-            gpu.use(image)
-            if whole:
-                np.testing.assert_array_equal(gpu.values(image), other)
-        uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
-        assert len(uploads) == 1 + (not whole)
-    clips = gi.resize(gi.open_clips([video] * 2, 3, device="cuda:0"), (8, 8))
-    for layout in ("NTHWC", "NCTHW"):
-        gpu.use(clips.array(layout=layout))
-
-
 # -- images that were not written --------------------------------------------------------------------------------------
 
 
@@ -462,41 +339,7 @@ def test_threads_of_decoders(
     assert {op.told["options"].split()[0] for op in made} == {f":num_cuda_streams={min(expected, 4)}"}
 
 
-def test_lanes_of_several_devices_share_the_cores(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUIMG_NUM_THREADS", "20")
-    for batch in load(Source(16), device=None, devices=["cuda:0", "cuda:1"], decoders=2):
-        with gpu.cupy.cuda.Device(batch.images.device.id):
-            gpu.use(batch.images)
-        del batch
-    assert {op.told["threads"] for op in gpu.order.of("decoder")} == {5}
-    gpu.use(gi.resize(opened(), (8, 8)).array())
-    assert gpu.order.of("decoder")[-1].told["threads"] == 16
-
-
-@pytest.mark.parametrize(
-    ("capability", "alone"), [("75", True), ("80", False), ("86", True), ("90", True), ("120", True)]
-)
-def test_several_engines_decode_images_one_by_one(
-    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, capability: str, alone: bool
-) -> None:
-    monkeypatch.setattr(gpu.decode, "capability_of", lambda device: (int(capability[:-1]), int(capability[-1])))
-    gpu.use(gi.resize(opened(), (8, 8)).array())
-    for op in gpu.order.of("decoder"):
-        assert ("nvjpeg_hw_decoder:force_batch_single=1" in op.told["options"].split()) == alone
-
-
 # -- failures ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", range(9))
-def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: FakeGpu, bad: int) -> None:
-    """The others are decoded together, not each by itself."""
-    sources = [file(40, 56)] * 9
-    sources[bad] = file(40, 56, "header")
-    for image in gi.decode_batch(sources, device="cuda:0"):
-        gpu.use(image)
-    calls = [op for op in gpu.order.of("call") if op.told["images"]]
-    assert len(calls) <= 2 * 4 + 2
 
 
 def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: FakeGpu) -> None:

@@ -59,16 +59,6 @@ def test_loaders_of_clips(gpu: FakeGpu, views: int, layout: str) -> None:
         assert epoch(gpu, loader, held) == 8
 
 
-@pytest.mark.parametrize("preprocess", ["small", "growing", "mixed"])
-def test_loops_one_after_another(gpu: FakeGpu, preprocess: str) -> None:
-    """Each has separate threads and streams, but reuses the memory of the previous one."""
-    loader = load(Source(14), PREPROCESS[preprocess], decoders=2)
-    for _ in range(4):
-        epoch(gpu, loader, 1)
-    for _ in range(3):
-        epoch(gpu, load(Source(14), PREPROCESS[preprocess]), 1)
-
-
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
 @pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
 def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: bool, preprocess: str) -> None:
@@ -122,18 +112,6 @@ def test_memory_that_the_garbage_collector_gives_back_on_a_loaders_thread(gpu: F
             cycle: list[Any] = [batch]
             cycle.append(cycle)
             del batch, cycle
-
-
-def test_a_loader_that_the_garbage_collector_ends(gpu: FakeGpu) -> None:
-    """Destructors of what is in a cycle run in any order."""
-    for _ in range(4):
-        cycle: list[Any] = [load(Source(4), small)]
-        cycle.append(cycle)
-        for batch in cycle[0]:
-            gpu.use(batch.images)
-        cycle.append(batch)
-        del cycle, batch
-        gc.collect()
 
 
 WAYS = ["full", "break", "close", "with", "next", "error"]

@@ -91,23 +91,6 @@ def checked(entry: Entry, every: int) -> Entry:
     return made
 
 
-def test_entries_that_do_not_fit_are_refused() -> None:
-    """Another file's, a damaged one, one of a file that has changed, a bad one; files without one are taken."""
-    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
-    entries = entries_of(files, 4)
-    damaged = entries[1].copy()
-    damaged[20] ^= 1
-    changed = bytearray(files[2])
-    changed[-30] ^= 1
-    files[2] = bytes(changed)
-    given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
-    images = batch_of(files)
-    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(replace(images, seek=seek_of(given, 4)), pixels, whole_regions(images.sizes))
-    assert uploaded.refused == [0, 1, 2, 5]
-    assert (uploaded.taken, uploaded.by_entry) == ([3, 4], [4])
-
-
 def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
@@ -127,23 +110,6 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     assert end == totals["words"][0] <= np.iinfo(np.int32).max
 
 
-def test_parts_of_a_batch_are_of_equal_size() -> None:
-    """But for an image, and never larger than allowed: no small one is left at the end."""
-    small, large = encoded(photo(64, 64), "4:4:4"), encoded(photo(200, 160), "4:4:4")  # 192 and 1500 blocks
-    for files, most, count in (
-        (21 * [small], 2300, 2), (21 * [small], 4100, 1), (30 * [small], 1000, 8), (4 * [large], 1500, 4),
-        ([*(20 * [small]), large, *(20 * [small])], 4000, 4),
-    ):  # fmt: skip
-        images = batch_of(files)
-        pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-        uploaded = Upload(images, pixels, whole_regions(images.sizes), most_blocks=most)
-        blocks = uploaded.parts["blocks"]
-        assert len(uploaded.taken) == uploaded.parts["images"].sum() == len(files)
-        assert blocks.max() <= most
-        assert len(blocks) == count
-        assert np.ptp(blocks) <= (1500 if large in files else 192)
-
-
 def test_scans_beyond_32_bits_are_left_out() -> None:
     """The kernel that finds segments counts bits in int32."""
     headers = read_headers([encoded(photo(40, 30), "gray")] * 2)
@@ -156,23 +122,6 @@ def test_scans_beyond_32_bits_are_left_out() -> None:
     assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]
     assert images["bytes"][1] * 8 + 2 * SPAN * upload.PARTS < 1 << 31
     assert images["found"][1] == -(-8 * 512 * (images["bytes"][1] // 512) // images["span"][1])
-
-
-def test_parts_of_dense_files_are_larger() -> None:
-    """Decoders synchronize after more bits there; the number of parts covers all of a file's data."""
-    files = [encoded(photo(120, 90), quality=quality) for quality in (50, 98)]
-    images = batch_of(files)
-    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, pixels, whole_regions(images.sizes), span=512)
-    filled = np.zeros(uploaded.words, np.int32)
-    uploaded.write(filled)
-    at = int(uploaded.totals["scan_word"])
-    scans = filled[at : at + 2 * upload.SCAN_WORDS].view(upload.SCAN)
-    assert scans["span"].tolist() == [512, 1024]
-    for data, scan in zip(files, scans, strict=True):
-        assert scan["end"] == 8 * len(data[jpegs.scan_start(data) : -2].replace(b"\xff\0", b"\xff"))
-        assert scan["end"] <= scan["count"] * scan["span"] < scan["end"] + 1000
-    assert uploaded.words_on_gpu == uploaded.words + int(scans["count"].sum()) * upload.SEGMENT_WORDS
 
 
 def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:

@@ -21,7 +21,7 @@ pytest.importorskip("numba_cuda")
 
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import disk
-from gpuimg.kernels.cuda import compiler, sources
+from gpuimg.kernels.cuda import compiler
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
 from tests.fakecuda import FakeGpu
@@ -154,26 +154,6 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Fak
     for width in widths:
         ends.append(-(-ends[-1] // width) * width + width)
     assert layout.size == ends[-1]
-    cubin = compiler.assembled(ptx, CAPABILITY)[0].code
-    assert size_of_arguments(cubin) == layout.size
-
-
-def size_of_arguments(cubin: bytes) -> int:
-    """Return attribute ``EIATTR_CBANK_PARAM_SIZE`` of a cubin's only kernel, in a section ``.nv.info``."""
-    (start,), (count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<2H", cubin, 0x3C)
-    sections = [struct.unpack_from("<2I4Q", cubin, start + 64 * k) for k in range(count)]  # ELF's section headers
-    found = []
-    for name, _, _, _, at, size in sections:
-        if not cubin.startswith(b".nv.info.", sections[names][4] + name):
-            continue
-        end = at + size
-        while at < end:
-            form, attribute, value = struct.unpack_from("<2BH", cubin, at)
-            if (form, attribute) == (3, 0x19):
-                found.append(int(value))
-            at += 4 + (value if form == 4 else 0)  # form 4: that many bytes follow
-    (one,) = found
-    return one
 
 
 def test_an_array_of_another_dtype_is_refused(gpu: FakeGpu) -> None:
@@ -357,47 +337,6 @@ def test_the_sources_of_a_kernel_are_all_that_it_imports() -> None:
         assert {path for name in loaded if (path := Path(name).resolve()).name != "__init__.py"} <= named
         assert Path(kernels.__file__).with_name(f"{module}.py").resolve() in named
         assert not {path.stem for path in named} & {"compiled", "disk", "compiler", "kernel", "shipped"}
-
-
-def test_sources_are_found_in_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "cuda"
-    (tmp_path / "jpeg").mkdir()
-    folder.mkdir()
-    texts = {
-        "cuda/one.py": "from ..two import (\n    a,\n    b,\n)\nfrom . import three  # and no more\n",
-        "two.py": "def f():\n    from .jpeg.four import c\n",
-        "cuda/three.py": "from .. import five, six\nfrom ..jpeg import seven\n",
-        "jpeg/four.py": "import os\n", "five.py": "", "six.py": "", "jpeg/seven.py": "", "jpeg/__init__.py": "",
-        "other.py": "", "cuda/other.py": "",
-    }  # fmt: skip
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(sources, "__file__", str(folder / "sources.py"))
-    monkeypatch.setattr(sources, "_ROOT", tmp_path)
-    found = {path.relative_to(tmp_path).as_posix() for path in files("one")}
-    assert found == set(texts) - {"other.py", "cuda/other.py"}
-    before = sources.digest.__wrapped__("one")
-    (tmp_path / "other.py").write_text("x = 1")
-    assert sources.digest.__wrapped__("one") == before
-    (tmp_path / "six.py").write_text("x = 1")
-    assert sources.digest.__wrapped__("one") != before
-
-
-def test_one_text_serves_all_capabilities(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So code for one more of them takes the assembler's time only."""
-    texts = []
-    compile_ptx = compiler.compile_ptx
-
-    def counted(*given: Any) -> str:
-        texts.append(compile_ptx(*given))
-        return texts[-1]
-
-    monkeypatch.setattr(compiler, "compile_ptx", counted)
-    kernel = small()
-    codes = {kernel.image(capability).code for capability in [(7, 5), (8, 0), (8, 9), (9, 0), (10, 0)]}
-    assert len(codes) == 5
-    assert len(texts) == 1
-    assert all(code.startswith(b"\x7fELF") for code in codes)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -44,15 +44,15 @@ _CUPY = ("cupy", "cupyx", "cupy_backends")
 
 
 @cache
-def _loaded() -> tuple[Cuda, str, dict[str, Any]]:
-    """The fake library of this process, the folder of its CuPy, and CuPy's modules while no test uses them."""
-    folder = built()
-    try:
+def _loaded() -> tuple[Cuda, str, dict[str, Any]] | str:
+    """The fake library of this process, its CuPy's folder, and CuPy's modules while no test uses them; or why not."""
+    with suppress(OSError):
         ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        pass
-    else:
-        raise UnavailableError("this machine has CUDA's driver, which a process cannot have besides a fake one")
+        return "this machine has CUDA's driver, which a process cannot have besides a fake one"
+    try:
+        folder = built()
+    except UnavailableError as reason:
+        return str(reason)
     install = [ctypes.CDLL(str(library)).fake_install for library in libraries(folder)]  # CuPy finds them by name
     for one in install:
         atexit.register(one, None)
@@ -62,12 +62,12 @@ def _loaded() -> tuple[Cuda, str, dict[str, Any]]:
 @contextmanager
 def _cupy(patch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda, Any]]:
     """Let ``import cupy`` find CuPy on the fake."""
-    try:
-        cuda, site, modules = _loaded()
-    except UnavailableError as reason:
+    loaded = _loaded()
+    if isinstance(loaded, str):
         if os.environ.get("GPUIMG_REQUIRE_FAKE") == "1":
-            pytest.fail(f"GPUIMG_REQUIRE_FAKE=1, but {reason}", pytrace=False)
-        pytest.skip(str(reason))
+            pytest.fail(f"GPUIMG_REQUIRE_FAKE=1, but {loaded}", pytrace=False)
+        pytest.skip(loaded)
+    cuda, site, modules = loaded
     patch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     patch.setenv("CUPY_ACCELERATORS", "")
     patch.syspath_prepend(site)
@@ -102,7 +102,7 @@ class FakeGpu:
         self.cuda, self.cupy = cuda, cupy
         self.order = cuda.order = Order(cuda.order)
         self.driver = launches.Driver(self.order)
-        cuda.launch = self.driver.launch
+        cuda.launch, cuda.capturing = self.driver.launch, None
         self.refuse_above: int | None = None  # bytes
         cupy.cuda.set_allocator(self._allocate)
         self.runtime: Any = None  # the module under test,
@@ -182,8 +182,8 @@ class FakeGpu:
 
 
 def _forget_devices() -> None:
-    for cached in (runtimes._cuda, nvimgcodec.decode_params, probe._driver, probe.driver_devices):
-        cached.cache_clear()
+    for one in (runtimes._cuda, runtimes.default_device, probe._driver, probe.driver_devices, nvimgcodec.decode_params):
+        one.cache_clear()
 
 
 @contextmanager

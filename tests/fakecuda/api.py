@@ -22,12 +22,11 @@ DEVICES = 2
 _MOST_BLOCKS = 65535  # along y and z
 _NO_DEVICE, _OUT_OF_MEMORY, _NO_CONTEXT, _BAD_HANDLE, _NOT_READY, _UNKNOWN = 100, 2, 201, 400, 600, 999
 _UNSUPPORTED, _CAPTURING = 801, 900
-_MAJOR, _MINOR = 75, 76  # attributes of a device: its compute capability
 _RELAXED = 2
 #: Calls that no thread may make while one captures in the global mode, unless its own mode is relaxed.
 _UNSAFE = {
     "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaEventQuery", "cudaEventSynchronize",
-    "cudaStreamQuery", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy", "cuModuleLoadData",
+    "cudaStreamSynchronize", "cudaDeviceSynchronize", "cuModuleLoadData",
 }  # fmt: skip
 
 
@@ -120,12 +119,6 @@ class Cuda:
     def cuInit(self, flags: int) -> int:
         return 0 if self.is_on else _NO_DEVICE
 
-    def cuDeviceGet(self, device: int, index: int) -> None:
-        _put(device, index)
-
-    def cuDeviceGetName(self, text: int, size: int, device: int) -> None:
-        ctypes.memmove(text, b"fake\0", 5)
-
     def cudaGetDeviceCount(self, count: int) -> int:
         _put(count, DEVICES)
         return 0 if self.is_on else _NO_DEVICE
@@ -138,9 +131,7 @@ class Cuda:
     cuDriverGetVersion = cudaRuntimeGetVersion = cudaDriverGetVersion
 
     def cudaDeviceGetAttribute(self, value: int, attribute: int, device: int) -> None:
-        _put(value, {_MAJOR: 9, _MINOR: 0}.get(ctypes.c_int(attribute).value, 0))
-
-    cuDeviceGetAttribute = cudaDeviceGetAttribute
+        _put(value, {75: 9, 76: 0}.get(ctypes.c_int(attribute).value, 0))  # compute capability
 
     def cudaGetDevice(self, device: int) -> None:
         _put(device, self._thread.device)
@@ -251,10 +242,6 @@ class Cuda:
                 host(target, size)[:] = 0xA5
                 order.when_done(key, lambda pinned=pinned: np.copyto(host(target, size), content))
 
-    def cudaMemcpy(self, target: int, source: int, size: int, kind: int) -> None:
-        self.cudaMemcpyAsync(target, source, size, kind, 0)
-        self.cudaStreamSynchronize(0)
-
     def cudaMemsetAsync(self, target: int, value: int, size: int, stream: int) -> None:
         self.order.enqueue(self._stream(stream), "fill", writes=[(target, target + size)])
         self.order.content(target, target + size)[:] = value & 0xFF
@@ -291,10 +278,6 @@ class Cuda:
 
     def cudaStreamSynchronize(self, stream: int) -> None:
         self.order.host_waits("stream", self.order.clock_of([self._stream(stream, elsewhere=True)]))
-
-    def cudaStreamQuery(self, stream: int) -> int:
-        clock = self.order.clock_of([self._stream(stream, elsewhere=True)])
-        return 0 if self.order.is_done(clock) else _NOT_READY
 
     def cudaStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         _, recorded, clock = self._event(event)
@@ -355,16 +338,13 @@ class Cuda:
         self._modules[handle] = self._context(), ctypes.string_at(image)
         _put(module, handle, ctypes.c_uint64)
 
-    def cuModuleUnload(self, module: int) -> int | None:
-        return None if self._modules.pop(module, None) else _BAD_HANDLE
+    def cuModuleUnload(self, module: int) -> None:
+        del self._modules[module]
 
-    def cuModuleGetFunction(self, function: int, module: int, name: int) -> int | None:
-        if module not in self._modules:
-            return _BAD_HANDLE
+    def cuModuleGetFunction(self, function: int, module: int, name: int) -> None:
         handle = next(self._handles)
         self._functions[handle] = (*self._modules[module], ctypes.string_at(name).decode())
         _put(function, handle, ctypes.c_uint64)
-        return None
 
     def cuLaunchKernel(
         self, function: int, x: int, y: int, z: int, width: int, height: int, depth: int, shared: int, stream: int,
@@ -372,8 +352,8 @@ class Cuda:
     ) -> None:  # fmt: skip
         x, y, z, width, height, depth = (ctypes.c_uint32(word).value for word in (x, y, z, width, height, depth))
         device, image, name = self._functions[function]
-        key = self._stream(stream)
-        if not device == self._context() == key[0]:
+        context, key = self._context(), self._stream(stream)
+        if not device == context == key[0]:
             self.order.found(f"{name} is launched on stream {key}, loaded to device {device}")
         if not (x > 0 and 0 < y <= _MOST_BLOCKS and 0 < z <= _MOST_BLOCKS and 0 < width * height * depth <= 1024):
             self.order.found(f"{name} is launched with {x, y, z} blocks of {width, height, depth} threads")
@@ -411,7 +391,4 @@ class Cuda:
     nvrtcGetPTXSize, nvrtcGetPTX = nvrtcGetCUBINSize, nvrtcGetCUBIN
 
     def nvrtcGetProgramLogSize(self, program: int, size: int) -> None:
-        _put(size, 1, ctypes.c_uint64)
-
-    def nvrtcGetProgramLog(self, program: int, text: int) -> None:
-        _put(text, 0, ctypes.c_uint8)
+        _put(size, 0, ctypes.c_uint64)

@@ -14,9 +14,6 @@ import numpy as np
 from gpuimg._data.patches import PatchLayout
 from gpuimg.kernels import layout, ops
 from gpuimg.kernels.cuda import Image, Kernel
-from gpuimg.kernels.cuda import artefact_records as artefacts
-from gpuimg.kernels.cuda import elastic_records as elastic
-from gpuimg.kernels.cuda import exact_records as exact
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range, Stream
@@ -70,22 +67,21 @@ class Driver:
 
     def unpacked(self, kernel: Kernel, content: bytes) -> list[Any]:
         """Arguments, by the rules for a C structure of them."""
-        at = 0
-        found: list[Any] = []
+        at, found = 0, []
         for kind in kernel.arguments:
-            is_array = kind.endswith("[]")
-            dtype = np.dtype(kind.removesuffix("[]"))
+            is_array, dtype = kind.endswith("[]"), np.dtype(kind.removesuffix("[]"))
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
-            if is_array:
-                found.append(self._array(np.frombuffer(content, np.int64, 7, at).tolist(), dtype))
-                at += 7 * _WORD
-            else:
-                found.append(np.frombuffer(content, dtype, 1, at)[0])
-                at += width
+            found.append((at, is_array, dtype))
+            at += 7 * _WORD if is_array else width
         if at != len(content):
             raise AssertionError(f"{kernel.name} takes {at} bytes of parameters, not {len(content)}")
-        return found
+        return [
+            self._array(np.frombuffer(content, np.int64, 7, begin).tolist(), dtype)
+            if is_array
+            else np.frombuffer(content, dtype, 1, begin)[0]
+            for begin, is_array, dtype in found
+        ]
 
     def _array(self, words: list[int], dtype: Any) -> Array:
         """An array of one dimension from its two owners, its size and item size, its address, shape and stride."""
@@ -318,118 +314,24 @@ def _frame(
     _: int, __: int, luma: Any, chroma: Any, luma_row: Any, chroma_row: Any, x0: Any, y0: Any, width: Any, pixels: Any,
     *rest: Any,
 ) -> Touched:  # fmt: skip
-    """All pixels of the region are 77 afterwards."""
-
-    def span(begin: int, count: int, step: Any, half: Any, last: Any) -> tuple[int, int]:
-        """The chroma of some columns or rows: from which sample on, and up to which one."""
-        places = np.clip((np.array([begin, begin + count - 1]) + half) * step - half, 0, last)
-        return int(places[0]), int(min(int(places[1]) + 2 * half, last)) + 1
-
-    axes = rest[:6]
+    """All pixels of the region are 77 afterwards; of the frame, which samples are read is for tests/ptx."""
     channels, start, step_x, step_y, out = rest[-5:]
-    rows, x0, width = np.arange(int(y0), int(y0) + int(pixels) // int(width)), int(x0), int(width)
-    left, right = (2 * k for k in span(x0, width, *axes[:3]))
-    seen = [_part(luma, row * int(luma_row) + x0, row * int(luma_row) + x0 + width) for row in rows.tolist()]
-    pairs = [
-        _part(chroma, row * int(chroma_row) + left, row * int(chroma_row) + right)
-        for row in range(*span(int(y0), len(rows), *axes[3:]))
-    ]
-    x, y = np.arange(x0, x0 + width), rows[:, None]
+    x, y = np.arange(int(x0), int(x0) + int(width)), int(y0) + np.arange(int(pixels) // int(width))[:, None]
     places = int(start) + x * int(step_x) + y * int(step_y)
     lines = places if abs(int(step_x)) < abs(int(step_y)) else places.T
-    writes = [_part(out, int(line.min()), int(line.max()) + int(channels)) for line in lines]
     for channel in range(int(channels)):
         out.values[places + channel] = 77
-    between = [(part[0][0], part[-1][1]) for part in (seen, pairs)]  # also what lies between the rows
-    return Touched([], between, _joined(writes), places.size, [*seen, *pairs])
+    writes = [_part(out, int(line.min()), int(line.max()) + int(channels)) for line in lines]
+    return Touched([], [luma.range, chroma.range], writes, places.size)
 
 
-def _joined(ranges: list[Range]) -> list[Range]:
-    """Ranges of which those that follow one another are one."""
-    made: list[Range] = []
-    for low, high in sorted(ranges):
-        if made and made[-1][1] == low:
-            made[-1] = made[-1][0], high
-        else:
-            made.append((low, high))
-    return made
+# -- passes from one array to another ----------------------------------------------------------------------------------
 
 
-# -- artefacts of JPEGs ------------------------------------------------------------------------------------------------
-
-
-class _Coded(NamedTuple):
-    """Memory that the kernels touch for one image."""
-
-    source: Range
-    planes: Range
-    out: tuple[int, int]
-    changed: bool
-    pixels: int
-    tiles: int
-
-
-def _coded(n: int, source: Any, channels: Any, words: Any, planes: Any) -> list[_Coded]:
-    """Convert all images; each has 16 bits for the two chroma values of four pixels, and 8 for the luma of each."""
-    found = []
-    for record in _records(words, artefacts.STEP_WORDS, n, artefacts.RECORD_WORDS):
-        at, to, begin = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (0, 2, 4))
-        height, width = int(record[artefacts.HEIGHT]), int(record[artefacts.WIDTH])
-        count = height * width
-        size = count + 2 * (-(-height // 2)) * (-(-width // 2)) * (channels == 3)
-        elements = count * int(channels)
-        tiles = -(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)
-        found.append(
-            _Coded(_part(source, at, at + elements), _part(planes, begin, begin + int(size)), (to, to + elements),
-                   record[artefacts.QUALITY] > 0, count, tiles)
-        )  # fmt: skip
-    return found
-
-
-def _code_blocks(_: int, n: int, source: Any, channels: Any, scale: Any, words: Any, planes: Any) -> Touched:
-    images = _coded(n, source, channels, words, planes)
-    chosen = [image for image in images if image.changed]
-    reads, writes = [words.range, *(image.source for image in chosen)], [image.planes for image in chosen]
-    return Touched(reads, [], writes, artefacts.THREADS * max(image.tiles for image in images))
-
-
-def _code_pixels(_: int, n: int, source: Any, channels: Any, scale: Any, words: Any, planes: Any, out: Any) -> Touched:
-    images = _coded(n, source, channels, words, planes)
-    reads = [words.range, *(image.planes if image.changed else image.source for image in images)]
-    return Touched(reads, [], [_part(out, *image.out) for image in images], max(image.pixels for image in images))
-
-
-def _elastic(
-    _: int, n: int, source: Any, channels: Any, scale: Any, ints: Any, floats: Any, out: Any
-) -> Touched:  # fmt: skip
-    reads, writes, threads = [ints.range], [], 0
-    for record in _records(ints, 0, n, elastic.RECORD_WORDS):
-        at, to = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (elastic.SOURCE, elastic.OUTPUT))
-        count = int(record[elastic.HEIGHT]) * int(record[elastic.WIDTH])
-        reads.append(_part(source, at, at + count * int(channels)))
-        writes.append(_part(out, to, to + count * int(channels)))
-        threads = max(threads, count)
-    return Touched(reads, [], writes, threads)
-
-
-# -- exact resizes -----------------------------------------------------------------------------------------------------
-
-
-def _exact_pass(_: int, n: int, source: Any, channels: Any, words: Any, first: Any, out: Any) -> Touched:
-    reads, writes, threads, step = [words.range], [], 0, int(channels)
-    for record in _records(words, int(first) * exact.RECORD_WORDS, n, exact.RECORD_WORDS):
-        at, to = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (exact.SOURCE, exact.OUTPUT))
-        height, width, stride = (int(record[k]) for k in (exact.HEIGHT, exact.WIDTH, exact.STRIDE))
-        down, taps = bool(record[exact.DOWN]), int(record[exact.TAPS])
-        low = taps + int(record[exact.LOW])
-        begins = words.values[low : low + (height if down else width)] - record[exact.ORIGIN]
-        counts = words.values[low + record[exact.POSITIONS] :][: len(begins)]
-        begin, end = int(begins.min()), int((begins + counts).max())
-        rows, columns = (range(begin, end), (0, width)) if down else (range(height), (begin, end))
-        reads += [_part(source, *(at + row * stride + column * step for column in columns)) for row in rows]
-        writes.append(_part(out, to, to + height * width * step))
-        threads = max(threads, height * width)
-    return Touched(reads, [], writes, threads)
+def _pass(_: int, __: int, *arguments: Any) -> Touched:
+    """A pass over all images of an array: what it reads there, and whether threads are enough, is for tests/ptx."""
+    *given, out = (one for one in arguments if isinstance(one, Array))
+    return Touched([], [one.range for one in given], [out.range], 0)
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -465,6 +367,5 @@ _BY_NAME: dict[str, Callable[..., Touched]] = {
     "huffman": _huffman, "inverse_dct": _inverse_dct, "reduced_dct": _reduced_dct, "colors": _colors,
     "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
-    "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
-    "exact_pass": _exact_pass, "copy_words": _copy_words,
+    "elastic": _pass, "code_blocks": _pass, "code_pixels": _pass, "exact_pass": _pass, "copy_words": _copy_words,
 }  # fmt: skip

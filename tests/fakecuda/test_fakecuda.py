@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg.kernels.cuda import MIX
 from tests.fakecuda import FakeGpu, Order
 from tests.fakecuda.work import (
     Source,
@@ -187,20 +191,6 @@ def test_unwritten_images_that_are_read_are_found(gpu: FakeGpu, monkeypatch: pyt
 A, B = (0, 1), (0, 2)
 
 
-@pytest.mark.parametrize("after", ["nothing", "event", "same stream", "host"])
-def test_a_decoder_waits_for_nothing_but_the_host(after: str) -> None:
-    order = Order()
-    low = order.new_chunk(64)
-    order.enqueue(A, "write", writes=[(low, low + 64)])
-    if after == "event":
-        order.stream_waits(B, *order.record(A))
-    if after == "host":
-        order.host_waits("stream", order.clock_of([A]))
-    for _ in range(1 + (after == "host")):  # the same file again does no harm
-        order.enqueue(A if after == "same stream" else B, "decode", writes=[(low + 63, low + 64)], file="a")
-    assert ["the host did not wait" in problem for problem in order.problems] == [True] * (after != "host")
-
-
 def test_only_what_an_event_follows_is_in_order() -> None:
     order = Order()
     low = order.new_chunk(64)
@@ -218,10 +208,91 @@ def test_only_what_an_event_follows_is_in_order() -> None:
     assert "behind its array's end" in order.problems.pop(0)
 
 
-def test_a_new_stream_at_an_old_address_follows_nothing() -> None:
-    order = Order()
-    low = order.new_chunk(64)
-    order.enqueue(order.stream_at(0, 16), "write", writes=[(low, low + 64)])
-    order.end_stream(16)
-    order.enqueue(order.stream_at(0, 16), "read", reads=[(low, low + 64)])
-    assert len(order.problems) == 1
+# -- calls that CUDA refuses -------------------------------------------------------------------------------------------
+
+
+def _function(gpu: FakeGpu, entry: str = "f") -> int:
+    module = gpu.cupy.cuda.function.Module()
+    module.load(b"code\0")
+    return int(module.get_function(entry).ptr)
+
+
+def _launch(gpu: FakeGpu, function: int, grid: tuple[int, int] = (1, 1), stream: int = 0, extra: int = 0) -> None:
+    gpu.cupy.cuda.driver.launchKernel(function, *grid, 1, 32, 1, 1, 0, stream, 0, extra)
+
+
+def _of_a_destroyed_event(gpu: FakeGpu) -> None:
+    event = gpu.cupy.cuda.runtime.eventCreateWithFlags(0)
+    gpu.cupy.cuda.runtime.eventDestroy(event)
+    gpu.cupy.cuda.runtime.eventQuery(event)
+
+
+def _of_a_destroyed_stream(gpu: FakeGpu) -> None:
+    stream = gpu.cupy.cuda.runtime.streamCreateWithPriority(1, 0)
+    gpu.cupy.cuda.runtime.streamDestroy(stream)
+    gpu.cupy.cuda.runtime.streamSynchronize(stream)
+
+
+def _an_event_of_another_device(gpu: FakeGpu) -> None:
+    event = gpu.cupy.cuda.Event()
+    with gpu.cupy.cuda.Device(1):
+        event.record(gpu.stream())
+
+
+def _a_stream_of_another_device(gpu: FakeGpu) -> None:
+    memory, stream = gpu.cupy.zeros(8, np.uint8), gpu.stream()
+    with gpu.cupy.cuda.Device(1):
+        memory.data.memset_async(0, 8, stream)
+
+
+def _another_context(gpu: FakeGpu) -> None:
+    function = _function(gpu)
+    with gpu.cupy.cuda.Device(1):
+        _launch(gpu, function)
+
+
+def _no_context(gpu: FakeGpu) -> None:
+    function = _function(gpu)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_launch, gpu, function).result()
+
+
+def _parameters_of_a_wrong_size(gpu: FakeGpu) -> None:
+    gpu.driver.image(MIX, (9, 0))
+    size, words = ctypes.c_size_t(40), ctypes.create_string_buffer(600)
+    given = (ctypes.c_void_p * 5)(1, ctypes.addressof(words), 2, ctypes.addressof(size), 0)
+    _launch(gpu, _function(gpu, MIX.key), extra=ctypes.addressof(given))
+
+
+def _freed_memory(gpu: FakeGpu) -> None:
+    memory = gpu.cupy.cuda.runtime.malloc(512)
+    gpu.cupy.cuda.runtime.free(memory)
+    gpu.cupy.cuda.runtime.memsetAsync(memory, 0, 512, 0)
+
+
+def _memory_during_a_capture(gpu: FakeGpu) -> None:
+    gpu.cupy.cuda.runtime.streamBeginCapture(gpu.stream().ptr)
+    gpu.cupy.cuda.runtime.malloc(512)
+
+
+MISUSE: list[tuple[Callable[[FakeGpu], Any], str]] = [
+    (_of_a_destroyed_event, "an event is used that was destroyed"),
+    (_of_a_destroyed_stream, "a stream is used that was destroyed"),
+    (_an_event_of_another_device, "an event of device 0 is recorded on stream (1, "),
+    (_a_stream_of_another_device, "on device 1"),
+    (_another_context, "f is launched on stream (1, 0), loaded to device 0"),
+    (_no_context, "without a context"),
+    (lambda gpu: _launch(gpu, _function(gpu), (1, 65536)), "f is launched with (1, 65536, 1) blocks"),
+    (_parameters_of_a_wrong_size, "mix takes"),
+    (_freed_memory, "cudaMemsetAsync: MemoryError: "),
+    (_memory_during_a_capture, "cudaMalloc is called while a stream captures"),
+    (lambda gpu: gpu.cupy.cuda.runtime.mallocManaged(8), "cudaMallocManaged is not a part of the fake"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), MISUSE)
+def test_misuse_is_an_error_of_the_call(faulty: FakeGpu, call: Callable[[FakeGpu], Any], words: str) -> None:
+    with suppress(RuntimeError):  # CuPy's of the status, where the call has one
+        call(faulty)
+    faulty.cuda.capturing = None
+    assert any(words in problem for problem in faulty.problems)
