@@ -7,12 +7,11 @@ likewise for one that another thread has read in front of a barrier.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from typing import Any
 
 from .machine import Clock
 from .memory import Region
-from .races import FENCED, STRONG, WRITE
+from .races import ATOMIC
 
 _NEVER = 1 << 62
 _Flag = tuple[tuple[int, int], int, int]  # region and word, thread, step
@@ -25,22 +24,21 @@ class Flags:
         self._size = block_size
         self._clock = clock
         self._regions = [r for r in regions if r.log.written]
-        self._gives: dict[int, list[_Flag]] | None = None  # by block
-        self._takes: dict[int, list[_Flag]] = {}
+        self._flags: dict[int, list[_Flag]] | None = None  # by block
 
     def ordered(self, one: int, at: int, other: int, then: int) -> bool:
         """Return True if thread ``one`` at step ``at`` is ordered with ``other`` at step ``then``, either way."""
         if at > then:
             one, at, other, then = other, then, one, at
-        if self._gives is None:
-            self._find()
+        if self._flags is None:
+            self._flags = self._find()
         gives: dict[tuple[int, int], int] = {}
-        for word, thread, step in self._gives.get(one // self._size, []):  # type: ignore[union-attr]
+        for word, thread, step in self._flags.get(one // self._size, []):
             if self._is_given(one, at, thread, step):
                 gives[word] = min(step, gives.get(word, _NEVER))
         return any(
             gives.get(word, _NEVER) < step and self._is_taken(other, then, thread, step)
-            for word, thread, step in self._takes.get(other // self._size, [])
+            for word, thread, step in self._flags.get(other // self._size, [])
         )
 
     def _is_given(self, one: int, at: int, thread: int, step: int) -> bool:
@@ -72,25 +70,17 @@ class Flags:
     def _barrier_after(self, thread: int, step: int) -> int:
         return self._next(self._barriers.get(thread // self._size, []), step)
 
-    def _find(self) -> None:
-        """Fences, barriers, and strong accesses, which are the flags."""
+    def _find(self) -> dict[int, list[_Flag]]:
+        """Find fences and barriers, and return the atomic accesses, which are the flags: each may write."""
         self._fences = _by_owner(self._clock.fences)
         self._barriers = _by_owner(self._clock.barriers)
-        self._gives = {}
-        for flag, flags in self._strong():
-            _, thread, step = flag
-            if flags & FENCED:
-                self._fences[thread] = sorted([*self._fences.get(thread, []), step])
-            if flags & WRITE:
-                self._gives.setdefault(thread // self._size, []).append(flag)
-            self._takes.setdefault(thread // self._size, []).append(flag)
-
-    def _strong(self) -> Iterator[tuple[_Flag, int]]:
+        flags: dict[int, list[_Flag]] = {}
         for number, region in enumerate(self._regions):
             accesses, _ = region.log.accesses()
-            strong = accesses.part((accesses.flags & STRONG) != 0)
-            for word, thread, step, flags, _ in zip(*(column.tolist() for column in strong), strict=True):
-                yield ((number, word), thread, step), flags
+            atomic = accesses.part((accesses.flags & ATOMIC) != 0)
+            for word, thread, step in zip(*(column.tolist() for column in atomic[:3]), strict=True):
+                flags.setdefault(thread // self._size, []).append(((number, word), thread, step))
+        return flags
 
 
 def _by_owner(events: list[tuple[int, Any]]) -> dict[int, list[int]]:

@@ -15,9 +15,8 @@ from .fault import Fault
 from .flags import Flags
 from .machine import Clock, Dim, Machine, named
 from .memory import Memory, Region
-from .parse import SIZES, Variable
-from .program import CONSTANTS, Program, program
-from .values import Array, literal
+from .program import Program, program
+from .values import Array
 
 _THREADS = 1 << 14  # that run at a time
 _MOST_STEPS = 1_000_000
@@ -141,19 +140,6 @@ def packed(made: Program, values: list[Any]) -> Array:
     return content
 
 
-def _initial(one: Variable) -> Array:
-    """Bytes of a variable of the module."""
-    content = np.zeros(one.size, np.uint8)
-    for k, text in enumerate(one.values):
-        size = SIZES[one.kind]
-        try:
-            value = literal(text, one.kind)
-        except ValueError as error:
-            raise Fault(f"{one.name}: the initial value {text} is not known") from error
-        content[k * size : (k + 1) * size] = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
-    return content
-
-
 def _dims(given: Any) -> Dim:
     sizes = (given,) if isinstance(given, (int, np.integer)) else tuple(given)
     x, y, z = (int(size) for size in (*sizes, 1, 1)[:3])
@@ -162,19 +148,16 @@ def _dims(given: Any) -> Dim:
 
 def _check_dims(made: Program, grid: Dim, block: Dim) -> None:
     limits = made.kernel.limits
-    most = prod(limits.get("maxntid", limits.get("reqntid", (1024,))))
+    most = prod(limits.get("maxntid", (1024,)))
     if min(*grid, *block) < 1 or prod(block) > most or grid[1] > 65535 or grid[2] > 65535 or block[2] > 64:
         raise Fault(
             f"{grid} blocks of {block} threads cannot be launched: at most {most} threads, 65535 blocks in y, z"
         )
-    if "reqntid" in limits and prod(block) != most:
-        raise Fault(f"blocks of {block} threads, where the kernel needs {limits['reqntid']}")
 
 
 def run(
     kernel: str | Program, grid: Any, block: Any, arguments: Sequence[Any], *, name: str | None = None,
-    dynamic_shared: int = 0, most_steps: int = _MOST_STEPS, check_races: bool = True,
-    behind: tuple[int, int] | None = None,
+    most_steps: int = _MOST_STEPS, behind: tuple[int, int] | None = None,
 ) -> Ran:  # fmt: skip
     """Run a kernel on arrays, which hold its results afterwards; raise :class:`Fault` for what it must not do.
 
@@ -188,19 +171,15 @@ def run(
     _check_dims(made, grid, block)
     memory = Memory()
     parameters = packed(made, _Arguments(memory, arguments).values)
-    for k, one in enumerate(made.constants):
-        memory.add_at(CONSTANTS + k, one.name, _initial(one), one.space != "const")
     clock = Clock(most_steps)
     blocks, size = prod(grid), prod(block)
     at_a_time = max(_THREADS // size, 1)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_a_time):
             count = min(at_a_time, blocks - first)
-            Machine(made, grid, block, first, count, memory, parameters, clock, dynamic_shared, behind).run()
-            if check_races:
-                _check(clock, [memory.shared_region()], memory.regions, grid, block, shared=True)
-        if check_races:
-            _check(clock, memory.regions, memory.regions, grid, block, shared=False)
+            Machine(made, grid, block, first, count, memory, parameters, clock, behind).run()
+            _check(clock, [memory.shared], memory.regions, grid, block, shared=True)
+        _check(clock, memory.regions, memory.regions, grid, block, shared=False)
     return Ran(clock.steps, blocks * size)
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from .fault import Fault
-from .ints import UnknownError
-from .memory import Layout, Memory
+from .memory import Memory
 from .parse import Instruction
 from .program import Block, Program, reads_and_writes
 from .values import Array, Lanes, Values
@@ -41,7 +40,7 @@ class Machine:
 
     def __init__(
         self, program: Program, grid: Dim, block: Dim, first: int, count: int, memory: Memory, parameters: Array,
-        clock: Clock, dynamic: int, behind: tuple[int, int] | None,
+        clock: Clock, behind: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         self._program = program
         self.grid, self.block = grid, block
@@ -66,8 +65,7 @@ class Machine:
         self.living = np.zeros(self.warps, np.uint32)
         np.bitwise_or.at(self.living, self.warp, self.lane_bit)
         self._special = self._specials(thread, first)
-        memory.window("shared", Layout(program.shared, dynamic), self._of_block)
-        memory.window("local", program.local, np.arange(n))
+        memory.share(program.shared, self._of_block)
         self._registers: list[Any] = [np.zeros(n, dtype) for dtype in program.dtypes]
         self._at = np.zeros(n, np.int64)  # number of each thread's block of instructions, or what it does else
         self._meets = np.zeros(n, np.int64)  # number of the block a waiting thread waits in
@@ -75,17 +73,13 @@ class Machine:
 
     def _specials(self, thread: Array, first: int) -> dict[str, Array]:
         number = first + self._of_block
-        special: dict[str, Array] = {"%laneid": self.lane, "%warpid": thread // 32}
+        special: dict[str, Array] = {}
         for name, value, sizes in (("tid", thread, self.block), ("ctaid", number, self.grid)):
             x, y, z = value % sizes[0], value // sizes[0] % sizes[1], value // (sizes[0] * sizes[1])
             special |= {f"%{name}.x": x, f"%{name}.y": y, f"%{name}.z": z}
         for name, sizes in (("ntid", self.block), ("nctaid", self.grid)):
             special |= {f"%{name}.{axis}": np.full(len(thread), size) for axis, size in zip("xyz", sizes, strict=True)}
-        lane, below = self.lane.astype(np.uint64), (np.uint64(1) << self.lane.astype(np.uint64)) - np.uint64(1)
-        bit = np.uint64(1) << lane
-        everyone = np.uint64(0xFFFFFFFF)
-        masks = {"eq": bit, "lt": below, "le": below | bit, "gt": everyone ^ below ^ bit, "ge": everyone ^ below}
-        return special | {f"%lanemask_{name}": mask for name, mask in masks.items()}
+        return special
 
     # -- what steps ask ----------------------------------------------------------------------------------------
 
@@ -102,12 +96,9 @@ class Machine:
 
     def fenced(self, ids: Array) -> None:
         """These threads pass a fence."""
-        self.apart()
+        # Later steps are ordered after earlier ones even within a block of instructions.
+        self._clock.steps += 1
         self._clock.fences.append((self.steps, ids + self.first_thread))
-        self.apart()
-
-    def apart(self) -> None:
-        """Advance the clock, so that later steps are ordered after earlier ones even within a block of instructions."""
         self._clock.steps += 1
 
     def who(self, thread: Any) -> str:
@@ -174,28 +165,28 @@ class Machine:
         for number in block.taken:
             v[number] = registers[number] if every else registers[number][ids]
         if block.meet is not None:
-            self._arrive(block, ids, v)
+            self._at[ids] = _WAITS
+            self._meets[ids] = block.number
             return
         done = 0
         try:
             for done, step in enumerate(block.steps):  # noqa: B007 - the fault names the instruction
                 step(v, lanes)
-        except (Fault, UnknownError, TypeError) as fault:
+        except (Fault, TypeError) as fault:
             raise Fault(f"{block.instructions[done]}: {fault}") from fault
         for number in block.given:
             if every:
                 registers[number] = v[number]
             else:
                 registers[number][ids] = v[number]
-        self._leave(block, ids, v, lanes)
+        self._leave(block, ids, v)
 
-    def _leave(self, block: Block, ids: Array, v: Values, lanes: Lanes) -> None:
+    def _leave(self, block: Block, ids: Array, v: Values) -> None:
         """On to the next block, by the branch at the end."""
         i = block.end
         if i is None:
             self._at[ids] = block.number + 1
             return
-        name = i.parts[0]
         goes = ids
         if i.guard is not None:
             does = v[i.guard.number] == i.guard_is
@@ -203,32 +194,13 @@ class Machine:
             goes = ids[does]
             if len(goes) == 0:
                 return
-        if name in ("ret", "exit"):
-            self._end(goes)
-        elif name == "bra":
-            self._at[goes] = block.targets[0]
+        if i.parts[0] == "bra":
+            self._at[goes] = block.target
         else:
-            index = np.broadcast_to(self._program.env.read(i, i.operands[0], "u32")(v, lanes), len(ids))
-            index = index if i.guard is None else index[does]
-            if np.any(index >= len(block.targets)):
-                raise Fault(f"{i}: a branch beyond its table")
-            self._at[goes] = np.array(block.targets)[index]
-
-    def _end(self, ids: Array) -> None:
-        self._at[ids] = _GONE
-        np.bitwise_and.at(self.living, self.warp[ids], ~self.lane_bit[ids])
+            self._at[goes] = _GONE
+            np.bitwise_and.at(self.living, self.warp[goes], ~self.lane_bit[goes])
 
     # -- meetings ----------------------------------------------------------------------------------------------
-
-    def _arrive(self, block: Block, ids: Array, v: Values) -> None:
-        i = block.end
-        assert i is not None
-        if i.guard is not None:
-            does = v[i.guard.number] == i.guard_is
-            self._at[ids[~does]] = block.number + 1
-            ids = ids[does]
-        self._at[ids] = _WAITS
-        self._meets[ids] = block.number
 
     def _release(self, must: bool) -> None:
         """Let those go on whose meeting is complete."""
@@ -260,7 +232,7 @@ class Machine:
         if not complete.any():
             return False
         free = same[complete[self._of_block[same]]]
-        self._check_aligned(i, free)
+        self._check_aligned(free)
         self._clock.steps += 1
         self._clock.barriers.append((self.steps, np.flatnonzero(complete) + self._first_block))
         for place in np.unique(self._meets[free]).tolist():
@@ -273,17 +245,13 @@ class Machine:
         return self._of_block[ids]
 
     def _number(self, i: Instruction, ids: Array) -> int:
-        """Number of a barrier, which must be the same for all, as must be the number of all threads."""
+        """Number of a barrier, which must be the same for all."""
         v = self._values(i, ids)
         first = "red" in i.parts
-        numbers = i.operands[first : len(i.operands) - first]
-        read = self._program.env.read
-        values = [np.broadcast_to(read(i, operand, "u32")(v, Lanes(self, ids)), len(ids)) for operand in numbers]
-        if np.any(values[0] != values[0][0]):
+        values = np.broadcast_to(self._program.env.read(i, i.operands[first], "u32")(v, Lanes(self, ids)), len(ids))
+        if np.any(values != values[0]):
             raise Fault(f"{i}: threads wait at different barriers")
-        if len(values) == 2 and np.any(values[1] != prod(self.block)):
-            raise Fault(f"{i}: a barrier of {values[1][0]} of the {prod(self.block)} threads is not known")
-        return int(values[0][0])
+        return int(values[0])
 
     def _same_barrier(self, place: int, number: int) -> bool:
         i = self._program.blocks[place].end
@@ -299,15 +267,13 @@ class Machine:
         assert meet is not None
         v = self._values(i, ids)
         meet(v, Lanes(self, ids), masks)
-        for number in reads_and_writes(i, self._program.carry)[1]:
+        for number in reads_and_writes(i)[1]:
             self._registers[number] = self._registers[number].copy()
             self._registers[number][ids] = v[number]
         self._at[ids] = block.number + 1
 
-    def _check_aligned(self, i: Instruction, free: Array) -> None:
-        """Raise if threads of a warp wait at different barriers that are declared aligned."""
-        if i.parts[0] == "barrier" and "aligned" not in i.parts:
-            return
+    def _check_aligned(self, free: Array) -> None:
+        """Raise if threads of a warp wait at different barriers."""
         order = np.argsort(self.warp[free], kind="stable")
         warps, places = self.warp[free][order], self._meets[free][order]
         apart = (warps[1:] == warps[:-1]) & (places[1:] != places[:-1])
@@ -317,7 +283,7 @@ class Machine:
 
     def _values(self, i: Instruction, ids: Array) -> Values:
         v: Values = [None] * len(self._registers)
-        for number in reads_and_writes(i, self._program.carry)[0]:
+        for number in reads_and_writes(i)[0]:
             v[number] = self._registers[number][ids]
         return v
 

@@ -12,19 +12,16 @@ import numpy as np
 
 from .fault import Fault
 from .parse import Instruction, Variable
-from .races import ATOMIC, FENCED, STRONG, WRITE, Log
+from .races import ATOMIC, WRITE, Log
 from .values import Array, Lanes
 
 _SLOT = 36  # bits of an address within a buffer's part of the global memory
-SHARED = 1 << 56  # where the generic address space shows shared and local memory
-LOCAL = 1 << 57
 _GAP = 64  # bytes after a shared variable
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-WINDOWS = {"shared": SHARED, "local": LOCAL}
 
 
 class Region:
-    """Bytes that belong together: a buffer, or the shared (or local) memory of all blocks (or threads)."""
+    """Bytes that belong together: a buffer, or the shared memory of all blocks."""
 
     def __init__(self, name: str, content: Array, base: int, known: Array | None, writable: bool) -> None:
         self.name = name
@@ -45,19 +42,18 @@ class Region:
 
 
 class Layout:
-    """Addresses and bytes of the variables of a space."""
+    """Addresses and bytes of shared variables."""
 
-    def __init__(self, variables: list[Variable], dynamic: int = 0) -> None:
+    def __init__(self, variables: list[Variable]) -> None:
         self.places: dict[str, int] = {}
         end = 0
         ranges = []
         for one in variables:
             start = -(-end // 16) * 16
             start = -(-start // one.align) * one.align
-            size = one.size or dynamic
             self.places[one.name] = start
-            ranges.append((start, start + size))
-            end = start + size + _GAP
+            ranges.append((start, start + one.size))
+            end = start + one.size + _GAP
         self.size = -(-end // 16) * 16
         self.valid = np.zeros(self.size, np.bool_)
         for start, stop in ranges:
@@ -69,7 +65,6 @@ class Memory:
 
     def __init__(self) -> None:
         self._regions: dict[int, Region] = {}
-        self._windows: dict[str, tuple[Region, Layout, Array]] = {}
 
     def add(self, name: str, content: Array, align: int = 0, known: Array | None = None, writable: bool = True) -> int:
         """Give bytes an address, ``align`` beyond a multiple of 4096."""
@@ -78,41 +73,29 @@ class Memory:
         self._regions[slot] = Region(name, content, base, known, writable)
         return base
 
-    def add_at(self, slot: int, name: str, content: Array, writable: bool) -> None:
-        """Give bytes the address of a slot."""
-        self._regions[slot] = Region(name, content, slot << _SLOT, None, writable)
-
     @property
     def regions(self) -> list[Region]:
         """Return the regions that were added."""
         return list(self._regions.values())
 
-    def window(self, space: str, layout: Layout, owners: Array) -> None:
-        """Create shared or local memory, with an owner for each thread."""
-        count = int(owners.max()) + 1 if len(owners) else 0
-        size = count * layout.size
+    def share(self, layout: Layout, owners: Array) -> None:
+        """Create shared memory; ``owners`` are the blocks of the threads."""
+        size = (int(owners.max()) + 1) * layout.size
         # Unwritten bytes must not look like zeros.
-        region = Region(f"{space} memory", np.full(size, 0xCD, np.uint8), 0, np.zeros(size, np.bool_), True)
-        self._windows[space] = region, layout, owners
-
-    def shared_region(self) -> Region:
-        """The shared memory of all blocks."""
-        return self._windows["shared"][0]
+        self.shared = Region("shared memory", np.full(size, 0xCD, np.uint8), 0, np.zeros(size, np.bool_), True)
+        self._layout, self._owners = layout, owners
 
     # -- where addresses are -----------------------------------------------------------------------------------
 
     def _pieces(self, space: str, lanes: Lanes, at: Array, size: int, does: str) -> Iterator[tuple[Region, Any, Array]]:
         """Regions, which of the lanes are in each (None: all), and at which bytes."""
-        if space in WINDOWS:
-            yield self._in_window(space, lanes, at, size, does)
+        if space == "shared":
+            yield self._in_shared(lanes, at, size, does)
             return
         low, high = int(at.min()), int(at.max())
         region = self._near(low)
         if region is not None and low >= region.base and high + size <= region.base + len(region.content):
             yield region, None, at.astype(np.int64) - region.base
-            return
-        if space == "generic" and high >= SHARED:
-            yield from self._generic(lanes, at, size, does)
             return
         slots = (at + np.uint64(1 << _SLOT - 1)) >> np.uint64(_SLOT)
         for slot in np.unique(slots):
@@ -127,29 +110,15 @@ class Memory:
     def _near(self, address: int) -> Region | None:
         return self._regions.get(address + (1 << _SLOT - 1) >> _SLOT)
 
-    def _generic(self, lanes: Lanes, at: Array, size: int, does: str) -> Iterator[tuple[Region, Any, Array]]:
-        for space, start, stop in (("global", 0, SHARED), ("shared", SHARED, LOCAL), ("local", LOCAL, 2 * LOCAL)):
-            chosen = np.flatnonzero((at >= start) & (at < stop))
-            if len(chosen):
-                some = Lanes(lanes.machine, lanes.ids[chosen])
-                base = np.uint64(start)
-                for region, part, offsets in self._pieces(space, some, at[chosen] - base, size, does):
-                    yield region, chosen if part is None else chosen[part], offsets
-
-    def _in_window(self, space: str, lanes: Lanes, at: Array, size: int, does: str) -> tuple[Region, None, Array]:
-        if space not in self._windows:
-            raise Fault(f"{does} in .{space}, of which there is none")
-        region, layout, owners = self._windows[space]
-        offsets = at.astype(np.int64)
-        everyone = np.arange(len(offsets))
-        self._check(region.name, lanes, offsets, everyone, size, layout.size, does)
+    def _in_shared(self, lanes: Lanes, at: Array, size: int, does: str) -> tuple[Region, None, Array]:
+        layout, offsets = self._layout, at.astype(np.int64)
+        self._check(self.shared.name, lanes, offsets, np.arange(len(offsets)), size, layout.size, does)
         outside = ~(layout.valid[offsets] & layout.valid[offsets + size - 1])
         if outside.any():
             one = int(np.flatnonzero(outside)[0])
-            before = [(start, name) for name, start in layout.places.items() if start <= offsets[one]]
-            start, name = max(before)
+            start, name = max((start, name) for name, start in layout.places.items() if start <= offsets[one])
             self._refuse(name, lanes, offsets - start, outside, size, does)
-        return region, None, offsets + owners[lanes.ids] * layout.size
+        return self.shared, None, offsets + self._owners[lanes.ids] * layout.size
 
     def _check(self, name: str, lanes: Lanes, offsets: Array, chosen: Array, size: int, end: int, does: str) -> None:
         outside = (offsets < 0) | (offsets > end - size)
@@ -167,32 +136,25 @@ class Memory:
     # -- accesses ----------------------------------------------------------------------------------------------
 
     def _words(
-        self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, count: int, flags: int
+        self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, flags: int
     ) -> Iterator[tuple[Region, Any, Array, Array]]:
-        """For each region: the lanes in it, its words, and the number of each lane's first word."""
-        total = size * count
+        """For each region: the lanes in it, its words, and the number of each lane's word."""
         does = "writes" if flags & WRITE else "reads"
-        if total > 1:
-            crooked = (at & np.uint64(total - 1)) != 0
-            if crooked.any():
-                one = int(np.flatnonzero(crooked)[0])
-                raise Fault(
-                    f"{lanes.machine.who(lanes.ids[one])} {does} {total} bytes at {int(at[one]):#x}, misaligned; so do "
-                    f"{int(crooked.sum())} threads"
-                )
-        for region, chosen, offsets in self._pieces(space, lanes, at, total, does):
+        crooked = (at & np.uint64(size - 1)) != 0
+        if crooked.any():
+            one = int(np.flatnonzero(crooked)[0])
+            raise Fault(
+                f"{lanes.machine.who(lanes.ids[one])} {does} {size} bytes at {int(at[one]):#x}, misaligned; so do "
+                f"{int(crooked.sum())} threads"
+            )
+        for region, chosen, offsets in self._pieces(space, lanes, at, size, does):
             if flags & WRITE and not region.writable:
                 raise Fault(f"writes to {region.name}, which may only be read")
             ids = lanes.ids if chosen is None else lanes.ids[chosen]
-            self._known(region, lanes, ids, offsets, total, flags)
-            if flags & FENCED:
-                lanes.machine.apart()
-            if space != "local":
-                region.log.add(lanes.machine.steps, i, flags, ids + lanes.machine.first_thread, offsets, total)
+            self._known(region, lanes, ids, offsets, size, flags)
+            region.log.add(lanes.machine.steps, i, flags, ids + lanes.machine.first_thread, offsets, size)
             first, words = region.words(size)
             yield region, chosen, words, (offsets - first) // size
-            if flags & FENCED:
-                lanes.machine.apart()
 
     def _known(self, region: Region, lanes: Lanes, ids: Array, offsets: Array, size: int, flags: int) -> None:
         known = region.known
@@ -210,36 +172,29 @@ class Memory:
             for k in range(size):
                 known[offsets + k] = True
 
-    def load(
-        self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, count: int, flags: int = 0
-    ) -> list[Array]:
-        """Return ``count`` words from each lane's address on."""
-        parts = [np.empty(len(at), _UNSIGNED[size]) for _ in range(count)]
-        for _, chosen, words, index in self._words(i, space, lanes, at, size, count, flags):
-            for k in range(count):
-                if chosen is None:
-                    parts[k] = words[index + k]
-                else:
-                    parts[k][chosen] = words[index + k]
-        return parts
+    def load(self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int) -> Array:
+        """Return the word at each lane's address."""
+        found = np.empty(len(at), _UNSIGNED[size])
+        for _, chosen, words, index in self._words(i, space, lanes, at, size, 0):
+            if chosen is None:
+                found = words[index]
+            else:
+                found[chosen] = words[index]
+        return found
 
-    def store(
-        self, i: Instruction, space: str, lanes: Lanes, at: Array, values: list[Array], flags: int = WRITE
-    ) -> None:
-        """Write words from each lane's address on."""
-        size = values[0].dtype.itemsize
-        for _, chosen, words, index in self._words(i, space, lanes, at, size, len(values), flags):
-            for k, value in enumerate(values):
-                words[index + k] = value if chosen is None or value.ndim == 0 else value[chosen]
+    def store(self, i: Instruction, space: str, lanes: Lanes, at: Array, value: Array) -> None:
+        """Write a word to each lane's address."""
+        for _, chosen, words, index in self._words(i, space, lanes, at, value.dtype.itemsize, WRITE):
+            words[index] = value if chosen is None or value.ndim == 0 else value[chosen]
 
     def update(
         self, i: Instruction, space: str, lanes: Lanes, at: Array, dtype: Any,
-        apply: Callable[[Array, Array, Any], Any], flags: int = 0,
+        apply: Callable[[Array, Array, Any], Any],
     ) -> Array:  # fmt: skip
         """Return the words before ``apply(words, index, lanes)`` changes them, one lane after another."""
-        size = np.dtype(dtype).itemsize
         old = np.zeros(len(at), dtype)
-        for _, chosen, words, index in self._words(i, space, lanes, at, size, 1, flags | WRITE | STRONG | ATOMIC):
+        flags = WRITE | ATOMIC
+        for _, chosen, words, index in self._words(i, space, lanes, at, np.dtype(dtype).itemsize, flags):
             found = apply(words.view(dtype), index, chosen)
             if found is not None:
                 old[slice(None) if chosen is None else chosen] = found

@@ -1,4 +1,8 @@
-"""Instructions that a thread runs by itself, as steps; a form that is not known is a fault that quotes it."""
+"""Instructions that a thread runs by itself, as steps; a form that is not known is a fault that quotes it.
+
+What our kernels use is known, in single precision. Subnormal numbers, NaN and signed zeros are treated as the PTX
+manual says. Approximate instructions are computed in float64 and rounded once, which is within their bounds.
+"""
 
 from __future__ import annotations
 
@@ -7,267 +11,281 @@ from typing import Any
 
 import numpy as np
 
-from . import convert, floats, ints
 from .fault import Fault
-from .ints import UnknownError, need
-from .memory import LOCAL, SHARED
-from .parse import SIZES, Group, Instruction, Literal, Name, Operand
+from .parse import SIZES, Instruction
 from .transfers import TRANSFERS
-from .values import DTYPES, Env, Form, Lanes, Read, Step, Values, step_of
+from .values import DTYPES, Env, Form, Lanes, Step, UnknownError, Values, need, step_of
+
+_INTEGERS = ("u8", "u16", "s16", "u32", "s32", "u64", "s64")
+_BITS = ("b16", "b32", "b64")
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def build(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
     """The step of an instruction; ``unused`` registers are read by none."""
     try:
-        name = i.parts[0]
-        if name in TRANSFERS:
-            return TRANSFERS[name](i, env, unused)
-        if name in _SPECIAL:
-            return _SPECIAL[name](i, env)
-        return step_of(i, env, _form(i))
+        if i.parts[0] in TRANSFERS:
+            return TRANSFERS[i.parts[0]](i, env, unused)
+        if i.parts == ("membar", "gl"):
+            return _fence
+        return step_of(i, env, _form(i.parts))
     except (UnknownError, ValueError, KeyError, IndexError) as error:
         raise Fault(f"{i}: this form of an instruction is not known") from error
 
 
-def _form(i: Instruction) -> Form:
-    name, mods, kind = i.parts[0], i.parts[1:-1], i.parts[-1]
-    if name == "cvt":
-        target, source = i.parts[-2:]
-        mods = i.parts[1:-2]
-        return convert.packed(mods, target) if target[-2:] == "x2" else convert.conversion(mods, target, source)
-    if name == "dp4a":
-        return ints.dot(i.parts[1:])
-    if name == "prmt":
-        return ints.FORMS[name](i.parts[2:], i.parts[1])
-    table = floats.FORMS if kind in ("f16", "f32", "f64") else ints.FORMS
-    need(name in table)
-    return table[name](mods, kind)
+def _fence(v: Values, lanes: Lanes) -> None:
+    lanes.machine.fenced(lanes.ids)
 
 
-# -- moves and choices -------------------------------------------------------------------------------------------------
+def _form(parts: tuple[str, ...]) -> Form:
+    name, kind, ftz = ".".join(part for part in parts[:-1] if part != "ftz"), parts[-1], "ftz" in parts
+    if name.startswith("cvt."):
+        return _conversion(name, parts[-2], kind, ftz)
+    if name.startswith("setp."):
+        return _comparison(parts[1], kind, ftz)
+    if kind == "f32" and name in _FLOAT:
+        count, function = _FLOAT[name]
+        return Form(_flushing(function) if ftz else function, kind, (kind,) * count)
+    need(not ftz)
+    if name in _INTEGER and kind in _INTEGERS:
+        count, function = _INTEGER[name]
+        return Form(function, kind, (kind,) * count)
+    if name in _LOGIC and kind in (*_BITS, "pred"):
+        count, function = _LOGIC[name]
+        return Form(function, kind, (kind,) * count)
+    return _OTHERS[name](kind)
 
 
-def _mov(i: Instruction, env: Env) -> Step:
-    need(len(i.parts) == 2 and len(i.operands) == 2)
-    kind = i.parts[1]
-    target, source = i.operands
-    if isinstance(source, Group):
-        return _pack(i, env, target, source, kind)
-    if isinstance(target, Group):
-        return _unpack(i, env, target, source, kind)
-    get, put = env.read(i, source, kind), env.write(i, target, kind)
-    # A copy: a register's array may be written in parts.
-    return lambda v, lanes: put(v, lanes, get(v, lanes).copy())
+# -- integers, in arrays of one dtype, which wrap around ---------------------------------------------------------------
 
 
-def _parts(i: Instruction, group: Group, kind: str) -> tuple[str, Any, int]:
-    """Type and dtype of a vector's elements, and their bits."""
-    size = SIZES[kind] // len(group.items)
-    return f"b{8 * size}", DTYPES[f"b{8 * SIZES[kind]}"], 8 * size
+def _quotient(a: Any, b: Any) -> Any:
+    if np.any(b == 0):
+        raise Fault("a division by zero, whose result is not defined")
+    return (a - np.fmod(a, b)) // b
 
 
-def _pack(i: Instruction, env: Env, target: Operand, source: Group, kind: str) -> Step:
-    part, dtype, bits = _parts(i, source, kind)
-    reads = [env.read(i, item, part) for item in source.items]
-    put = env.write(i, target, kind)
-
-    def step(v: Values, lanes: Lanes) -> None:
-        total = dtype(0)
-        for k, read in enumerate(reads):
-            total = total | (read(v, lanes).astype(dtype) << dtype(bits * k))
-        put(v, lanes, total)
-
-    return step
-
-
-def _unpack(i: Instruction, env: Env, target: Group, source: Operand, kind: str) -> Step:
-    part, dtype, bits = _parts(i, target, kind)
-    get = env.read(i, source, f"b{8 * SIZES[kind]}")
-    puts = [env.write(i, item, part) for item in target.items]
-
-    def step(v: Values, lanes: Lanes) -> None:
-        whole = get(v, lanes)
-        for k, put in enumerate(puts):
-            put(v, lanes, (whole >> dtype(bits * k)).astype(DTYPES[part]))
-
-    return step
-
-
-def _selp(i: Instruction, env: Env) -> Step:
-    need(len(i.parts) == 2)
-    kind = i.parts[1]
-    return step_of(i, env, Form(lambda a, b, c: np.where(c, a, b), kind, (kind, kind, "pred")))
-
-
-def _slct(i: Instruction, env: Env) -> Step:
-    ftz = i.parts[1] == "ftz"
-    kind, by = i.parts[1 + ftz :]
-    need(by in ("s32", "f32") and (by == "f32" or not ftz))
-    return step_of(i, env, Form(lambda a, b, c: np.where(c >= 0, a, b), kind, (kind, kind, by)))
-
-
-_JOINED: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
-
-
-def _compared(i: Instruction, env: Env, parts: tuple[str, ...], kind: str) -> Callable[[Values, Lanes], Any]:
-    """The comparison of ``set`` and ``setp``, with the predicate that it may be joined with."""
-    name, rest = parts[0], list(parts[1:])
-    join = _JOINED[rest.pop(0)] if rest and rest[0] in _JOINED else None
-    need(rest in ([], ["ftz"]) and len(i.operands) == (3 if join is None else 4))
-    compare = floats.comparison(name, kind, rest == ["ftz"])
-    a, b = env.read(i, i.operands[1], kind), env.read(i, i.operands[2], kind)
-    if join is None:
-        return lambda v, lanes: compare(a(v, lanes), b(v, lanes))
-    other = env.read(i, i.operands[3], "pred")
-    return lambda v, lanes: join(compare(a(v, lanes), b(v, lanes)), other(v, lanes))
-
-
-def _setp(i: Instruction, env: Env) -> Step:
-    target = i.operands[0]
-    compared = _compared(i, env, i.parts[1:-1], i.parts[-1])
-    if not isinstance(target, Group):
-        put = env.write(i, target, "pred")
-        return lambda v, lanes: put(v, lanes, compared(v, lanes))
-    need(len(i.operands) == 3)  # joined with a third, the second result is not just the opposite
-    one, other = (env.write(i, item, "pred") for item in target.items)
-
-    def step(v: Values, lanes: Lanes) -> None:
-        result = compared(v, lanes)
-        one(v, lanes, result)
-        other(v, lanes, ~result)
-
-    return step
-
-
-def _set(i: Instruction, env: Env) -> Step:
-    target, source = i.parts[-2:]
-    compared = _compared(i, env, i.parts[1:-2], source)
-    put = env.write(i, i.operands[0], target)
-    need(target in ("u32", "s32", "f32"))
-    dtype = DTYPES[target]
-    yes = dtype(1.0) if target == "f32" else np.uint32(0xFFFFFFFF).view(dtype)
-    return lambda v, lanes: put(v, lanes, np.where(compared(v, lanes), yes, dtype(0)))
-
-
-# -- addresses ---------------------------------------------------------------------------------------------------------
-
-_WINDOW = {"global": 0, "const": 0, "param": 0, "shared": SHARED, "shared_cta": SHARED, "local": LOCAL}
-
-
-def _cvta(i: Instruction, env: Env) -> Step:
-    back = i.parts[1] == "to"
-    space, kind = i.parts[1 + back :]
-    need(kind == "u64")
-    base = np.uint64(_WINDOW[space])
-
-    def function(a: Any) -> Any:
-        return a - base if back else a + base
-
-    return step_of(i, env, Form(function, kind, (kind,)))
-
-
-def _isspacep(i: Instruction, env: Env) -> Step:
-    base = _WINDOW[i.parts[1]]
-    high = {0: SHARED, SHARED: LOCAL, LOCAL: 2 * LOCAL}[base]
-    return step_of(i, env, Form(lambda a: (a >= base) & (a < high), "pred", ("u64",)))
-
-
-# -- carries -----------------------------------------------------------------------------------------------------------
-
-
-def _with_carry(i: Instruction, env: Env) -> Step:
-    """``add.cc``, ``addc`` and their like, in Python's integers where 64 bits do not hold the sum."""
-    kind = i.parts[-1]
-    need(kind in ("u32", "s32", "u64", "s64", "b32", "b64"))
-    name = i.parts[0].removesuffix("c")
-    takes, gives = i.parts[0].endswith("c"), "cc" in i.parts
-    need(i.parts[1:-1] in {("cc",), ()} if name != "mad" else i.parts[1:-1] in {(p, *c) for p in _HALVES for c in _CC})
-    bits, number = 8 * SIZES[kind], env.carry
-    dtype = DTYPES[f"u{bits}"]
-    put = env.write(i, i.operands[0], f"u{bits}")
-    reads = [env.read(i, operand, kind if name == "mad" else f"u{bits}") for operand in i.operands[1:]]
-    product = (np.multiply if i.parts[1] == "lo" else ints.high(kind)) if name == "mad" else None
-
-    def step(v: Values, lanes: Lanes) -> None:
-        values = [np.broadcast_to(read(v, lanes), lanes.n) for read in reads]
-        if product is not None:
-            values = [product(values[0], values[1]).view(dtype), values[2].view(dtype)]
-        a, b = values
-        carry = v[number].astype(dtype) if takes else dtype(0)
-        if name == "sub":
-            result = a - b - carry
-            out = (a < b) | ((a == b) & (carry != 0))
-        else:
-            part = a + b
-            result = part + carry
-            out = (part < a) | (result < part)
-        put(v, lanes, result)
-        if gives:
-            v[number] = out
-
-    return step
-
-
-_HALVES = ("lo", "hi")
-_CC: tuple[tuple[str, ...], ...] = ((), ("cc",))
-
-
-def _add_like(i: Instruction, env: Env) -> Step:
-    return _with_carry(i, env) if "cc" in i.parts else step_of(i, env, _form(i))
-
-
-# -- others ------------------------------------------------------------------------------------------------------------
-
-
-def _activemask(i: Instruction, env: Env) -> Step:
-    put = env.write(i, i.operands[0], "b32")
-
-    def step(v: Values, lanes: Lanes) -> None:
-        masks = np.zeros(lanes.machine.warps, np.uint32)
-        np.bitwise_or.at(masks, lanes.machine.warp[lanes.ids], lanes.machine.lane_bit[lanes.ids])
-        put(v, lanes, masks[lanes.machine.warp[lanes.ids]])
-
-    return step
-
-
-def _fence(i: Instruction, env: Env) -> Step:
-    need(set(i.parts[1:]) <= {"gl", "sys", "cta", "gpu", "sc", "acq_rel", "cluster"})
-    wide = (i.parts[0] == "membar" and "cta" not in i.parts) or "gpu" in i.parts or "sys" in i.parts
-    return lambda v, lanes: lanes.machine.fenced(lanes.ids) if wide else None
-
-
-def _nothing(i: Instruction, env: Env) -> Step:
-    return lambda v, lanes: None
-
-
-def _trap(i: Instruction, env: Env) -> Step:
-    def step(v: Values, lanes: Lanes) -> None:
-        raise Fault(f"{lanes.machine.who(lanes.ids[0])} gives up")
-
-    return step
-
-
-_SPECIAL: dict[str, Callable[[Instruction, Env], Step]] = {
-    "mov": _mov,
-    "selp": _selp,
-    "slct": _slct,
-    "setp": _setp,
-    "set": _set,
-    "cvta": _cvta,
-    "isspacep": _isspacep,
-    "add": _add_like,
-    "sub": _add_like,
-    "mad": _add_like,
-    "addc": _with_carry,
-    "subc": _with_carry,
-    "madc": _with_carry,
-    "activemask": _activemask,
-    "membar": _fence,
-    "fence": _fence,
-    "nanosleep": _nothing,
-    "prefetch": _nothing,
-    "prefetchu": _nothing,
-    "trap": _trap,
+_INTEGER: dict[str, tuple[int, Callable[..., Any]]] = {
+    "add": (2, np.add),
+    "sub": (2, np.subtract),
+    "mul.lo": (2, np.multiply),
+    "mad.lo": (3, lambda a, b, c: a * b + c),
+    "div": (2, _quotient),
+    "min": (2, np.minimum),
+    "max": (2, np.maximum),
+    "abs": (1, np.abs),
+    "neg": (1, np.negative),
+}
+_LOGIC: dict[str, tuple[int, Callable[..., Any]]] = {
+    "and": (2, np.bitwise_and),
+    "or": (2, np.bitwise_or),
+    "xor": (2, np.bitwise_xor),
+    "not": (1, np.invert),
 }
 
-__all__ = ["Literal", "Name", "Read", "build"]
+
+def _high(kind: str) -> Form:
+    """The high 64 bits of a product of signed numbers."""
+    need(kind == "s64")
+
+    def function(a: Any, b: Any) -> Any:
+        x, y, zero = a.view(np.uint64), b.view(np.uint64), np.uint64(0)
+        x0, x1, y0, y1 = x & _LOW, x >> _HALF, y & _LOW, y >> _HALF
+        middle = x1 * y0 + ((x0 * y0) >> _HALF)
+        unsigned = x1 * y1 + (middle >> _HALF) + ((x0 * y1 + (middle & _LOW)) >> _HALF)
+        return (unsigned - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)).view(np.int64)
+
+    return Form(function, kind, (kind, kind))
+
+
+def _wide(kind: str) -> Form:
+    wide = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}[kind]
+    dtype = DTYPES[wide]
+    return Form(lambda a, b: a.astype(dtype) * b.astype(dtype), wide, (kind, kind))
+
+
+def _shift(left: bool) -> Callable[[str], Form]:
+    def form(kind: str) -> Form:
+        need(kind in (_BITS if left else _INTEGERS[1:]))
+        dtype, most = DTYPES[kind], np.uint32(8 * SIZES[kind] - 1)
+
+        def function(a: Any, b: Any) -> Any:
+            amount = np.minimum(b, most).astype(dtype)
+            shifted = a << amount if left else a >> amount
+            return shifted if kind[0] == "s" else np.where(b > most, dtype(0), shifted)
+
+        return Form(function, kind, (kind, "u32"))
+
+    return form
+
+
+def _insert(kind: str) -> Form:
+    """``bfi``: a field of bits put into others."""
+    need(kind in ("b32", "b64"))
+    width, dtype = 8 * SIZES[kind], DTYPES[kind]
+
+    def function(a: Any, b: Any, c: Any, d: Any) -> Any:
+        position, length = (c & np.uint32(255)).astype(np.int64), (d & np.uint32(255)).astype(np.int64)
+        amount, count = np.minimum(position, 63).astype(np.uint64), np.minimum(length, width).astype(np.uint64)
+        ones = np.where(count == 64, ~np.uint64(0), (np.uint64(1) << (count & np.uint64(63))) - np.uint64(1))
+        mask = np.where(position < width, ones << amount, np.uint64(0))
+        return ((b.astype(np.uint64) & ~mask) | ((a.astype(np.uint64) << amount) & mask)).astype(dtype)
+
+    return Form(function, kind, (kind, kind, "u32", "u32"))
+
+
+def _permute(kind: str) -> Form:
+    """``prmt``: four bytes of two words, or what their signs are."""
+    need(kind == "b32")
+
+    def function(a: Any, b: Any, c: Any) -> Any:
+        both = (b.astype(np.uint64) << _HALF) | a
+        result: Any = np.uint32(0)
+        for k in range(4):
+            selector = (c >> np.uint32(4 * k)) & np.uint32(15)
+            byte = (both >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint8)
+            byte = np.where(selector >= 8, np.where(byte >= 128, np.uint8(255), np.uint8(0)), byte)
+            result = result | (byte.astype(np.uint32) << np.uint32(8 * k))
+        return result
+
+    return Form(function, kind, (kind,) * 3)
+
+
+def _copy(kind: str) -> Form:
+    """``mov`` and ``cvta.to.global``: a copy, since a register's array may be written in parts."""
+    return Form(lambda a: a.copy(), kind, (kind,))
+
+
+_OTHERS: dict[str, Callable[[str], Form]] = {
+    "mul.hi": _high,
+    "mul.wide": _wide,
+    "shl": _shift(True),
+    "shr": _shift(False),
+    "bfi": _insert,
+    "prmt": _permute,
+    "mov": _copy,
+    "cvta.to.global": _copy,
+    "selp": lambda kind: Form(lambda a, b, c: np.where(c, a, b), kind, (kind, kind, "pred")),
+}
+
+
+# -- floats ------------------------------------------------------------------------------------------------------------
+
+_TINY, _ZERO = np.finfo(np.float32).tiny, np.float32(0)
+
+
+def _flush(x: Any) -> Any:
+    """float32 with subnormal numbers as zeros of their sign."""
+    small = np.abs(x) < _TINY
+    return np.where(small, np.copysign(_ZERO, x), x) if small.any() else x
+
+
+def _flushing(function: Callable[..., Any]) -> Callable[..., Any]:
+    def flushed(*arguments: Any) -> Any:
+        return _flush(function(*(_flush(a) if a.ndim else a for a in arguments)))  # no compiler writes such a constant
+
+    return flushed
+
+
+def _double(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: function(*(a.astype(np.float64) for a in arguments)).astype(np.float32)
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    """Of an exact product: a float64 sum that is rounded to odd, whose rounding to float32 is that of the exact sum."""
+    product = a * b
+    total = product + c
+    part = total - product
+    error = np.atleast_1d((product - (total - part)) + (c - part))
+    bits = np.atleast_1d(total).view(np.int64)
+    change = (error != 0) & ((bits & 1) == 0) & np.isfinite(total) & np.isfinite(error)
+    if not np.any(change):
+        return total
+    step = np.where((error > 0) == (total > 0), 1, -1)
+    return np.where(change, bits + step, bits).view(np.float64).reshape(np.shape(total))
+
+
+def _approximate_quotient(a: Any, b: Any) -> Any:
+    """``a * (1 / b)``, where the reciprocal of a number above 2^126 is flushed."""
+    result = (a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
+    large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+    if not np.any(large):
+        return result
+    return np.where(large, np.where(np.isinf(a), np.float32(np.nan), np.copysign(_ZERO, result)), result)
+
+
+def _extreme(pick: Any, join: Any) -> Callable[..., Any]:
+    """``min`` and ``max``: a number rather than a NaN, and -0 is less than +0."""
+
+    def function(a: Any, b: Any) -> Any:
+        equal, result = a == b, pick(a, b)
+        if not np.any(equal):
+            return result
+        return np.where(equal, join(a.view(np.uint32), b.view(np.uint32)).view(np.float32), result)
+
+    return function
+
+
+_FLOAT: dict[str, tuple[int, Callable[..., Any]]] = {
+    "add": (2, np.add),
+    "sub": (2, np.subtract),
+    "mul": (2, np.multiply),
+    "fma.rn": (3, _double(_fma)),
+    "min": (2, _extreme(np.fmin, np.bitwise_or)),
+    "max": (2, _extreme(np.fmax, np.bitwise_and)),
+    "abs": (1, np.abs),
+    "neg": (1, np.negative),
+    "div.approx": (2, _approximate_quotient),
+    "sqrt.approx": (1, _double(np.sqrt)),
+    "ex2.approx": (1, _double(np.exp2)),
+    "lg2.approx": (1, _double(np.log2)),
+}
+
+
+# -- comparisons and conversions ---------------------------------------------------------------------------------------
+
+_COMPARED: dict[str, Any] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+def _comparison(name: str, kind: str, ftz: bool) -> Form:
+    """``setp``: comparisons of floats are false where one is NaN; those that end with u are true."""
+    if kind != "f32":
+        need(not ftz and (kind in _INTEGERS or (kind in _BITS and name in ("eq", "ne"))))
+        return Form(_COMPARED[name], "pred", (kind, kind))
+    function, unordered = _COMPARED[name[:2]], name[2:] == "u"
+    need(name[2:] in ("", "u"))
+
+    def compare(a: Any, b: Any) -> Any:
+        if ftz:
+            a, b = _flush(a), _flush(b)
+        if unordered:
+            return function(a, b) | np.isnan(a) | np.isnan(b)
+        return function(a, b) & ~(np.isnan(a) | np.isnan(b)) if name == "ne" else function(a, b)
+
+    return Form(compare, "pred", (kind, kind))
+
+
+def _conversion(name: str, target: str, source: str, ftz: bool) -> Form:
+    mode, dtype = name.removeprefix("cvt.").removesuffix(target), DTYPES[target]
+    if target in _INTEGERS and source in _INTEGERS:
+        need(mode == "" and not ftz)
+        return Form(lambda a: a.astype(dtype), target, (source,))
+    if target == "f32":
+        need(mode == "rn." and source in _INTEGERS)
+        return Form(lambda a: a.astype(dtype), target, (source,))
+    need(mode == "rzi." and target in _INTEGERS and source == "f32")
+    limits = np.iinfo(dtype)
+    low, above = float(limits.min), 2.0 * (int(limits.max) // 2 + 1)
+    # What NaN becomes: 0, but the sign bit alone of 64 bits.
+    nan = np.array(1 << 63, np.uint64).astype(dtype)[()] if SIZES[target] == 8 else dtype(0)
+
+    def function(a: Any) -> Any:  # flushed or not: subnormal numbers become 0
+        value = np.trunc(a.astype(np.float64))
+        inside = (value >= low) & (value < above)
+        made = np.where(inside, value, 0.0).astype(dtype)
+        made = np.where(value >= above, limits.max, np.where(value < low, limits.min, made)).astype(dtype)
+        return np.where(np.isnan(value), nan, made)
+
+    return Form(function, target, (source,))

@@ -3,7 +3,7 @@
 Accesses are written down while a kernel runs and compared when it has ended. Threads of a block are ordered by its
 barriers, those of a warp also by its own barriers of all lanes; blocks by nothing but a fence on either side of a
 flag or counter that one writes and the other reads. Two accesses of one word by two threads, one of them a write, are a
-race if nothing orders them, unless both are strong: atomic or volatile.
+race if nothing orders them, unless both are atomic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .fault import Fault
 from .parse import Instruction
 
-WRITE, STRONG, ATOMIC, CONSTANT, FENCED = 1, 2, 4, 8, 16
+WRITE, ATOMIC = 1, 2
 
 Ints = NDArray[np.int64]
 
@@ -69,11 +69,6 @@ class Log:
                     column.append(part)
         return _Accesses(*(np.concatenate(column).astype(np.int64) for column in columns)), size
 
-    def clear(self) -> None:
-        """Forget them."""
-        self._entries.clear()
-        self.written = False
-
 
 class _Groups:
     """Accesses sorted by a key, and what holds of those with the same one."""
@@ -95,10 +90,10 @@ class _Groups:
     def racing(self) -> Any:
         """Return the groups with two accesses of different owners that need an order."""
         flags = self.all.flags
-        writes, strong = (flags & WRITE) != 0, (flags & STRONG) != 0
+        writes, atomic = (flags & WRITE) != 0, (flags & ATOMIC) != 0
         anyone = np.ones(len(flags), np.bool_)
-        plain = np.logical_or.reduceat(writes & ~strong, self.starts) & self._several(anyone)
-        changed, looked = writes & strong, ~writes & ~strong
+        plain = np.logical_or.reduceat(writes & ~atomic, self.starts) & self._several(anyone)
+        changed, looked = writes & atomic, ~writes & ~atomic
         both = np.logical_or.reduceat(changed, self.starts) & np.logical_or.reduceat(looked, self.starts)
         return plain | (both & self._several(changed | looked))
 
@@ -121,7 +116,7 @@ class _Groups:
 
 def needs_order(one: int, other: int) -> bool:
     """Return True if two accesses of different threads race unless they are ordered."""
-    return bool((one | other) & WRITE) and not (one & other & STRONG)
+    return bool((one | other) & WRITE) and not (one & other & ATOMIC)
 
 
 class Order(NamedTuple):
@@ -145,7 +140,6 @@ def check(name: str, log: Log, order: Order, shared: bool) -> None:
     if not log.written:
         return
     accesses, size = log.accesses()
-    _check_constant(name, log, accesses, size)
     blocks = order.block_of(accesses.threads)
     epochs = _epochs(blocks, accesses.steps, order.blocks)
     groups = _Groups(accesses, _joined(accesses.words, epochs), accesses.threads)
@@ -158,16 +152,6 @@ def check(name: str, log: Log, order: Order, shared: bool) -> None:
 
 def _joined(words: Ints, epochs: Ints) -> Ints:
     return words * (int(epochs.max()) + 1) + epochs
-
-
-def _check_constant(name: str, log: Log, accesses: _Accesses, size: int) -> None:
-    constant = (accesses.flags & CONSTANT) != 0
-    if constant.any():
-        written = np.intersect1d(accesses.words[constant], accesses.words[(accesses.flags & WRITE) != 0])
-        if len(written):
-            one = int(np.flatnonzero(constant & (accesses.words == written[0]))[0])
-            i = log.instruction(int(accesses.where[one]))
-            raise Fault(f"{i}: reads byte {written[0] * size} of {name} as constant, and the kernel writes it")
 
 
 def _check_warps(name: str, log: Log, groups: _Groups, racing: Any, order: Order, size: int) -> None:
@@ -212,7 +196,7 @@ def _report(name: str, log: Log, groups: _Groups, group: int, order: Order, size
 def _tell(name: str, log: Log, a: Any, b: Any, order: Order, size: int, count: int, why: str) -> None:
     did = [
         f"{order.who(int(x.threads))} {'writes' if x.flags & WRITE else 'reads'}"
-        f"{' (atomic or volatile)' if x.flags & STRONG else ''} at {log.instruction(int(x.where))}"
+        f"{' (atomic)' if x.flags & ATOMIC else ''} at {log.instruction(int(x.where))}"
         for x in (a, b)
     ]
     raise Fault(f"race at byte {int(a.words) * size} of {name}: {did[0]}; {did[1]}; {why}; {count} such words")

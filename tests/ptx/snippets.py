@@ -8,13 +8,7 @@ import numpy as np
 
 from .launch import Buffer, pointer, run
 
-_KINDS = {
-    "uint8": ("u8", "b16"), "int8": ("s8", "b16"), "uint16": ("u16", "b16"), "int16": ("s16", "b16"),
-    "float16": ("b16", "b16"), "uint32": ("u32", "b32"), "int32": ("s32", "b32"), "float32": ("f32", "f32"),
-    "uint64": ("u64", "b64"), "int64": ("s64", "b64"), "float64": ("f64", "f64"),
-}  # fmt: skip
-
-RANDOM = np.random.default_rng()  # what fails is told with its operands
+RANDOM = np.random.default_rng()  # a failure quotes its operands
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
@@ -28,7 +22,6 @@ def kernel(parameters: str, body: str, before: str = "", name: str = "f", limits
     .reg .b32 %r<40>;
     .reg .b64 %d<40>;
     .reg .f32 %f<20>;
-    .reg .f64 %e<20>;
 {body}
 }}
 """
@@ -52,12 +45,11 @@ def evaluate(instructions: str, result: str, *arrays: Any) -> Any:
     names = [*"abcefgh"[: len(arrays)], "d"]
     declared, moves = [], []
     for k, (name, array) in enumerate(zip(names, [*arrays, out], strict=True)):
-        memory, register = _KINDS[array.dtype.name]
-        declared.append(f".reg .{register} %v{name};")
-        place = f"mad.lo.s64 %d1, %d19, {array.dtype.itemsize}, %d{20 + k};\n"
-        moves.append(
-            place + (f"st.global.{memory} [%d1], %vd;" if name == "d" else f"ld.global.{memory} %v{name}, [%d1];")
-        )
+        bits = 8 * array.dtype.itemsize
+        memory = {"u": "u", "i": "s", "f": "f"}[array.dtype.kind] + str(bits)
+        declared.append(f".reg .{memory if memory == 'f32' else f'b{bits}'} %v{name};")
+        access = f"st.global.{memory} [%d1], %vd;" if name == "d" else f"ld.global.{memory} %v{name}, [%d1];"
+        moves.append(f"mad.lo.s64 %d1, %d19, {array.dtype.itemsize}, %d{20 + k};\n{access}")
     moves.insert(-1, instructions.format(**{name: f"%v{name}" for name in names}))
     run(with_pointers(len(names), "\n".join(declared + moves)), 1, len(out), buffers(*arrays, out))
     return out
@@ -72,18 +64,13 @@ def on_warps(body: str, blocks: int, threads: int, *arrays: Any, before: str = "
     run(with_pointers(len(arrays), number + body, before), blocks, threads, buffers(*arrays))
 
 
-INTS = {
-    "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64,
-    "b16": np.uint16, "b32": np.uint32, "b64": np.uint64,
-}  # fmt: skip
-
-# One block hands values to another: a flag that both set and read behind a fence.
+# One block hands values to another: a flag that both access atomically, with a fence before and after.
 HANDED = """
     setp.ne.u32 %p1, %r22, 0; @%p1 bra second;
     mul.wide.u32 %d4, %r20, 4; add.s64 %d4, %d4, %d20; st.global.u32 [%d4+8], %r20; {fence} bar.sync 0;
-    setp.ne.u32 %p2, %r20, 0; @%p2 ret; atom.global.exch.b32 %r4, [%d20], 1; ret;
+    setp.ne.u32 %p2, %r20, 0; @%p2 bra end; atom.global.add.u32 %r4, [%d20], 1; bra end;
     second: setp.ne.u32 %p2, %r20, 0; @%p2 bra wait;
-    spin: ld.volatile.global.u32 %r5, [%d20]; setp.eq.u32 %p3, %r5, 0; @%p3 bra spin; {fence}
+    spin: atom.global.add.u32 %r5, [%d20], 0; setp.eq.u32 %p3, %r5, 0; @%p3 bra spin; {fence}
     wait: bar.sync 0; mul.wide.u32 %d4, %r20, 4; add.s64 %d4, %d4, %d20; ld.global.u32 %r6, [%d4+8];
-    add.s64 %d5, %d21, %d18; st.global.u32 [%d5], %r6;
+    add.s64 %d5, %d21, %d18; st.global.u32 [%d5], %r6; end:
 """

@@ -5,7 +5,6 @@ A register holds bits, in an unsigned array; what they mean is told by each inst
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .fault import Fault
-from .parse import SIZES, Address, Instruction, Literal, Name, Negated, Operand, Register
+from .parse import SIZES, Address, Instruction, Literal, Name, Operand, Register
 
 Array = NDArray[Any]
 Values = list[Any]  # by the numbers of the registers
@@ -23,13 +22,22 @@ Write = Callable[[Values, "Lanes", Any], None]
 Step = Callable[[Values, "Lanes"], None]
 
 DTYPES: dict[str, type[Any]] = {
-    "u8": np.uint8, "s8": np.int8, "b8": np.uint8, "u16": np.uint16, "s16": np.int16, "b16": np.uint16,
-    "f16": np.float16, "bf16": np.uint16, "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "f32": np.float32,
-    "u64": np.uint64, "s64": np.int64, "b64": np.uint64, "f64": np.float64, "pred": np.bool_,
+    "u8": np.uint8, "b8": np.uint8, "u16": np.uint16, "s16": np.int16, "b16": np.uint16, "u32": np.uint32,
+    "s32": np.int32, "b32": np.uint32, "f32": np.float32, "u64": np.uint64, "s64": np.int64, "b64": np.uint64,
+    "pred": np.bool_,
 }  # fmt: skip
 _STORED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
-FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+class UnknownError(Exception):
+    """No such form of an opcode."""
+
+
+def need(condition: bool) -> None:
+    """Refuse a form that is not known."""
+    if not condition:
+        raise UnknownError
 
 
 class Lanes(NamedTuple):
@@ -54,13 +62,10 @@ def literal(text: str, kind: str) -> Any:
     if text[:2] in ("0f", "0F"):
         value: Any = np.uint32(int(text[2:], 16)).view(np.float32)
         return value.view(np.uint32) if kind == "b32" else DTYPES[kind](value)
-    if text[:2] in ("0d", "0D"):
-        value = np.float64(struct.unpack(">d", bytes.fromhex(text[2:]))[0])
-        return value.view(np.uint64) if kind == "b64" else DTYPES[kind](value)
     number = int(text.rstrip("Uu"), 0)
     if kind == "pred":
         return np.bool_(number)
-    if kind in FLOATS:
+    if kind == "f32":
         raise ValueError(f"{text} is no constant of .{kind}")
     bits = np.array(number & (256 ** SIZES[kind] - 1), _STORED[SIZES[kind]])
     return bits.view(DTYPES[kind])[()]
@@ -68,19 +73,14 @@ def literal(text: str, kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Env:
-    """The context of an instruction's operands: the numbers of variables, and their kernel."""
+    """The addresses of variables."""
 
     symbols: dict[str, int]
-    spaces: dict[str, str]
-    carry: int  # number of the register of carries
 
     def read(self, i: Instruction, operand: Operand, kind: str) -> Read:
         """Return a function that reads an operand as values of a type."""
         if isinstance(operand, Register):
             return self._register(i, operand, kind)
-        if isinstance(operand, Negated):
-            number = operand.register.number
-            return lambda v, lanes: ~v[number]
         if isinstance(operand, Literal):
             constant = literal(operand.text, kind)
             return lambda v, lanes: constant
@@ -89,8 +89,6 @@ class Env:
             return lambda v, lanes: address
         if isinstance(operand, Name) and operand.text.startswith("%"):
             name, dtype = operand.text, DTYPES[kind]
-            if name == "%clock" or name == "%clock64":
-                return lambda v, lanes: np.full(lanes.n, lanes.machine.steps, dtype)
             return lambda v, lanes: lanes.machine.special(name)[lanes.ids].astype(dtype)
         raise Fault(f"{i}: operand {operand} is not known")
 
@@ -107,8 +105,6 @@ class Env:
 
     def write(self, i: Instruction, operand: Operand, kind: str) -> Write:
         """Return a function that writes values of a type to a register, extended by their sign or by zeros."""
-        if isinstance(operand, Name) and operand.text == "_":
-            return lambda v, lanes, values: None
         if not isinstance(operand, Register):
             raise Fault(f"{i}: a result for {operand}")
         number, size = operand.number, SIZES[operand.kind]
@@ -130,7 +126,7 @@ class Env:
 
         return put
 
-    def address(self, i: Instruction, operand: Operand, wide: bool = True) -> Read:
+    def address(self, i: Instruction, operand: Operand) -> Read:
         """Return a function that computes the addresses of a memory operand, as uint64."""
         if not isinstance(operand, Address):
             raise Fault(f"{i}: {operand} is no address")
@@ -140,11 +136,9 @@ class Env:
             if operand.offset == 0:
                 return lambda v, lanes: base(v, lanes).astype(np.uint64, copy=False)
             return lambda v, lanes: base(v, lanes).astype(np.uint64, copy=False) + offset
-        start = operand.offset
-        if operand.base is not None:
-            if operand.base.text not in self.symbols:
-                raise Fault(f"{i}: {operand.base.text} is not declared")
-            start += self.symbols[operand.base.text]
+        if operand.base.text not in self.symbols:
+            raise Fault(f"{i}: {operand.base.text} is not declared")
+        start = operand.offset + self.symbols[operand.base.text]
         return lambda v, lanes: np.full(lanes.n, start, np.uint64)
 
 
