@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 from gpuimg._random import policy_tables
 from gpuimg._random.policy_tables import OP_NAMES
 
@@ -95,12 +94,12 @@ def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: An
         CONTRAST: lambda: gi.adjust_contrast(x, 1 + magnitude),
         SHARPNESS: lambda: gi.adjust_sharpness(x, 1 + magnitude),
         POSTERIZE: lambda: gi.posterize(x, int(magnitude)),
-        SOLARIZE: lambda: gi.solarize(x, magnitude / recording_of(x).unit),
+        SOLARIZE: lambda: gi.solarize(x, magnitude * (255 if x.dtype == "uint8" else 1)),
         AUTOCONTRAST: lambda: gi.autocontrast(x),
         EQUALIZE: lambda: gi.equalize(x),
         INVERT: lambda: gi.invert(x),
     }[op]()
-    return gi.Batch(recording_of(made).new_segment())
+    return gi.gaussian_blur(made, 1, 1.0)  # changes no pixel and starts a segment
 
 
 # Largest shear, rotation and change of a factor; largest shifts in x and y of a width and a height; bits at strengths 0
@@ -147,13 +146,11 @@ def auto_steps(draws: gi.Rng, policy: str) -> Iterator[Step]:
 
 
 DRAWN: dict[str, tuple[Callable[..., gi.Batch], Callable[..., Iterator[Step]], tuple[Any, ...], Any]] = {
-    "rand_augment lowest": (gi.rand_augment, rand_steps, (1, 0, 31), USUAL),
     "rand_augment": (gi.rand_augment, rand_steps, (2, 9, 31), USUAL),
     "rand_augment of other bins": (gi.rand_augment, rand_steps, (3, 12, 25), USUAL),
     "rand_augment highest": (gi.rand_augment, rand_steps, (1, 30, 31), USUAL),
     "rand_augment without ops": (gi.rand_augment, rand_steps, (0, 9, 31), USUAL),
     "trivial_augment": (gi.trivial_augment, trivial_steps, (), WIDE),
-    "trivial_augment of other bins": (gi.trivial_augment, trivial_steps, (7,), WIDE),
     "imagenet": (gi.auto_augment, auto_steps, ("imagenet",), USUAL),
     "cifar10": (gi.auto_augment, auto_steps, ("cifar10",), USUAL),
     "svhn": (gi.auto_augment, auto_steps, ("svhn",), USUAL),
