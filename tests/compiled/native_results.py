@@ -54,10 +54,9 @@ def results() -> Iterator[tuple[str, Any]]:
         return gi.open_batch(FILES, device="cpu")
 
     for name in PRESETS:
-        preset = getattr(gi.presets, name)()
         for seed in range(1 if name.endswith("eval") else 3):
             drawn = () if name.endswith("eval") else (gi.Rng(seed, indices=range(len(FILES))),)
-            batch = preset(photos(), *drawn)
+            batch = getattr(gi.presets, name)()(photos(), *drawn)
             for dtype, layout in KINDS:
                 if dtype == "uint8" and batch.normalized:
                     continue

@@ -78,12 +78,6 @@ def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_processes_at_once_make_the_same(expected: str) -> None:
-    processes = [start(f"{BATCH}print([batch(seed) for seed in range(3)])") for _ in range(3)]
-    assert [said(one) for one in processes] == [expected] * 3
-
-
-@pytest.mark.slow
 def test_threads_make_the_same(expected: str) -> None:
     code = """
 found = {}

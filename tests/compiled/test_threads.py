@@ -17,6 +17,7 @@ from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 from ..processes import python
 from ..watchdog import no_hang
 
+STEP = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
 MOUNT_2 = "41 31 0:38 {} {} rw,nosuid - cgroup2 cgroup2 rw\n"
 
@@ -32,14 +33,7 @@ def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
 
 @pytest.mark.parametrize(
     ("text", "quota"),
-    [
-        ("150000 100000\n", 1.5),
-        ("max 100000\n", None),
-        ("", None),
-        ("-5 100000\n", None),
-        ("1e5 100000\n", None),
-        ("9" * 5000 + " 100000\n", None),
-    ],
+    [("150000 100000\n", 1.5), ("max 100000\n", None), ("", None), ("-5 100000\n", None), ("9" * 5000 + " 1\n", None)],
 )
 def test_quota_of_version_2(tmp_path: Path, text: str, quota: float | None) -> None:
     root = machine(tmp_path, "0::/\n", MOUNT_2.format("/", "/sys/fs/cgroup"), {"sys/fs/cgroup/cpu.max": text})
@@ -47,7 +41,7 @@ def test_quota_of_version_2(tmp_path: Path, text: str, quota: float | None) -> N
 
 
 @pytest.mark.parametrize(("microseconds", "quota"), [("250000", 2.5), ("-1", None), ("", None), ("much", None)])
-@pytest.mark.parametrize("controllers", ["cpu,cpuacct", "cpuacct,cpu", "cpu"])
+@pytest.mark.parametrize("controllers", ["cpuacct,cpu", "cpu"])
 def test_quota_of_version_1(tmp_path: Path, controllers: str, microseconds: str, quota: float | None) -> None:
     files = {"cg/cpu/cpu.cfs_quota_us": microseconds + "\n", "cg/cpu/cpu.cfs_period_us": "100000\n"}
     mounts = MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", controllers)
@@ -55,13 +49,8 @@ def test_quota_of_version_1(tmp_path: Path, controllers: str, microseconds: str,
 
 
 def test_groups_around_it_count(tmp_path: Path) -> None:
-    files = {
-        "cg/cpu.max": "max 100000",
-        "cg/a/cpu.max": "300000 100000",
-        "cg/a/b/cpu.max": "max 100000",
-        "cg/a/b/c/cpu.max": "400000 100000",
-        "cg/other/cpu.max": "100000 100000",
-    }
+    quotas = {"": "max", "a/": "300000", "a/b/": "max", "a/b/c/": "400000", "other/": "100000"}
+    files = {f"cg/{group}cpu.max": f"{quota} 100000" for group, quota in quotas.items()}
     assert cpu_quota(machine(tmp_path, "0::/a/b/c\n", MOUNT_2.format("/", "/cg"), files)) == 3.0
 
 
@@ -79,15 +68,10 @@ def test_both_versions_and_a_blank_in_the_name(tmp_path: Path) -> None:
     assert cpu_quota(machine(tmp_path, "1:cpu:/\n0::/\n", mounts, files)) == 7.0
 
 
-@pytest.mark.parametrize("text", ["", "\n", "0\n", "0::\n", "::::\n", "\x00\xff\n", "0::/../..\n"])
+@pytest.mark.parametrize("text", ["", "0\n", "0::\n", "::::\n", "\x00\xff\n", "0::/../..\n"])
 def test_damaged_lists_are_no_limit(tmp_path: Path, text: str) -> None:
     assert cpu_quota(machine(tmp_path, text, text, {})) is None
     assert cpu_quota(machine(tmp_path, text, "1 2 - cgroup2\n - \n" + MOUNT_2.format("/", "/none"), {})) is None
-
-
-def test_nothing_there_is_no_limit(tmp_path: Path) -> None:
-    assert cpu_quota(tmp_path) is None
-    assert share(5, {}, tmp_path).threads == 5
 
 
 @pytest.mark.parametrize(
@@ -98,20 +82,13 @@ def test_nothing_there_is_no_limit(tmp_path: Path) -> None:
         ("10000 100000", {}, 1, "0.1 cores"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "4"}, 4, "16, for 4 processes (LOCAL_WORLD_SIZE)"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "5"}, 3, "LOCAL_WORLD_SIZE"),
-        ("max 100000", {"LOCAL_WORLD_SIZE": "99"}, 1, "LOCAL_WORLD_SIZE"),
         ("max 100000", {"LOCAL_WORLD_SIZE": "many"}, 16, "may run on: 16"),
         ("800000 100000", {"LOCAL_WORLD_SIZE": "4"}, 2, "8 cores, for 4 processes"),
         ("max 100000", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8, "OMPI_COMM_WORLD_LOCAL_SIZE"),
-        ("max 100000", {"MPI_LOCALNRANKS": "8"}, 2, "MPI_LOCALNRANKS"),
         ("max 100000", {"SLURM_NTASKS_PER_NODE": "8"}, 16, "may run on: 16"),  # not in a step
         ("max 100000", {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS_PER_NODE": "8"}, 2, "SLURM_NTASKS_PER_NODE"),
-        ("max 100000", {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}, 16, "may run on: 16"),
-        (
-            "max 100000",
-            {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "3"},
-            3,
-            "SLURM_CPUS_PER_TASK",
-        ),
+        ("max 100000", STEP, 16, "may run on: 16"),
+        ("max 100000", STEP | {"SLURM_STEP_TASKS_PER_NODE": "2"}, 3, "SLURM_CPUS_PER_TASK"),
     ],
 )
 def test_share(tmp_path: Path, quota: str, environment: dict[str, str], count: int, said: str) -> None:
@@ -164,13 +141,11 @@ def test_no_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, text: 
 @pytest.mark.slow
 def test_affinity_and_launcher_of_a_real_process() -> None:
     code = (
-        "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
         "from gpuimg._threads.threads import allowed; print(*allowed())"
     )
-    cores = len(os.sched_getaffinity(0))
-    for peers in (1, cores, 2 * cores):
-        found = python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers))
-        assert found.split()[0] == "1"
+    for peers in (1, 2 * len(os.sched_getaffinity(0))):
+        assert python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers)).split()[0] == "1"
 
 
 def system_threads() -> int:
@@ -207,31 +182,20 @@ def test_work_is_done_once_and_by_no_more_helpers_than_requested(helpers: int) -
     assert all(len(own) <= helpers + 1 for own in threads_of.values())
 
 
-def test_what_a_helper_raises_is_raised() -> None:
-    begun = threading.Event()
-
-    def work() -> None:
-        if threading.current_thread() is threading.main_thread():
-            begun.wait()
-        else:
-            begun.set()
-            raise KeyError("helper")
-
-    with no_hang(), pytest.raises(KeyError, match="helper"):
-        side_by_side(work, 1)
-
-
-def test_helpers_are_stopped_when_the_caller_cannot_go_on() -> None:
+@pytest.mark.parametrize("caller", [True, False])
+def test_what_a_caller_or_helper_raises_is_raised(caller: bool) -> None:
+    """A caller that cannot go on stops its helpers."""
     begun, stopped = threading.Event(), threading.Event()
 
     def work() -> None:
-        if threading.current_thread() is threading.main_thread():
-            begun.wait()
-            raise KeyboardInterrupt
-        begun.set()
-        stopped.wait()
+        if (threading.current_thread() is threading.main_thread()) == caller:
+            begun.wait() if caller else begun.set()
+            raise KeyError("work")
+        begun.set() if caller else begun.wait()
+        if caller:
+            stopped.wait()
 
-    with no_hang(), pytest.raises(KeyboardInterrupt):
+    with no_hang(), pytest.raises(KeyError, match="work"):
         side_by_side(work, 1, stopped.set)
 
 

@@ -55,18 +55,19 @@ def _window(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     return dict(zip(names, (*rng.integers(-6, 12, (2, n)), *rng.integers(1, 30, (2, n))), strict=True))
 
 
+def _rectangle(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    return dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True))
+
+
 def _points(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     start = np.tile([(0.0, 0.0), (20.0, 0.0), (20.0, 20.0), (0.0, 20.0)], (n, 1, 1))
     return {"startpoints": start, "endpoints": start + rng.uniform(-4, 4, (n, 4, 2))}
 
 
+FILTERS = ("nearest", "bicubic", "lanczos", "box", "hamming")
 CALLS = {
     "resize": Call(gi.resize, _sizes),
-    "resize nearest": Call(gi.resize, _sizes, {"interpolation": "nearest"}),
-    "resize bicubic": Call(gi.resize, _sizes, {"interpolation": "bicubic"}),
-    "resize lanczos": Call(gi.resize, _sizes, {"interpolation": "lanczos"}),
-    "resize box": Call(gi.resize, _sizes, {"interpolation": "box"}),
-    "resize hamming": Call(gi.resize, _sizes, {"interpolation": "hamming"}),
+    **{f"resize {how}": Call(gi.resize, _sizes, {"interpolation": how}) for how in FILTERS},
     "resize plain": Call(gi.resize, _sizes, {"interpolation": "bicubic", "antialias": False}),
     "crop": Call(gi.crop, _window),
     "center_crop": Call(gi.center_crop, lambda rng, n, white: {"output_size": rng.integers(1, 40, (n, 2))}),
@@ -101,16 +102,12 @@ CALLS = {
         {"interpolation": "bilinear"},
     ),
     "perspective": Call(gi.perspective, _points),
-    "adjust_brightness": Call(gi.adjust_brightness, lambda rng, n, white: {"brightness_factor": rng.uniform(0, 2, n)}),
-    "adjust_contrast": Call(gi.adjust_contrast, lambda rng, n, white: {"contrast_factor": rng.uniform(0, 2, n)}),
-    "adjust_saturation": Call(gi.adjust_saturation, lambda rng, n, white: {"saturation_factor": rng.uniform(0, 2, n)}),
     "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
     "adjust_hsv": Call(
         gi.adjust_hsv,
         lambda rng, n, white: {
             "hue_factor": rng.uniform(-1, 1, n),
-            "saturation_factor": rng.uniform(0, 2, n),
-            "value_factor": rng.uniform(0, 2, n),
+            **{f"{name}_factor": rng.uniform(0, 2, n) for name in ("saturation", "value")},
         },
     ),
     "permute_channels": Call(
@@ -127,20 +124,9 @@ CALLS = {
     "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
     "autocontrast": Call(gi.autocontrast),
     "equalize": Call(gi.equalize),
-    "erase": Call(
-        gi.erase,
-        lambda rng, n, white: {
-            **dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True)),
-            "v": rng.random((n, 1)) * white,
-        },
-    ),
+    "erase": Call(gi.erase, lambda rng, n, white: _rectangle(rng, n) | {"v": rng.random((n, 1)) * white}),
     "erase random": Call(
-        gi.erase,
-        lambda rng, n, white: {
-            **dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True)),
-            "seed": rng.integers(0, 2**48, n),
-        },
-        {"v": "random"},
+        gi.erase, lambda rng, n, white: _rectangle(rng, n) | {"seed": rng.integers(0, 2**48, n)}, {"v": "random"}
     ),
     "gaussian_noise": Call(
         gi.gaussian_noise,
@@ -177,7 +163,6 @@ CALLS = {
         gi.motion_blur, lambda rng, n, white: {"length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n)}
     ),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
-    "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
     "pointwise": Call(
         gi.pointwise,
         lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
@@ -200,8 +185,7 @@ for _name in gi.__all__:
         CALLS[_name] = _numbers(_function)
 
 #: Those that also move pixels, and those that change sizes.
-RESIZING = ["resize", "resize nearest", "resize bicubic", "resize box", "resize hamming", "resize lanczos",
-            "resize plain", "crop", "center_crop", "resized_crop", "letterbox", "pad", "pad edge", "pad reflect",
-            "pad symmetric", "rotate expand"]  # fmt: skip
+RESIZING = ["resize", *(f"resize {how}" for how in FILTERS), "resize plain", "crop", "center_crop", "resized_crop",
+            "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
 if numba is None:
     del CALLS["pointwise"]

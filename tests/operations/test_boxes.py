@@ -146,14 +146,10 @@ def test_upright_boxes_are_cut() -> None:
     assert gi.clamp_bounding_boxes([[(10, 10, 10, 30)]], (20, 60), format="cxcywh")[0].tolist() == [[10, 10, 10, 20]]
 
 
-def test_rotated_boxes_are_cut_as_torchvisions() -> None:
-    boxes = [(5, 25, 20, 8, 30), (58, 48, 12, 10, -60)]
-    found = gi.clamp_bounding_boxes([boxes], (50, 60), format="cxcywhr")[0]
-    same(found, [(5.830127, 24.520726, 18.082904, 8, 30), (57.183013, 46.584936, 8.732051, 10, -60)])
-
-
 def test_rotated_boxes_are_cut_to_what_is_inside() -> None:
-    """The result holds OpenCV's intersection with the image, touches it with each side, and keeps the angle."""
+    """As torchvision; the result holds OpenCV's intersection with the image, touches each side, and keeps the angle."""
+    two = gi.clamp_bounding_boxes([[(5, 25, 20, 8, 30), (58, 48, 12, 10, -60)]], (50, 60), format="cxcywhr")[0]
+    same(two, [(5.830127, 24.520726, 18.082904, 8, 30), (57.183013, 46.584936, 8.732051, 10, -60)])
     boxes = drawn(np.random.default_rng(), 400)
     found = gi.clamp_bounding_boxes([boxes], (50, 60), format="cxcywhr")[0]
     corners = [gi.convert_bounding_box_format([b], "cxcywhr", "xyxyxyxy")[0].reshape(-1, 4, 2) for b in (boxes, found)]
@@ -205,15 +201,12 @@ BOX = [[(1.0, 2.0, 3.0, 4.0)]]
     [
         (lambda: gi.convert_bounding_box_format(BOX, "xyxy", "xyxyxyxy"), 'one is upright, the other rotated'),
         (lambda: gi.convert_bounding_box_format(BOX, "yxyx", "xyxy"), "old_format must be one of .*not 'yxyx'"),
-        (lambda: gi.convert_bounding_box_format(BOX, "xyxy", ""), "new_format must be one of .*not ''"),
         (lambda: gi.convert_bounding_box_format(BOX, "xywhr", "cxcywhr"), r"boxes must be an \(N, K, 5\) array or a"),
         (lambda: gi.convert_bounding_box_format(BOX[0], "xyxy", "xywh"), r"boxes\[0\] has shape \(4,\)"),
         (lambda: gi.clamp_bounding_boxes([[(1, 2, np.nan, 4)]], (5, 5)), "image 0: boxes must be finite"),
         (lambda: gi.clamp_bounding_boxes(BOX, (0, 5)), "canvas_size height must be a whole number"),
         (lambda: gi.clamp_bounding_boxes(BOX, np.ones((2, 2))), r"canvas_size as an array must have shape \(1, 2\)"),
-        (lambda: gi.clamp_bounding_boxes(BOX, (5, 5), format="1"), "format must be one of .*not '1'"),
         (lambda: gi.sanitize_bounding_boxes(BOX, (5, 5), min_size=-1), "min_size must be a number of at least 0"),
-        (lambda: gi.sanitize_bounding_boxes(BOX, (5, 5), min_area=np.nan), "min_area must be"),
         (lambda: gi.clamp_keypoints(BOX, (5, 5)), r"points must be an \(N, K, 2\) array"),
         (lambda: gi.sanitize_keypoints([[(1, np.inf)]], (5, 5)), "image 0: points must be finite"),
         (lambda: gi.transform_boxes(blank(), BOX, format="xywhr"), r"boxes must be an \(N, K, 5\) array or a list"),

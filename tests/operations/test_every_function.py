@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
+from tests.video.videos import made
 
 from ..compare import assert_same
-from ..samples import SIZES, image, images, kinds
+from ..samples import SIZES, images, kinds
 from .calls import CALLS, RESIZING, Call
 
 calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -36,16 +34,6 @@ def drawn(
 def unchanged(picture: NDArray[Any], dtype: str) -> NDArray[Any]:
     """An image as a result of another dtype."""
     return picture * np.float32(1.0 / 255.0) if dtype != picture.dtype and picture.dtype == np.uint8 else picture
-
-
-def test_every_function_is_here() -> None:
-    functions = {
-        name
-        for name in gi.__all__
-        if inspect.isfunction(getattr(gi, name)) and "where" in inspect.signature(getattr(gi, name)).parameters
-    }
-    left_out = {"pointwise"} - CALLS.keys()  # where Numba is missing
-    assert functions == {call.function.__name__ for call in CALLS.values()} | left_out
 
 
 @kinds
@@ -137,15 +125,10 @@ def test_bad_parameters_are_refused(call: Call) -> None:
         call.run(pictures, each, where=[1, 0, 1, 0, 1])
 
 
-def clips(rng: np.random.Generator) -> gi.Batch:
-    """Two clips of four frames."""
-    x = gi.pad(np.stack([image(rng, 21, 26, 3, "uint8") for _ in range(8)]), 0)
-    return gi.Batch(replace(recording_of(x), source=replace(recording_of(x).source, frames=4), segments=()))  # type: ignore[arg-type]
-
-
 @calls
 def test_a_value_for_each_clip_is_that_of_its_frames(call: Call) -> None:
-    x = clips(rng := np.random.default_rng(12))
+    rng = np.random.default_rng(12)
+    x = gi.resize(gi.open_clips([made("h264")] * 2, 4, start=[0, 20], device="cpu"), (21, 26)).compute()
     each = call.each(rng, 2, 255.0)
     every = {name: np.repeat(values, 4, axis=0) for name, values in each.items()}
     found = call.run(x, each, where=np.array([True, False]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,7 @@ import gpuimg as gi
 
 from ..samples import PHOTOS
 
-FILTERS = {
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-    "box": Image.Resampling.BOX,
-    "hamming": Image.Resampling.HAMMING,
-}
+FILTERS = {name: Image.Resampling[name.upper()] for name in ("bilinear", "bicubic", "lanczos", "box", "hamming")}
 RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -67,10 +60,7 @@ def side(rng: np.random.Generator, most: int = 700) -> int:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Another one in each run; a failure prints its seed."""
-    seed = int.from_bytes(os.urandom(4), "little")
-    print("seed", seed)
-    return np.random.default_rng(seed)
+    return np.random.default_rng()
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
@@ -140,15 +130,6 @@ def test_bytes_of_pillow_before_13(case: list[Any]) -> None:
     picture = golden_image(height, width, channels)
     result = gi.resize([picture], (rows, columns), interpolation, exact="pillow12").array()[0]
     assert hashlib.sha256(result.tobytes()).hexdigest() == digest
-
-
-def test_the_two_rules_of_pillow_differ_for_tall_images() -> None:
-    tall = golden_image(640, 427, 3)
-    new, old = (gi.resize([tall], (224, 224), "bicubic", exact=rule).array() for rule in ("pillow", "pillow12"))
-    assert 0.01 < np.mean(new != old) < 0.3
-    wide = golden_image(375, 500, 3)
-    new, old = (gi.resize([wide], (300, 224), "bicubic", exact=rule).array() for rule in ("pillow", "pillow12"))
-    assert np.array_equal(new, old)
 
 
 @given(st.tuples(*[st.integers(1, 60)] * 4), st.sampled_from(sorted(FILTERS)), st.sampled_from([1, 3]), st.data())

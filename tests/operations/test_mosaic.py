@@ -41,13 +41,7 @@ def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any
 def test_mosaics_are_four_images_around_a_point(dtype: str, channels: int, center: tuple[float, float]) -> None:
     images = pictures(dtype, channels)
     white = 255.0 if dtype == "uint8" else 1.0
-    y = gi.mosaic(
-        images,
-        (48, 70),
-        center,
-        0.4 * white,
-        rng=gi.Rng(int(np.random.default_rng().integers(1 << 31)), indices=range(5)),
-    )
+    y = gi.mosaic(images, (48, 70), center, 0.4 * white, rng=int(np.random.default_rng().integers(1 << 31)))
     scales = [min(24 / height, 35 / width) for height, width in SIZES]
     new = [(round(h * s), round(w * s)) for (h, w), s in zip(SIZES, scales, strict=True)]
     small = list(gi.resize(images, np.array(new)).compute("float32"))
@@ -160,11 +154,9 @@ def test_an_image_depends_on_its_own_draws_and_partners_only() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"center": (0.8, 0.2)}, "^center must be"),
         ({"center": (-0.1, 0.2)}, "^center must be"),
         ({"size": 1}, "^size must be at least 2"),
         ({"partner": [1, 2, 3]}, r"^partner must have shape \(5, 3\)"),
-        ({"partner": np.full((5, 3), 5)}, "^partner"),
     ],
 )
 def test_bad_arguments_are_refused(given: Any, message: str) -> None:

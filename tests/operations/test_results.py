@@ -42,9 +42,7 @@ def test_short_floats_are_float32_rounded_to_even(name: str, layout: str, dtype:
 def test_short_floats_of_every_kind_of_number(name: str) -> None:
     rng = np.random.default_rng(1)
     random = rng.integers(0, 2**32, 200_000, np.uint32).view(np.float32)
-    edges = np.array(
-        [0, -0.0, 1, 65504, 65519.996, 65520, 1e30, 3.4e38, 6e-8, 2.98e-8, 5.97e-8, 6.1e-5, 1e-45, 1e-40], np.float32
-    )
+    edges = np.array([0, 1, 65504, 65519.996, 65520, 3.4e38, 6e-8, 2.98e-8, 5.97e-8, 6.1e-5, 1e-45], np.float32)
     with np.errstate(invalid="ignore"):  # of signaling NaN, which processors differ in
         halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
     finite = halves[np.isfinite(halves)]

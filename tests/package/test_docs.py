@@ -15,17 +15,8 @@ from bench import figures
 from ..samples import ROOT
 
 WRITTEN = figures.written()
-PAGES = [
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "tests/README.md",
-    *(
-        str(page.relative_to(ROOT))
-        for folder in ("docs", "docs/reference")
-        for page in sorted(ROOT.glob(f"{folder}/*.md"))
-    ),
-]
+PATTERNS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md", "docs/*.md", "docs/reference/*.md")
+PAGES = [str(page.relative_to(ROOT)) for pattern in PATTERNS for page in sorted(ROOT.glob(pattern))]
 FIGURES = ROOT / "docs" / "figures"
 
 

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
 README = (ROOT / "README.md").read_text()
-ORIENTATION_TAG = 0x0112
 
 
 def needs_torch() -> None:
@@ -38,32 +37,24 @@ def test_vlm_tokens() -> None:
 
 
 @pytest.mark.slow
-def test_train_step() -> None:
-    needs_torch()
-    found = re.search(r"12 photos, 8 classes.*\nloss (\S+) -> (\S+) after", python(EXAMPLES / "train_step.py"))
-    assert found
-    before, after = float(found[1]), float(found[2])
-    assert after < before < 3.0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        ("train_step", r"12 photos, 8 classes.*"),
         ("train_numpy", r"12 photos, 8 classes, 20 epochs, 40 batches"),
         ("train_torch", r"36 batches, stopped and resumed after 13"),
         ("train_jax", r"(2 devices|1 devices), batches of (6|3): \(3, 32, 32, 3\) on each"),
     ],
 )
 def test_training_loops(name: str, says: str) -> None:
-    framework = name.removeprefix("train_")
+    framework = {"train_step": "torch"}.get(name, name.removeprefix("train_"))
     if framework != "numpy" and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
         pytest.importorskip(framework)
     said = python(EXAMPLES / f"{name}.py")
-    found = re.search(says + r"\nloss (\S+) -> (\S+)\n", said)
+    found = re.search(says + r"\nloss (\S+) -> (\S+)\s", said)
     assert found, said
     before, after = (float(v) for v in found.groups()[-2:])
-    assert after < 0.9 * before < 4.0
+    assert after < (1 if name == "train_step" else 0.9) * before < 4.0
 
 
 def test_code_of_the_readme_runs(tmp_path: Path) -> None:

@@ -29,12 +29,8 @@ BEFORE = {
     "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
 }
 #: Libraries that a page needs besides torch.
-NEEDS = {
-    "data-formats": ("datasets",),
-    "training-loops": ("jax", "lightning", "accelerate"),
-    "video": ("av",),
-    "vlm": ("av",),
-}
+NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate")}
+NEEDS |= dict.fromkeys(("video", "vlm"), ("av",))
 
 
 @pytest.fixture(scope="module")

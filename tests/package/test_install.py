@@ -17,7 +17,7 @@ from buildtools.levels import levels_to_build
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-PIPS = ("pip==23.2.1", "pip==24.3.1", "pip==25.0.1", "pip")
+PIPS = ("pip==23.2.1", "pip")  # the oldest, and this year's
 TAG = levels_to_build().platform
 #: Modules of buildtools that stand in for the compiler and the linker.
 STUBS = {
@@ -90,10 +90,10 @@ def test_pip_builds_a_wheel(version: str, tools: Path, source: Path, tmp_path: P
     check(next(tmp_path.glob("*.whl")))
 
 
-@pytest.mark.parametrize("options", [["-I"], ["-P"], ["-B"]])
-def test_python_may_be_isolated(options: list[str], tools: Path, source: Path, tmp_path: Path) -> None:
-    command = [*options, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
-    run(sys.executable, *command, folder=source, PYTHONSAFEPATH="1" if "-P" in options else "")
+@pytest.mark.parametrize("option", ["-I", "-P"])
+def test_python_may_be_isolated(option: str, tools: Path, source: Path, tmp_path: Path) -> None:
+    command = [option, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
+    run(sys.executable, *command, folder=source, PYTHONSAFEPATH="1" if option == "-P" else "")
     check(next(tmp_path.glob("*.whl")))
 
 

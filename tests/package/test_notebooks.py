@@ -41,8 +41,7 @@ def test_pictures_are_the_results() -> None:
     assert "and" not in html.replace("rotate", "")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "uint8"])
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(("dtype", "layout"), [("bfloat16", "NHWC"), ("float32", "NCHW"), ("uint8", "NHWC")])
 def test_any_result_is_shown(dtype: str, layout: str) -> None:
     images = np.random.default_rng().integers(0, 256, (2, 128, 128, 3), np.uint8)
     result = gi.invert(images).compute(dtype, layout)
@@ -105,8 +104,7 @@ def test_frames_of_the_first_clip() -> None:
     assert captions(html)[0] == "frame 0"
     assert captions(html)[-1] == "frame 19"
     levels = [picture.mean() for picture in pictures(html)]
-    assert len(levels) == 8
-    assert levels == sorted(levels)
+    assert (len(levels), levels) == (8, sorted(levels))
     assert levels[-1] == pytest.approx(190, abs=8)
     assert "and 32 more" in html
 

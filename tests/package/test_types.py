@@ -17,7 +17,6 @@ import pytest
 
 import gpuimg
 import gpuimg.typing
-from gpuimg._loading.options import LoadOptions
 
 from ..samples import ROOT
 
@@ -106,6 +105,6 @@ def test_results_have_types() -> None:
 def test_options_of_load_are_its_parameters() -> None:
     """The copy of them, for functions that pass them on."""
     parameters = list(inspect.signature(gpuimg.load).parameters.values())[2:]
-    options = {name: value.__forward_arg__ for name, value in LoadOptions.__annotations__.items()}
+    options = {name: value.__forward_arg__ for name, value in gpuimg.typing.LoadOptions.__annotations__.items()}
     annotations = {each.name: each.annotation for each in parameters}
     assert options == annotations | {"batch_size": f"Required[{annotations['batch_size']}]"}

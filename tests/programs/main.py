@@ -104,4 +104,5 @@ for epoch in range(args.epochs):
 
 if args.distributed:
     dist.barrier()  # a rank that ends earlier closes the connections of the others
+    del model, optimizer, loss  # they hold the process group, whose threads would run until the interpreter ends
     dist.destroy_process_group()

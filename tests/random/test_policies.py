@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 from gpuimg._random import policy_tables
 from gpuimg._random.policy_tables import OP_NAMES
 
@@ -42,42 +41,13 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
     return [image(generator, *SIZES[i % len(SIZES)], channels, dtype) for i in range(n)]
 
 
-@pytest.mark.parametrize(
-    ("policy", "row", "expected"),  # from torchvision's _auto_augment.py
-    [
-        ("imagenet", 0, [("Posterize", 0.4, 8), ("Rotate", 0.6, 9)]),
-        ("imagenet", 15, [("Rotate", 0.8, 8), ("Color", 1.0, 2)]),
-        ("imagenet", 24, [("Equalize", 0.8, 0), ("Equalize", 0.6, 0)]),
-        ("cifar10", 12, [("TranslateY", 0.4, 3), ("Sharpness", 0.2, 6)]),
-        ("cifar10", 24, [("TranslateY", 0.7, 9), ("AutoContrast", 0.9, 0)]),
-        ("svhn", 15, [("Invert", 0.8, 0), ("TranslateY", 0.0, 2)]),
-        ("svhn", 24, [("ShearX", 0.7, 2), ("Invert", 0.1, 0)]),
-    ],
-)
-def test_auto_augment_rows(policy: str, row: int, expected: list[tuple[str, float, int]]) -> None:
-    found = policy_tables.AUTO_AUGMENT_POLICIES[policy][row].tolist()
-    assert [(OP_NAMES[int(op)], p, int(bin_)) for op, p, bin_ in found] == expected
-
-
-#: Of each policy, sums of probabilities and of bins over the ops in the order of OP_NAMES: a slip in any row shows.
-SUMS = {
-    "imagenet": ([0.0, 0.6, 0.0, 0.0, 0.0, 3.6, 0.0, 3.8, 2.0, 0.4, 2.8, 3.6, 1.2, 11.2, 1.8],
-                 [0, 185, 0, 0, 0, 788, 0, 632, 624, 245, 300, 859, 0, 0, 0]),
-    "cifar10": ([0.0, 0.0, 0.7, 0.8, 3.4, 0.7, 2.3, 2.9, 0.8, 2.8, 0.3, 1.9, 5.0, 4.7, 0.2],
-                [0, 0, 133, 212, 1371, 6, 521, 725, 145, 414, 84, 705, 0, 0, 0]),
-    "svhn": ([0.0, 4.2, 6.1, 0.9, 2.0, 3.4, 0.0, 0.0, 0.3, 0.0, 0.0, 2.2, 2.3, 3.9, 7.6],
-             [0, 869, 1251, 114, 652, 354, 0, 0, 87, 0, 0, 552, 0, 0, 0]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("policy", SUMS)
-def test_auto_augment_sums(policy: str) -> None:
-    assert policy_tables.AUTO_AUGMENT_POLICIES[policy].shape == (25, 2, 3)
-    table = policy_tables.AUTO_AUGMENT_POLICIES[policy].reshape(-1, 3)
-    chances, bins = SUMS[policy]
-    ops = table[:, 0].astype(int)
-    np.testing.assert_allclose(np.bincount(ops, table[:, 1], 15), chances)
-    np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
+@pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
+def test_auto_augment_tables_are_torchvisions(policy: str) -> None:
+    theirs = pytest.importorskip("torchvision.transforms.autoaugment")
+    expected = theirs.AutoAugment(theirs.AutoAugmentPolicy(policy)).policies
+    found = policy_tables.AUTO_AUGMENT_POLICIES[policy].tolist()
+    rows = [tuple((OP_NAMES[int(op)], p, int(strength)) for op, p, strength in row) for row in found]
+    assert rows == [tuple((op, p, strength or 0) for op, p, strength in row) for row in expected]
 
 
 def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: Any) -> gi.Batch:
@@ -95,12 +65,12 @@ def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: An
         CONTRAST: lambda: gi.adjust_contrast(x, 1 + magnitude),
         SHARPNESS: lambda: gi.adjust_sharpness(x, 1 + magnitude),
         POSTERIZE: lambda: gi.posterize(x, int(magnitude)),
-        SOLARIZE: lambda: gi.solarize(x, magnitude / recording_of(x).unit),
+        SOLARIZE: lambda: gi.solarize(x, magnitude * (255 if x.dtype == "uint8" else 1)),
         AUTOCONTRAST: lambda: gi.autocontrast(x),
         EQUALIZE: lambda: gi.equalize(x),
         INVERT: lambda: gi.invert(x),
     }[op]()
-    return gi.Batch(recording_of(made).new_segment())
+    return gi.gaussian_blur(made, 1, 1.0)  # changes no pixel and starts a segment
 
 
 # Largest shear, rotation and change of a factor; largest shifts in x and y of a width and a height; bits at strengths 0
@@ -147,13 +117,11 @@ def auto_steps(draws: gi.Rng, policy: str) -> Iterator[Step]:
 
 
 DRAWN: dict[str, tuple[Callable[..., gi.Batch], Callable[..., Iterator[Step]], tuple[Any, ...], Any]] = {
-    "rand_augment lowest": (gi.rand_augment, rand_steps, (1, 0, 31), USUAL),
     "rand_augment": (gi.rand_augment, rand_steps, (2, 9, 31), USUAL),
     "rand_augment of other bins": (gi.rand_augment, rand_steps, (3, 12, 25), USUAL),
     "rand_augment highest": (gi.rand_augment, rand_steps, (1, 30, 31), USUAL),
     "rand_augment without ops": (gi.rand_augment, rand_steps, (0, 9, 31), USUAL),
     "trivial_augment": (gi.trivial_augment, trivial_steps, (), WIDE),
-    "trivial_augment of other bins": (gi.trivial_augment, trivial_steps, (7,), WIDE),
     "imagenet": (gi.auto_augment, auto_steps, ("imagenet",), USUAL),
     "cifar10": (gi.auto_augment, auto_steps, ("cifar10",), USUAL),
     "svhn": (gi.auto_augment, auto_steps, ("svhn",), USUAL),

@@ -189,6 +189,10 @@ def test_streams_are_of_their_names_only() -> None:
     np.testing.assert_array_equal(rng(24, 50).fork().uniform(), first)
 
 
+def test_views_share_no_words() -> None:
+    assert len(np.unique(gi.Rng(24, indices=[7]).views(3).words(16))) == 3 * 16
+
+
 @pytest.mark.parametrize("clips", [False, True])
 def test_rows_draw_what_their_samples_draw(clips: bool) -> None:
     """In another order, and some twice; of views, after some draws, in a stream, and for the frames of clips."""

@@ -31,10 +31,9 @@ MANY = 6000
 
 #: Policies as people write them, and each section at least once.
 POLICIES = (
-    "rand-m9-mstd0.5-inc1", "rand-m7-n3-mstd0.5", "rand-m15-mmax20-p0.8", "rand-m3-mstd101-n1", "rand-mmax0-m12-p2",
+    "rand-m9-mstd0.5-inc1", "rand-m15-mmax20-p0.8", "rand-m3-mstd101-n1", "rand-mmax0-m12-p2",
     "rand-m9-mstd0.5-mstd2-inc0", "rand-m5-t3a-p1", "rand-m8-n3-t3aw-mstd1", "rand-mstd1-tweights", "rand-n0",
-    "augmix-m5-w4-d2", "augmix", "augmix-m3-w2-d0-a0.5-mstd1-b1",
-    "original", "originalr-mstd0.5", "v0", "v0r-mstd1", "3a", "3a-mstd0.5",
+    "augmix", "augmix-m3-w2-d0-a0.5-mstd1-b1", "original", "originalr-mstd0.5", "v0", "v0r-mstd1", "3a-mstd0.5",
 )  # fmt: skip
 
 #: What neither timm nor gpuimg takes.
@@ -47,8 +46,7 @@ IGNORED = ("rand-m", "rand-inc", "rand-m9-mstdinf", "rand-tbest", "augmix-w", "v
 STRENGTHS = (*np.arange(0, 10.5, 0.5).tolist(), 12.0, 15.0, 20.0)
 
 
-def without_strength(name: str) -> bool:
-    return name in ("AutoContrast", "Equalize", "Invert")
+WITHOUT_STRENGTH = ("AutoContrast", "Equalize", "Invert")
 
 
 def timm() -> Any:
@@ -74,7 +72,7 @@ def described(transform: Any) -> dict[str, Any]:
     """A policy of timm as plain data; magnitudes only of ops that have one."""
 
     def one(op: Any) -> list[Any]:
-        magnitude = 0 if without_strength(op.name) else op.magnitude
+        magnitude = 0 if op.name in WITHOUT_STRENGTH else op.magnitude
         return [op.name, op.prob, magnitude, min(op.magnitude_std, 1e9), op.magnitude_max or 10]
 
     found: dict[str, Any] = {"ops": [one(op) for op in ops_of(transform)]}
@@ -91,7 +89,7 @@ def ours(config: Config) -> dict[str, Any]:
     std = min(config.std, 1e9)
 
     def one(name: str, p: float, magnitude: float) -> list[Any]:
-        return [name, p, 0 if without_strength(name) else magnitude, std, config.largest]
+        return [name, p, 0 if name in WITHOUT_STRENGTH else magnitude, std, config.largest]
 
     if config.rows is not None:
         each = zip(config.rows[0].ravel().tolist(), config.rows[1].reshape(-1, 2).tolist(), strict=True)
@@ -125,7 +123,7 @@ def argument(name: str, level: Any, sign: Any) -> Any:
     return found * 0.45 if name.startswith("Translate") else 1.0 - found if name == "Desaturate" else found
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if not without_strength(name)])
+@pytest.mark.parametrize("name", [name for name in OPS if name not in WITHOUT_STRENGTH])
 def test_arguments_are_timms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     level_to_argument = timm().LEVEL_TO_ARG[name]
     for sign in (1.0, -1.0):
@@ -139,11 +137,9 @@ def test_arguments_are_timms(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("randaug-m9", "policy must begin with rand, augmix, original, originalr, v0, v0r, 3a, not 'randaug-m9'"),
         ("rand-x5", "sections must be m, n, p, mstd, mmax, inc and a number or t and a set of ops in 'rand-x5', not"),
-        ("rand-m9.5", "m must have a whole number in 'rand-m9.5', not '9.5'"),
         ("rand-m9-inc", "inc needs a number in 'rand-m9-inc'; timm ignores it without"),
         ("rand-tbest", "t must be one of t3a, t3aw, tweights in 'rand-tbest', not 'tbest'"),
         ("rand-tweights-n16", "n must be at most 15 in 'rand-tweights-n16'"),
-        ("augmix-w0", "w must be at least 1 in 'augmix-w0', not 0"),
     ],
 )
 def test_what_is_wrong_with_a_policy(text: str, message: str) -> None:
@@ -277,11 +273,8 @@ FILL = (124, 116, 104)
 def by_timm(name: str, image: Image.Image, value: float, interpolation: Any) -> NDArray[np.uint8]:
     if (name, value) == ("PosterizeIncreasing", 0.0):  # Pillow 13 refuses 0 bits; earlier ones return black
         return np.zeros((*image.size[::-1], 3), np.uint8)
-    given = () if without_strength(name) else (int(value) if OPS[name].code in (10, 11, 15) else value,)
+    given = () if name in WITHOUT_STRENGTH else (int(value) if OPS[name].code in (10, 11, 15) else value,)
     return np.asarray(timm().NAME_TO_OP[name](image, *given, resample=interpolation, fillcolor=FILL))
-
-
-MOVING = ("Rotate", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
 
 
 def photos() -> list[NDArray[np.uint8]]:
@@ -325,7 +318,7 @@ def test_colors_are_timms(name: str) -> None:
 @pytest.mark.parametrize(
     ("interpolation", "how", "most", "mean"), [("bilinear", BILINEAR, 1, 0.5), ("bicubic", BICUBIC, 15, 1.4)]
 )
-@pytest.mark.parametrize("name", MOVING)
+@pytest.mark.parametrize("name", ["Rotate", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel"])
 def test_moved_pixels_are_timms(name: str, interpolation: str, how: Any, most: int, mean: float) -> None:
     """Away from borders, where Pillow repeats the outermost pixels; its cubic has a = -1, torch's and ours -0.75."""
     for result, image, value in applied(name, interpolation):
