@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .decoding.jpegs import Decoder
     from .fakecuda import FakeGpu
 
-os.environ.setdefault("GPUIMG_SELFTEST", "0")  # the stand-in's kernels compute nothing
+os.environ.setdefault("GPUIMG_SELFTEST", "0")  # the fake GPU's kernels compute nothing
 
 # A torchvision that is here and in programs that tests start: see tests/site.
 define_on_import()

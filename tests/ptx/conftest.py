@@ -18,4 +18,4 @@ def launches() -> Iterator[Launches]:
 
     with executing() as made:
         yield made
-        assert made.standin.problems == []
+        assert made.gpu.problems == []

@@ -53,8 +53,8 @@ def _elsewhere(words: list[bytes], array: Any, address: int) -> list[Any]:
 class Launches:
     """Launches that ran, and their GPU."""
 
-    def __init__(self, standin: FakeGpu, edit: Edit | None, capability: Capability) -> None:
-        self.standin = standin
+    def __init__(self, gpu: FakeGpu, edit: Edit | None, capability: Capability) -> None:
+        self.gpu = gpu
         self.behind: tuple[int, int] | None = None
         self.kernels: list[kernels.Kernel] = []
         self.ran: list[Ran] = []
@@ -63,13 +63,13 @@ class Launches:
 
     def launch(self, entry: str, stream: Stream, grid: Dim, block: Dim, extra: int) -> None:
         """Run a kernel; the fake sees the launch, but not what of its memory holds something: here is seen what is."""
-        kernel, content, order = self.standin.driver.kernels[entry], packed(extra), self.standin.order
-        arguments = self.standin.driver.unpacked(kernel, content)
+        kernel, content, order = self.gpu.driver.kernels[entry], packed(extra), self.gpu.order
+        arguments = self.gpu.driver.unpacked(kernel, content)
         arrays = [one for one in arguments if isinstance(one, Array)]
         before = [(one.values.copy(), order.written(*one.range).copy()) for one in arrays]
         for one in arrays:
             order.written(*one.range)[:] = True
-        self.standin.driver.launch(entry, stream, grid, block, extra)
+        self.gpu.driver.launch(entry, stream, grid, block, extra)
         for one, (values, written) in zip(arrays, before, strict=True):
             one.values[:] = values
             order.written(*one.range)[:] = written
@@ -87,7 +87,7 @@ class Launches:
                 made.append(words[at])
                 at += 1
                 continue
-            known = self.standin.order.written(*argument.range)
+            known = self.gpu.order.written(*argument.range)
             if kernel.name == "compare":  # it looks for bytes that were not written
                 known = np.ones_like(known)
             made.append(Buffer(argument.values, name, known, partial(_elsewhere, words[at : at + _ARRAY])))
@@ -98,23 +98,23 @@ class Launches:
 @contextmanager
 def executing(edit: Edit | None = None, capability: Capability = (9, 0)) -> Iterator[Launches]:
     """Let ``device="cuda:0"`` interpret its kernels as compiled for a GPU of this capability, perhaps edited."""
-    with installed() as standin, pytest.MonkeyPatch.context() as patch:
+    with installed() as gpu, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUIMG_DECODER", "gpuimg")
-        launches = Launches(standin, edit, capability)
-        standin.cuda.launch = launches.launch
-        driver = standin.cupy.cuda.driver
+        launches = Launches(gpu, edit, capability)
+        gpu.cuda.launch = launches.launch
+        driver = gpu.cupy.cuda.driver
         call = driver.launchKernel
 
         def launch(*arguments: int) -> None:
             try:
                 call(*arguments)
             except driver.CUDADriverError:
-                if not standin.order.errors:
+                if not gpu.order.errors:
                     raise
-                standin.problems.pop()
-                raise standin.order.errors.pop() from None  # the interpreter's, which cannot pass through the driver
+                gpu.problems.pop()
+                raise gpu.order.errors.pop() from None  # the interpreter's, which cannot pass through the driver
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driver, "launchKernel", launch)
-            patch.setattr(standin.cupy.ndarray, "values", property(lambda array: array.get()), raising=False)
+            patch.setattr(gpu.cupy.ndarray, "values", property(lambda array: array.get()), raising=False)
             yield launches

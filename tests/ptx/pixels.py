@@ -29,7 +29,7 @@ def images_of(source: str, channels: int = 3, sizes: Any = SIZES) -> list[Any]:
 
 def on_device(launches: Launches, images: list[Any]) -> list[Any]:
     """The same in the fake's memory."""
-    return [launches.standin.cupy.asarray(image) for image in images]
+    return [launches.gpu.cupy.asarray(image) for image in images]
 
 
 # -- how close ---------------------------------------------------------------------------------------------------------

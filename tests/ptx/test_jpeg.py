@@ -62,7 +62,7 @@ def assert_the_cpus(
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
     steps = JPEG if every is not None else ["find", *JPEG]
     assert [kernel.name for kernel in launches.kernels[: len(steps)]] == steps
-    assert launches.standin.order.of("decode") == []
+    assert launches.gpu.order.of("decode") == []
     if every is None:
         assert list(found.status) == list(expected.status)
     else:
@@ -72,7 +72,7 @@ def assert_the_cpus(
 
 def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
     """Bounds of what is uploaded at once, so that small images have many parts."""
-    from gpuimg._runtimes import cuda_decode  # exists on the stand-in only
+    from gpuimg._runtimes import cuda_decode  # exists on the fake only
 
     monkeypatch.setattr(cuda_decode, "Upload", partial(Upload, **limits))
 
@@ -197,18 +197,18 @@ def assert_pillows(
         top, left, height, width = random_regions(sizes).T
         regions = np.stack([left, top, left + width, top + height], 1)
     offsets, total = offsets_of(sizes, channels, 64)
-    stream = launches.standin.stream()
+    stream = launches.gpu.stream()
     with stream:
-        out = Pixels(launches.standin.cupy.zeros(total, np.uint8), offsets, sizes, channels)
+        out = Pixels(launches.gpu.cupy.zeros(total, np.uint8), offsets, sizes, channels)
         stream.synchronize()
-    _, statuses = launches.standin.decode.ImageDecoder(0).decode(source, out, stream, regions)
+    _, statuses = launches.gpu.decode.ImageDecoder(0).decode(source, out, stream, regions)
     assert statuses is not None
     assert statuses.reported() == []
     for i, (data, (x0, y0, x1, y1)) in enumerate(zip(files, regions.tolist(), strict=True)):
         expected = exif.turned(pillow_pixels(data, channels, scale), int(turns[i]))[y0:y1, x0:x1]
         found = out.view(i).values[y0:y1, x0:x1]
         np.testing.assert_array_equal(found, expected, err_msg=f"{i}, scale {scale}: {(x0, y0, x1, y1)}")
-    assert launches.standin.order.of("decode") == []
+    assert launches.gpu.order.of("decode") == []
     assert {kernel.name for kernel in launches.kernels} <= {"find", "huffman", "inverse_dct", "reduced_dct", "colors"}
 
 
@@ -282,4 +282,4 @@ def test_what_kernels_report_the_cpu_decodes_at_the_same_scale(launches: Launche
         found = resized.compute("uint8")
     for one, data in zip(found, files, strict=True):  # resampled pixel by pixel
         np.testing.assert_array_equal(one.values, pillow_pixels(data, 3, scale))
-    assert launches.standin.order.of("decode") == []
+    assert launches.gpu.order.of("decode") == []

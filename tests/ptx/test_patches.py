@@ -77,5 +77,5 @@ def test_clips_are_the_cpus(launches: Launches) -> None:
     """Frames are values of one patch, and the last of an odd number is repeated."""
     clips = RANDOM.integers(0, 256, (2, 3, 30, 40, 3), np.uint8)
     prepare = gi.models.qwen_vl_video(2, 2, 2, 4 * 16, 8 * 16)
-    found, expected = prepare(launches.standin.cupy.asarray(clips)), prepare(clips)
+    found, expected = prepare(launches.gpu.cupy.asarray(clips)), prepare(clips)
     np.testing.assert_array_equal(found["pixel_values_videos"].values, expected["pixel_values_videos"])

@@ -89,16 +89,16 @@ def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_what_functions_and_presets_launch_is_built() -> None:
     built = {kernel.name for kernel in kernels.every_kernel()}
     kinds = cycle(KINDS)
-    with installed() as standin:
+    with installed() as gpu:
         random = np.random.default_rng()
         for name in sorted(set(CALLS) - {"pointwise"}):
             for dtype in SCALES:
                 images = [(random.random((9, 11, 3)) * (255 if dtype == "uint8" else 1)).astype(dtype)] * 3
                 each = CALLS[name].each(random, 3, 255.0 if dtype == "uint8" else 1.0)
-                on_gpu = [standin.cupy.asarray(one) for one in images]
+                on_gpu = [gpu.cupy.asarray(one) for one in images]
                 kind = next(kinds)
                 CALLS[name].run(on_gpu, each).compute("float32" if name == "normalize" else kind)
-        launched = set(standin.driver.kernels)
+        launched = set(gpu.driver.kernels)
     assert launched <= built
     assert len(launched) > 15  # none of those of JPEGs, videos and marks
     needed = [kernel.name for name in ("simclr", "imagenet_train", "ssd_train") for kernel in warm._needed(name)]
@@ -222,15 +222,15 @@ shipped.FILE = Path(sys.argv[1])
 import gpuimg as gi
 from tests.fakecuda import installed
 real, codes = Kernel.images, []
-with installed() as standin:
+with installed() as gpu:
     def made(kernel, capability, driver):
         codes.append(next(real(kernel, capability, driver)).code)
-        return [standin.driver.image(kernel, capability)]
+        return [gpu.driver.image(kernel, capability)]
     Kernel.images = made
-    images = [standin.cupy.asarray(np.zeros((5, 7, 3), np.uint8))] * 2
+    images = [gpu.cupy.asarray(np.zeros((5, 7, 3), np.uint8))] * 2
     small = gi.resize(images, (3, 4))
     gi.blend(gi.normalize(gi.adjust_contrast(small, 0.5), 0.5, 0.5), small, 0.5).array()
-assert not standin.problems
+assert not gpu.problems
 print([code[:4] for code in codes])
 """
 

@@ -166,7 +166,7 @@ def test_clips_have_the_cpus_pixels(launches: Launches, monkeypatch: pytest.Monk
         x = gi.open_clips(sources, 2, 3, start=[5, 0, 11], device=device, color=color)
         return [x.compute(), gi.resize(gi.crop(x, 9, 13, 21, 30), (10, 12)).compute("uint8")]
 
-    monkeypatch.setattr(launches.standin.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
+    monkeypatch.setattr(launches.gpu.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
     for found, expected in zip(clips("cuda:0"), clips("cpu"), strict=True):
         for one, other in zip(found, expected, strict=True):
             apart = np.abs(one.values.astype(int) - other)
