@@ -102,7 +102,7 @@ def any_gpu() -> Iterator[None]:
 
     with executing() as launches:
         yield
-        assert launches.standin.problems == []
+        assert launches.gpu.problems == []
 
 
 @pytest.fixture
