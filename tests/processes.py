@@ -100,3 +100,10 @@ def forks(imports: str, *options: str, **environment: str) -> Iterator[Forks]:
         finally:
             assert process.stdin is not None
             process.stdin.close()
+
+
+def run_command(*arguments: object) -> int:
+    """Run a command of gpuimg in this process; return its exit status."""
+    from gpuimg._cli import main
+
+    return main.main([*map(str, arguments)])

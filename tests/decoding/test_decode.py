@@ -340,12 +340,12 @@ def test_device_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_that_does_not_work_says_why() -> None:
-    from gpuimg._runtimes.probe import gpu_problem
-
-    if gpu_problem() is None:
-        pytest.skip("this machine has a working GPU")
-    with pytest.raises(RuntimeError, match="does not work here: "):
+    try:
         gi.open_batch([GOOD], device="cuda")
+    except RuntimeError as error:
+        assert "does not work here: " in str(error)  # noqa: PT017  (a GPU may work)
+    else:
+        pytest.skip("this machine has a working GPU")
 
 
 def test_empty_batch() -> None:

@@ -21,12 +21,11 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._cli import main as cli
 from gpuimg._index import format as layout
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 
-from ..processes import python
+from ..processes import python, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 from ..sources.laws import flipped, needs, open_files
@@ -371,7 +370,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     assert entry_bytes(SeekIndex(tmp_path / "other")) == wanted
     assert SeekIndex(tmp_path / "other").problem_with(source) == ""
     if arguments:
-        assert cli.main(["index", *arguments]) == 0
+        assert run_command("index", *arguments) == 0
         assert (tmp_path / f"{name}.gpuimg-index").read_bytes() == (tmp_path / "other").read_bytes()
         assert "9 images" in capfd.readouterr().out
 
@@ -616,7 +615,7 @@ def test_another_that_is_done_meanwhile(tmp_path: Path, watched: None) -> None:
 
 
 def command(*arguments: Any) -> int:
-    return cli.main(["index", *map(str, arguments)])
+    return run_command("index", *arguments)
 
 
 @pytest.fixture

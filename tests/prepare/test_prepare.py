@@ -24,13 +24,11 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from gpuimg._cli import main as cli
-from gpuimg._index.seek_index import SeekIndex
 from gpuimg._prepare.manifest import NAME
 from gpuimg.typing import PrepareReport
 
 from ..decoding.test_index import SOURCES, make_source
-from ..processes import Forks, forks
+from ..processes import Forks, forks, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, with_orientation
 
@@ -380,7 +378,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
         results = gi.file_list(tmp_path / "out" / "list.txt")
     else:
         results = gi.tar(sorted((tmp_path / "out").glob("shard-*.tar")), label=None)
-    assert SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
+    assert gi.SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
     small = gi.resize(gi.open_batch(data, device="cpu"), 30, "bicubic").array()
     expected = [file_of(image, "JPEG", quality=90, subsampling="4:2:0") for image in small]
     assert sorted(bytes(one) for one, _ in results) == sorted(expected)
@@ -648,7 +646,7 @@ def test_what_cannot_go_on(tmp_path: Path) -> None:
 
 
 def command(*arguments: Any) -> int:
-    return cli.main(["prepare", *map(str, arguments)])
+    return run_command("prepare", *arguments)
 
 
 def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
