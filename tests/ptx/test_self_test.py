@@ -55,7 +55,7 @@ def test_a_fault_in_a_kernel_is_found(name: str, found: str, proofs: dict[str, b
         if not kernel.name.startswith(name):
             return text
         edited.append(kernel)
-        return text.replace("atom.global.max.s32", "atom.global.min.s32") if name == "statistics" else stores(text)
+        return text.replace("atom.global.max.s32", "atom.global.add.u32") if name == "statistics" else stores(text)
 
     with executing(edit), pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUIMG_DECODER", "")
