@@ -55,9 +55,10 @@ class LoadedBatch(NamedTuple):
         :meth:`Batch.tokens` if ``preprocess`` returns that.
     labels : array or list
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
-        types; None if no sample has a label. The label of a sample that could not be read is -1, NaN, zeros or None. If
-        no sample of a batch could be read, the type is that of earlier batches or, without any, that of up to eight
-        samples spread over the source; None if these cannot be read either.
+        types; None if no sample has a label. The label of a sample that could not be read is -1, NaN or zeros; in a
+        list None, or empty where labels are lists or arrays of several lengths, such as boxes. If no sample of a batch
+        could be read, the type is that of earlier batches or, without any, that of up to eight samples spread over the
+        source; None if these cannot be read either.
     indices : (N,) int64
         The samples' indices in the source.
     valid : (N,) bool

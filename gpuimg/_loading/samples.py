@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -282,7 +283,10 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
 
 
 def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
-    """Collate labels into one array if the ``known`` ones are numbers or arrays of one shape, else into a list."""
+    """Collate labels into one array if the ``known`` ones are numbers or arrays of one shape, else into a list.
+
+    In a list, a missing label is None, or empty where the others are lists or differ in length only, such as boxes.
+    """
     if all(label is None for label in known):
         return None
     if all(map(_is_int64, known)):
@@ -293,7 +297,12 @@ def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
     if all(is_on_host(label) and label.shape == first.shape for label in known):
         nothing = np.zeros_like(np.asarray(first))
         return np.stack([nothing if gone else np.asarray(label) for label, gone in zip(labels, missing, strict=True)])
-    return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
+    empty: Any = None
+    if all(isinstance(label, list) for label in known):
+        empty = []
+    elif all(is_on_host(label) and label.ndim and label.shape[1:] == np.shape(first)[1:] for label in known):
+        empty = np.asarray(first)[:0]
+    return [copy(empty) if gone else label for label, gone in zip(labels, missing, strict=True)]
 
 
 def _is_int64(label: Any) -> bool:

@@ -492,6 +492,17 @@ def test_label_type_of_a_batch_without_readable_samples(label: Any, bad: range) 
 
 
 @ignored
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+def test_boxes_of_an_unreadable_sample_are_none(form: Any) -> None:
+    """An empty array or list, which functions for boxes take."""
+    boxes = [form(np.full((k + 1, 4), 9.0)) for k in range(4)]
+    source = [("nowhere.jpg" if k == 1 else FILES[k], each) for k, each in enumerate(boxes)]
+    (batch,) = cpu(source, batch_size=4, on_error="fill")
+    assert [len(label) for label in batch.labels] == [1, 0, 3, 4]
+    assert type(batch.labels[1]) is type(boxes[0])
+
+
+@ignored
 def test_label_type_of_every_source(tmp_path: Path) -> None:
     """A folder with no file left, a tar whose first shard is gone, paths that lead nowhere, a stream of such, rows."""
     for name in "ab":

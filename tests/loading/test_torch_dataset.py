@@ -112,6 +112,14 @@ def test_images_of_different_sizes_and_other_labels() -> None:
     assert labels == ["name 0", "name 1", "name 2"]
 
 
+def test_a_stream() -> None:
+    import gpuimg.torch
+
+    source = gpuimg.iterable(lambda: ((FILES[k], k) for k in range(5)))
+    rows = list(gpuimg.torch.IterableDataset(source, train, batch_size=2, device="cpu"))
+    assert [label for _, labels in rows for label in labels.tolist()] == [0, 1, 2, 3, 4]
+
+
 def test_bfloat16() -> None:
     pytest.importorskip("ml_dtypes")
     images, _ = next(iter(dataset(dtype="bfloat16")))
