@@ -135,7 +135,7 @@ class _Segment:
             self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
         used, ways = ops_used(plan), 0
         for run in self.passes:
-            ways |= survey(run.records, used, run.first_slot, run.end_slot, needs)
+            ways |= survey(run.records, used.view(np.uint8), run.first_slot, run.end_slot, needs)
         codes = tuple(np.flatnonzero(used).tolist())
         self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"

@@ -33,7 +33,7 @@ NEEDS: Final = np.dtype(
 
 
 @cached_jit(
-    "int64(RECORD[::1], boolean[::1], int64, int64, NEEDS[::1])", nogil=False, RECORD=RECORD, NEEDS=NEEDS
+    "int64(RECORD[::1], uint8[::1], int64, int64, NEEDS[::1])", nogil=False, RECORD=RECORD, NEEDS=NEEDS
 )  # fmt: skip
 def survey(records, used, first_slot, end_slot, needs_):
     """Raise ``needs`` to those of a pass; return its ways to sample, as bits.
@@ -41,8 +41,8 @@ def survey(records, used, first_slot, end_slot, needs_):
     Parameters
     ----------
     records : (N,) layout.RECORD
-    used : (len(OPS),) bool
-        The ops that occur in the programs.
+    used : (len(OPS),) uint8
+        Not 0 for the ops that occur in the programs.
     first_slot, end_slot : int
         The statistics that the pass computes.
     needs : (1,) NEEDS
@@ -50,7 +50,7 @@ def survey(records, used, first_slot, end_slot, needs_):
     needs, ways = needs_[0], i64(0)
     whole = first_slot < end_slot
     for code in range(used.size):
-        whole = whole or (used[code] and READS_NEIGHBORS[code])
+        whole = whole or (used[code] != 0 and READS_NEIGHBORS[code])
     needs.statistics = max(needs.statistics, end_slot * STATISTICS_WORDS)
     needs.ints = max(needs.ints, LEVELS)
     for i in range(len(records)):
