@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -52,7 +51,6 @@ class CpuRuntime:
         self._spare: list[ThreadMemory] = []
         self._pool = Pool()
         self._running_threads = RunningThreads()
-        self._lock = threading.Lock()
 
     def device(self) -> AbstractContextManager[None]:
         """See :meth:`Runtime.device`."""
@@ -141,8 +139,7 @@ class CpuRuntime:
         try:
             return decode_jpeg(data, options, memory, self._running_threads.running, self.empty)
         finally:
-            with self._lock:
-                self._spare.append(memory)
+            self._spare.append(memory)
 
     def run(
         self,
@@ -188,9 +185,11 @@ class CpuRuntime:
         try:
             call.work(memory, python)
         finally:
-            with self._lock:
-                self._spare.append(memory)
+            self._spare.append(memory)
 
     def _take(self) -> ThreadMemory:
-        with self._lock:
-            return self._spare.pop() if self._spare else ThreadMemory()
+        # Without a lock: one that another thread holds during a fork would stay locked in the child.
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return ThreadMemory()

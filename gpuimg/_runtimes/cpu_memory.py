@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from typing import Any, Final
 
@@ -116,23 +115,29 @@ class Pool:
 
     def __init__(self) -> None:
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=_SPARE)  # the oldest is dropped
-        self._lock = threading.Lock()
 
     def take(self, size: int) -> Any:
         """Return ``size`` bytes, uninitialized and aligned for zero-copy hand-off."""
         if size < _POOLED:
             return _aligned(size)
-        with self._lock:
-            # One by one: `give` may append at any moment, and an iteration would fail.
-            spares = [self._spare.popleft() for _ in range(len(self._spare))]
-            memory = next((spare for spare in spares if size <= spare.size <= 2 * size), None)
-            if memory is None:
-                memory = _aligned(size)
-            self._spare.extend([spare for spare in spares if spare is not memory])
+        # Without a lock, which might stay locked in a forked child: each operation on the deque is atomic, and a garbage
+        # collection or another thread may change it between two of them.
+        memory = None
+        for _ in range(len(self._spare)):
+            try:
+                spare = self._spare.popleft()
+            except IndexError:
+                break
+            if size <= spare.size <= 2 * size:
+                memory = spare
+                break
+            self._spare.append(spare)
+        if memory is None:
+            memory = _aligned(size)
         return np.asarray(_PooledMemory(self, memory))[:size]
 
     def give(self, memory: np.ndarray[Any, Any]) -> None:
-        """Return memory to the pool, without the lock: a garbage collection inside ``take`` may call this."""
+        """Return memory to the pool."""
         self._spare.append(memory)
 
 
