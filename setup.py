@@ -5,7 +5,6 @@ The description is the README without what leads nowhere outside of the reposito
 
 import re
 from pathlib import Path
-from typing import Any
 
 import setuptools
 
@@ -19,7 +18,6 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 from buildtools.levels import levels_to_build
-from buildtools.sbom import write_sbom
 
 
 class BuildPackage(build_py):
@@ -41,13 +39,6 @@ class BuildWheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
         """Tags of the file name."""
         return "py3", "none", levels_to_build().platform
-
-    def write_wheelfile(self, wheelfile_base: str, *arguments: Any, **options: Any) -> None:
-        """Write WHEEL, and the bill of materials to the same folder."""
-        super().write_wheelfile(wheelfile_base, *arguments, **options)
-        libraries = Path(self.bdist_dir, "gpuimg", "kernels", "_lib")
-        distribution, folder = self.distribution, Path(wheelfile_base, "sboms")
-        write_sbom(folder, distribution.get_name(), distribution.get_version(), libraries, levels_to_build())
 
 
 class Package(Distribution):

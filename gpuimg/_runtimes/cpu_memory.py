@@ -120,8 +120,8 @@ class Pool:
         """Return ``size`` bytes, uninitialized and aligned for zero-copy hand-off."""
         if size < _POOLED:
             return _aligned(size)
-        # Without a lock, which might stay locked in a forked child: each operation on the deque is atomic, and a garbage
-        # collection or another thread may change it between two of them.
+        # Without a lock, which might stay locked in a forked child: each operation on the deque is atomic, and another
+        # thread or a garbage collection may change it between two of them.
         memory = None
         for _ in range(len(self._spare)):
             try:
