@@ -1,4 +1,4 @@
-"""Conversion of color to gray for files that are decoded as gray, with the formula and rounding of the op."""
+"""Conversion of decoded colors: to gray, with the formula and rounding of the op, and of words to three bytes."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def gray_words(pixels, out):
     for i in range(out.size):
         r, g, b = f32(pixels[3 * i]) * _WORD, f32(pixels[3 * i + 1]) * _WORD, f32(pixels[3 * i + 2]) * _WORD
         out[i] = round_half_even(unit(luma(r, g, b)) * f32(65535.0))
+
+
+@cached_jit("none(uint8[::1], uint8[::1])")
+def colors_of_words(words, out):
+    """Fill ``out`` (3 N,) with the first three bytes of each word of ``words`` (4 N,)."""
+    for i in range(out.size // 3):
+        for c in range(3):
+            out[3 * i + c] = words[4 * i + c]

@@ -11,7 +11,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from . import exif
 from .contents import Contents, RefusedError
@@ -146,10 +146,16 @@ def gif_contents(data: bytes) -> Contents:
     Raises
     ------
     ValueError
-        With the reason, if the file cannot be decoded.
+        With the reason, if the file cannot be decoded; the parts raise it if the image is truncated.
     """
-    try:
+    with _truncated():
         return _gif_contents(data)
+
+
+@contextmanager
+def _truncated() -> Iterator[None]:
+    try:
+        yield
     except (struct.error, IndexError):
         raise ValueError("the data ends in the first image") from None
 
@@ -167,12 +173,18 @@ def _gif_contents(data: bytes) -> Contents:
     if kind != 0x2C:
         raise ValueError("GIF without an image")
     left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
-    end = _end_of_blocks(data, at + 11 + _color_table(flags))
     width, height = max(width, left + columns), max(height, top + rows)
     if max(width, height) > 0xFFFF:
         raise RefusedError(f"size {height} x {width}, over GIF's limit of 65535")
     screen = data[:6] + struct.pack("<HH", width, height)
-    return Contents(height, width, 3 + (len(transparent) > 0), [screen, colors, transparent, view[at:end], b";"])
+
+    def parts() -> Iterator[bytes | memoryview]:
+        yield from (screen, colors, transparent)
+        with _truncated():
+            yield view[at : _end_of_blocks(data, at + 11 + _color_table(flags))]
+        yield b";"
+
+    return Contents(height, width, 3 + (len(transparent) > 0), parts())
 
 
 def _next_block(data: bytes, at: int) -> int:
@@ -218,7 +230,7 @@ def webp_contents(data: bytes) -> Contents:
     else:
         raise ValueError(f"its first chunk is {kind!r}")
     at, bit = _WEBP_ALPHA.get(kind, (0, 0))
-    return Contents(height, width, 4 if data[at] & bit else 3, [data], _webp_orientation(memoryview(data)))
+    return Contents(height, width, 4 if data[at] & bit else 3, data, _webp_orientation(memoryview(data)))
 
 
 def _webp_orientation(view: memoryview) -> int:

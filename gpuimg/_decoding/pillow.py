@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrow import pixels_of
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
-from .plain_parts import check_bmp, pnm_contents, scaled_pnm
+from .plain_parts import check_bmp, pnm_contents, pnm_pixels
 from .tiff_parts import tiff_contents
 
 Pixels = NDArray[np.uint8]
@@ -194,10 +195,10 @@ def _contents(data: bytes, codec: str) -> Contents:
         return _CONTENTS[codec](data)
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
-        return Contents(height, width, len(mode), [data], orientation)
+        return Contents(height, width, len(mode), data, orientation)
     image = _bmp(data) if codec == "bmp" else _heic(data)
     width, height = image.size
-    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
+    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), data)
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
@@ -207,7 +208,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     if header.codec in ("bmp", "heic"):
         return (_bmp if header.codec == "bmp" else _heic)(data), 16
     contents = _CONTENTS[header.codec](data)
-    if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
+    if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
         return pixels, 16
     image = _with_plugin(header.codec, _joined(contents))
     if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
@@ -221,6 +222,8 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
 
 
 def _joined(contents: Contents) -> io.BytesIO:
+    if isinstance(contents.parts, bytes):
+        return io.BytesIO(contents.parts)  # which does not copy it
     file = io.BytesIO()
     for part in contents.parts:
         file.write(part)
@@ -363,12 +366,14 @@ def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixe
     if band.mode == "F":
         raise RefusedError("floating-point pixels are not supported")
     if channels in WITH_ALPHA:
-        return _with_alpha(np.asarray(band.convert("RGBA")), channels)
+        return _with_alpha(pixels_of(_in_mode("RGBA", band)), channels)
     if background is not None and band.has_transparency_data:
-        return _channels(_over(np.asarray(band.convert("RGBA")), background), channels)
-    mode = "L" if channels == 1 and band.mode in _GRAY_MODES else "RGB"
-    pixels = np.asarray(band if band.mode == mode else band.convert(mode))
-    return _channels(pixels.reshape(*pixels.shape[:2], -1), channels)
+        return _channels(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
+    return _channels(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
+
+
+def _in_mode(mode: str, band: Any) -> Any:
+    return band if band.mode == mode else band.convert(mode)
 
 
 def _with_alpha(pixels: Pixels, channels: int) -> Pixels:

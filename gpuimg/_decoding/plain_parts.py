@@ -46,18 +46,20 @@ def pnm_contents(data: bytes) -> Contents:
     return Contents(height, width, channels, [header, memoryview(data)[found.end() :]])
 
 
-def scaled_pnm(contents: Contents) -> NDArray[np.uint8] | None:
-    """Return the pixels of a binary gray or color file with a maximum other than 255; None for other files.
+def pnm_pixels(contents: Contents) -> NDArray[np.uint8] | None:
+    """Return the pixels of a binary gray or color file; None for other files.
 
-    Pillow scales such files in a Python loop. Values above the maximum are white. 16-bit gray is scaled to 65535 and
-    reduced to its upper byte, as Pillow does.
+    Pillow scales values to a maximum of 255 in a Python loop. Values above the maximum are white. 16-bit gray is scaled
+    to 65535 and reduced to its upper byte, as Pillow does.
     """
     header, body = contents.parts
     kind, *numbers = bytes(header).split()
-    if kind not in (b"P5", b"P6") or (white := int(numbers[2])) == 0xFF:
+    if kind not in (b"P5", b"P6"):
         return None
-    shape = contents.height, contents.width, contents.channels
+    white, shape = int(numbers[2]), (contents.height, contents.width, contents.channels)
     values = np.frombuffer(body, ">u2" if white > 0xFF else np.uint8, int(np.prod(shape)))
+    if white == 0xFF:
+        return values.reshape(shape)
     top = 0xFFFF if white > 0xFF and contents.channels == 1 else 0xFF
     table = np.rint(np.arange(white + 1) / white * top).astype(np.uint16) >> (8 if top > 0xFF else 0)
     pixels: NDArray[np.uint8] = table.astype(np.uint8)[np.minimum(values, white)].reshape(shape)
