@@ -100,13 +100,6 @@ def test_options_are_keyword_only(name: str) -> None:
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in others)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_function_is_annotated(name: str) -> None:
-    signature = inspect.signature(getattr(gpuimg, name))
-    assert signature.return_annotation is not inspect.Signature.empty
-    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_module_has_a_docstring_that_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_DEVICE", "cpu")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,15 @@ def captions(html: str) -> list[str]:
 
 def shown(batch: gi.Batch) -> str:
     return batch._repr_html_()
+
+
+def test_progress_is_a_widget_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By tqdm.auto, which looks where it runs."""
+    pytest.importorskip("ipywidgets")
+    tqdm, auto, seen = pytest.importorskip("tqdm").tqdm, pytest.importorskip("tqdm.auto"), list[Any]()
+    monkeypatch.setattr(auto, "tqdm", lambda *given, **options: seen.append(given) or tqdm(*given, **options))
+    list(gi.load([(PHOTOS[0], 0)], lambda x, rng: x, batch_size=1, device="cpu", progress=True))
+    assert seen
 
 
 def test_pictures_are_the_results() -> None:
@@ -107,40 +115,3 @@ def test_frames_of_the_first_clip() -> None:
     assert (len(levels), levels) == (8, sorted(levels))
     assert levels[-1] == pytest.approx(190, abs=8)
     assert "and 32 more" in html
-
-
-LOOP = """
-import gpuimg, io, sys
-from PIL import Image
-file = io.BytesIO()
-Image.new("RGB", (40, 30)).save(file, "JPEG")
-samples = [(file.getvalue(), 0)] * 8
-for batch in gpuimg.load(samples, lambda x, rng: x, batch_size=4, device="cpu", progress=True):
-    pass
-"""
-
-
-def outputs(code: str) -> list[tuple[str, Any]]:
-    """Kinds and contents of the outputs of a notebook, from a separate kernel."""
-    pytest.importorskip("ipykernel")
-    from jupyter_client.manager import start_new_kernel
-
-    seen: list[dict[str, Any]] = []
-    environment = {**os.environ, "PYTHONPATH": str(PHOTOS[0].parents[2])}
-    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3", env=environment)
-    try:
-        reply = client.execute_interactive(code, timeout=300, output_hook=seen.append)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-    assert reply["content"]["status"] == "ok", reply["content"]
-    return [(message["msg_type"], message["content"]) for message in seen]
-
-
-@pytest.mark.slow
-def test_progress_is_a_widget() -> None:
-    pytest.importorskip("ipywidgets")
-    shown = outputs(LOOP)
-    (view,) = [content["data"] for kind, content in shown if kind == "display_data"]
-    assert "application/vnd.jupyter.widget-view+json" in view
-    assert [content["text"] for kind, content in shown if kind == "stream"] == []
