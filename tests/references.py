@@ -409,6 +409,10 @@ def adjust_saturation(image: Image, factor: float) -> Image:
     return image if image.shape[2] == 1 else np.clip(image * factor + gray(image) * (1.0 - factor), 0.0, 1.0)
 
 
+def adjust_gamma(image: Image, gamma: float, gain: float) -> Image:
+    return np.clip(gain * image**gamma, 0.0, 1.0)
+
+
 def adjust_hue(image: Image, shift: float) -> Image:
     if image.shape[2] == 1:
         return image

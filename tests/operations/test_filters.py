@@ -57,18 +57,6 @@ def test_blur_with_other_values_for_x_and_y() -> None:
     assert_close(gi.gaussian_blur(images, (sizes[:, 0], sizes[:, 1]), (sigma[:, 0], sigma[:, 1])), expected, FORMULA)
 
 
-def test_a_list_of_two_is_width_and_height_for_any_number_of_images() -> None:
-    # As in torchvision, whose gaussian_blur(x, [3, 1]) blurs along x only.
-    x = np.zeros((3, 3, 5, 1), np.uint8)
-    x[:, 1, 2] = 90
-    along_x = [[0] * 5, [0, 30, 30, 30, 0], [0] * 5]
-    for n in (1, 2, 3):
-        for kernel in ([3, 1], (3, 1)):
-            assert gi.gaussian_blur(x[:n], kernel, 1e3).array()[..., 0].tolist() == [along_x] * n
-        narrow = gi.gaussian_blur(x[:n], 3, [1e3, 1e-3]).array()[..., 0]
-        assert narrow.tolist() == [along_x] * n
-
-
 def test_default_deviation_of_a_literal_size() -> None:
     # A single bright pixel spreads as the weights do: 0.8 for a size of 3.
     x = np.zeros((1, 5, 5, 1), np.float32)
@@ -114,20 +102,6 @@ def test_largest_blur_an_image_can_reflect() -> None:
 def test_bad_blurs_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.gaussian_blur(pictures(), *given)
-
-
-@pytest.mark.parametrize(
-    ("function", "name", "values"),
-    [
-        (gi.motion_blur, "length", [0, 256, 2.5, math.nan, "3"]),
-        (gi.jpeg, "quality", [0, 101, 2.5, math.nan, "3"]),
-        (gi.adjust_sharpness, "sharpness_factor", [-0.1, math.nan, [1, 2, 3]]),
-    ],
-)
-def test_bad_strengths_are_refused(function: Any, name: str, values: list[Any]) -> None:
-    for value in values:
-        with pytest.raises((ValueError, TypeError), match=f"^{name} must be"):
-            function(np.zeros((2, 9, 9, 3), np.uint8), value)
 
 
 @kinds
@@ -262,11 +236,3 @@ def test_a_chain_is_its_functions_one_at_a_time(launches: int, steps: str) -> No
         chain, single = STEPS[step](chain), STEPS[step](single).compute("float32")
     assert_close(chain.compute("float32"), list(single), FLOAT * 5)
     assert chain.launches == launches
-
-
-def test_a_chosen_blur_leaves_the_others_to_the_next_segment() -> None:
-    images = pictures()
-    where = [True, False, False, True, False, True]
-    x = gi.resize(gi.gaussian_blur(images, 5, 1.2, where=where), (20, 11))
-    every, none = gi.resize(gi.gaussian_blur(images, 5, 1.2), (20, 11)), gi.resize(images, (20, 11))
-    assert_close(x, [every[i] if chosen else none[i] for i, chosen in enumerate(where)], FLOAT)

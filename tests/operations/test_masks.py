@@ -125,14 +125,6 @@ def test_masks_are_torchvisions(name: str) -> None:
     assert different <= (0.004 * pixels if name in ("rotate", "affine", "perspective") else 0)
 
 
-def test_columns_of_one_pixel_are_no_labels() -> None:
-    x = gi.vertical_flip(np.zeros((1, 3, 1, 3), np.uint8))
-    stack = np.array([[[1], [0], [0]], [[0], [1], [1]]])
-    assert gi.transform_masks(x, [stack])[0].tolist() == stack[:, ::-1].tolist()
-    assert gi.transform_masks(x, [stack[0]])[0].tolist() == stack[0, ::-1].tolist()
-    assert gi.transform_masks(x, [stack[0][..., None]])[0].tolist() == stack[0, ::-1].tolist()
-
-
 def test_boxes_around_masks() -> None:
     rng = np.random.default_rng()
     masks = np.stack([objects_of(rng, 8, 30, 40) for _ in range(30)])

@@ -73,16 +73,6 @@ def test_masks_know_no_color() -> None:
     np.testing.assert_array_equal(gi.transform_masks(gi.normalize(gi.horizontal_flip(x), 0.5, 0.5), mask), expected)
 
 
-def test_ragged_masks() -> None:
-    masks = [np.random.default_rng().integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
-    x = gi.horizontal_flip([np.zeros((*mask.shape, 3), np.uint8) for mask in masks])
-    moved = gi.transform_masks(x, [masks[0], masks[1][..., None], masks[2]])
-    assert isinstance(moved, list)
-    for mask, result in zip(masks, moved, strict=True):
-        np.testing.assert_array_equal(result, mask[:, ::-1])
-    assert gi.transform_masks(gi.resize(x, (3, 3)), masks).shape == (3, 3, 3)
-
-
 def test_boxes_by_formula() -> None:
     boxes = boxes_of(np.random.default_rng(), 3, 5, 40, 60)
     x0, y0, x1, y1 = np.moveaxis(boxes, 2, 0)
@@ -154,22 +144,6 @@ def test_boxes_are_where_the_pixels_are(name: str) -> None:
             np.testing.assert_allclose(shown, box, atol=2.1 if name.startswith("rotate") else 0.51)
             checked += 1
     assert checked > 5 or name in ("affine", "perspective")
-
-
-@pytest.mark.parametrize("format", ["xywh", "cxcywh"])
-def test_box_formats(format: str) -> None:
-    rng = np.random.default_rng(9)
-    corners = boxes_of(rng, 4, 3, 40, 60)
-
-    def as_format(box: NDArray[Any]) -> NDArray[Any]:
-        size = box[..., 2:] - box[..., :2]
-        return np.concatenate([box[..., :2] if format == "xywh" else box[..., :2] + size / 2, size], -1)
-
-    x = gi.rotate(gi.crop(blank(4), 3, 5, 30, 30), [0, 10, 90, 45], "bilinear")
-    expected, kept = gi.transform_boxes(x, corners)
-    result, same = gi.transform_boxes(x, as_format(corners), format=format)
-    np.testing.assert_allclose(result, as_format(expected), atol=1e-9)
-    np.testing.assert_array_equal(same, kept)
 
 
 def test_boxes_keep_their_form() -> None:
@@ -372,35 +346,29 @@ def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str
 
 
 TWO = gi.invert(blank(2))
-CROPS: list[tuple[dict[str, Any], str]] = [
-    ({"min_scale": 0.9, "max_scale": 0.5}, "must be 0 < min_scale <= max_scale"),
-    ({"max_scale": 1.5}, "max_scale <= 1, not 0.3 and 1.5"),
-    ({"min_aspect_ratio": 3.0}, "min_aspect_ratio must be above 0 and at most"),
-    ({"sampler_options": []}, "sampler_options must be one or more numbers of"),
-    ({"trials": 0}, "trials must be a whole number of at least 1, not 0"),
-    ({"rng": None}, "rng must be a gpuimg.Rng or an int seed"),
-]
-REFUSED: list[tuple[Callable[[], Any], str]] = [
-    *(
-        (lambda given=given: gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), **({"rng": 0} | given)), m)
-        for given, m in CROPS
-    ),
-    (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 256"),
-    (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=0.5), "a label that uint8 holds, not 0.5"),
-    (
-        lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2),
-        "fill must be 0 or 1 for masks of objects",
-    ),
-    (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
-    (lambda: gi.transform_points(TWO, [np.zeros((1, 2)), np.array([(np.inf, 0)])]), "image 1: points must be finite"),
-    (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
-]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: crop(min_scale=0.9, max_scale=0.5), "must be 0 < min_scale <= max_scale"),
+        (lambda: crop(min_aspect_ratio=3.0), "min_aspect_ratio must be above 0 and at most"),
+        (lambda: crop(sampler_options=[]), "sampler_options must be one or more numbers of"),
+        (lambda: crop(trials=0), "trials must be a whole number of at least 1, not 0"),
+        (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 2"),
+        (lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2), "must be 0 or 1 for masks of objects"),
+        (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
+        (lambda: gi.transform_points(TWO, np.full((2, 1, 2), np.inf)), "image 0: points must be finite"),
+        (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
+    ],
+)
 def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises(ValueError, match=message):
         call()
+
+
+def crop(**options: Any) -> gi.Batch:
+    return gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), rng=0, **options)
 
 
 def test_no_images() -> None:
