@@ -138,7 +138,7 @@ def test_normalize(dtype: str, channels: int) -> None:
     assert_close(gi.normalize(pictures, mean, std).compute(), expected, FORMULA)
 
 
-def test_a_mean_above_1_is_for_values_above_1() -> None:
+def test_mean_above_1() -> None:
     """Of float images, of normalized ones, and where a function of the user has changed them."""
 
     @numba.njit
@@ -251,7 +251,7 @@ def test_colors_by_hand(batch: gi.Batch, expected: list[float]) -> None:
 
 
 @pytest.mark.parametrize("level", [1, 101, 254])
-def test_autocontrast_sees_a_resampled_flat_image_as_flat(level: int) -> None:
+def test_autocontrast_of_flat_images(level: int) -> None:
     flat = np.full((1, 37, 41, 3), level, np.uint8)
     assert np.all(gi.autocontrast(gi.resize(flat, (5, 7))).array() == level)
     assert np.all(gi.autocontrast(gi.rotate(flat, 33, "bilinear", fill=None)).array() == level)

@@ -86,7 +86,7 @@ def test_inputs_are_not_changed(call: Call) -> None:
 
 
 @with_parameters
-def test_a_number_is_that_number_for_every_image(call: Call) -> None:
+def test_number_is_for_every_image(call: Call) -> None:
     pictures, each = drawn(call, 7, "uint8", 3, n=5)
     for name, values in each.items():
         one = np.asarray(values)[0]
@@ -124,7 +124,7 @@ def test_bad_parameters_are_refused(call: Call) -> None:
 
 
 @calls
-def test_a_value_for_each_clip_is_that_of_its_frames(call: Call) -> None:
+def test_value_of_each_clip(call: Call) -> None:
     rng = np.random.default_rng(12)
     x = gi.resize(gi.open_clips([made("h264")] * 2, 4, start=[0, 20], device="cpu"), (21, 26)).compute()
     each = call.each(rng, 2, 255.0)

@@ -145,7 +145,7 @@ def test_any_window_of_any_size(sizes: tuple[int, int, int, int], interpolation:
 
 
 @pytest.mark.parametrize("rule", ["pillow12", "torch"])
-def test_images_that_grow_between_the_passes_are_refused(rule: Any) -> None:
+def test_images_that_grow_between_passes(rule: Any) -> None:
     column = golden_image(30_000, 1, 3)
     with pytest.raises(ValueError, match=r"image 1: resized from 30000 x 1 to 1 x 30000 .* 30000 x 30000 pixels"):
         gi.resize([column[:9], column], np.array([[9, 9], [1, 30_000]]), exact=rule)
@@ -264,16 +264,7 @@ def test_only_some_images_and_views_of_one() -> None:
         assert np.array_equal(view, by_pillow(np.asarray(decoded(PHOTOS[0])), size, "bilinear"))
 
 
-def test_random_resized_crop_as_pillow() -> None:
-    batch = gi.random_resized_crop(gi.open_batch(PHOTOS), 64, interpolation="bicubic", exact=RULE, rng=5)
-    moved = gi.transform_points(batch, np.tile([(0.0, 0.0), (1.0, 1.0)], (len(PHOTOS), 1, 1)))
-    for path, (origin, one), result in zip(PHOTOS, moved, batch.array(), strict=True):
-        corner, size = -origin / (one - origin), 64 / (one - origin)
-        crop = decoded(path).crop(np.rint([*corner, *(corner + size)]).astype(int).tolist())
-        assert np.array_equal(result, by_pillow(np.asarray(crop), (64, 64), "bicubic"))
-
-
-def test_targets_go_where_those_of_a_plain_resize_go() -> None:
+def test_targets_go_as_in_a_plain_resize() -> None:
     picture = golden_image(60, 80, 3)
     masks = [(np.indices((60, 80)).sum(0) // 9 % 2).astype(np.uint8)]
     boxes = [np.array([[5.0, 6.0, 50.0, 40.0]])]

@@ -16,7 +16,7 @@ from PIL import Image, ImageEnhance
 import gpuimg as gi
 
 from .. import references
-from ..compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
+from ..compare import FORMULA, assert_bytes, assert_close, assert_same
 from ..references import to_bytes, to_unit
 from ..samples import file_of, image, kinds, smooth
 
@@ -31,7 +31,7 @@ def pictures(dtype: str = "float32", channels: int = 3, sizes: Any = SIZES, seed
 
 
 @kinds
-def test_blur_with_sizes_and_deviations_of_each_image(dtype: str, channels: int) -> None:
+def test_blur_of_each_image(dtype: str, channels: int) -> None:
     generator = np.random.default_rng(1)
     images = pictures(dtype, channels, SIZES * 4)
     n = len(images)
@@ -46,7 +46,7 @@ def test_blur_with_sizes_and_deviations_of_each_image(dtype: str, channels: int)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
-def test_blur_with_other_values_for_x_and_y() -> None:
+def test_blur_in_x_and_y() -> None:
     images = pictures()
     x = gi.gaussian_blur(images, (5, 3), (0.7, 2.0))
     assert_close(x, [references.gaussian_blur(to_unit(picture), (5, 3), (0.7, 2.0)) for picture in images], FORMULA)
@@ -117,23 +117,10 @@ def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "angle", "size"), [(3, 0, (3, 1)), (7, 90, (1, 7)), (5, 180, (5, 1))])
-def test_motion_along_rows_and_columns_is_opencvs_mean(length: int, angle: int, size: tuple[int, int]) -> None:
+def test_motion_along_axes_is_opencvs(length: int, angle: int, size: tuple[int, int]) -> None:
     picture = pictures()[1]
     expected = cv2.blur(picture, size, borderType=cv2.BORDER_REPLICATE)
     np.testing.assert_allclose(gi.motion_blur([picture], length, angle)[0], expected, atol=FLOAT)
-
-
-def test_motion_starts_and_ends_a_segment() -> None:
-    images = pictures(sizes=[(12, 15)] * 3)
-    x = gi.horizontal_flip(gi.motion_blur(gi.resize(images, (20, 9)), 5, 30))
-    resized = [references.resize(to_unit(picture), 20, 9) for picture in images]
-    assert_close(x, [references.motion_blur(picture, 5, 30)[:, ::-1] for picture in resized], GEOMETRY)
-    assert_same([gi.motion_blur(images, 9, 30, where=[True, False, True])[1]], [images[1]])
-    # Two filters that read neighbors are two segments; statistics are of the results of the first one.
-    twice = gi.adjust_sharpness(gi.motion_blur(images, 3), 2.0)
-    assert_close(twice, gi.adjust_sharpness(list(gi.motion_blur(images, 3).compute()), 2.0), FLOAT)
-    stretched = gi.autocontrast(gi.motion_blur(images, 9)).array()
-    assert (stretched.min(), stretched.max()) == (0.0, 1.0)
 
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
@@ -206,6 +193,9 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
     "blur": lambda x: gi.gaussian_blur(x, 5, 1.2),
     "sharpen": lambda x: gi.adjust_sharpness(x, 2.5),
     "soften": lambda x: gi.adjust_sharpness(x, 0.3),
+    "move": lambda x: gi.motion_blur(x, 5, 30),
+    "bend": lambda x: gi.elastic(x, 50, 5, seed=3),
+    "stretch": gi.autocontrast,
     "resize": lambda x: gi.resize(x, (20, 11)),
     "turn": lambda x: gi.rotate(x, 20, "bilinear", fill=0.4),
     "contrast": lambda x: gi.adjust_contrast(x, 0.5),
@@ -225,6 +215,7 @@ CHAINS = [
     (1, "cut flip sharpen"), (2, "sharpen turn"), (2, "sharpen cut"), (2, "sharpen soften"),
     (2, "sharpen brighten soften"), (1, "blur sharpen"), (2, "sharpen blur"), (2, "sharpen contrast"),
     (2, "contrast sharpen"), (2, "blur contrast"), (1, "blur paint sharpen"),
+    (3, "resize move flip"), (2, "move sharpen"), (2, "move stretch"), (3, "flip bend invert"), (3, "bend resize"),
 ]  # fmt: skip
 
 

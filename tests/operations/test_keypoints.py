@@ -29,7 +29,7 @@ def random_geometry(x: Any, seed: int) -> gi.Batch:
     return gi.random_vertical_flip(gi.random_crop(x, (45, 50), rng=seed), rng=seed)
 
 
-def test_visible_points_are_those_whose_pixels_are_shown() -> None:
+def test_visible_points_have_their_pixels() -> None:
     rng = np.random.default_rng()
     n, height, width = 80, 40, 70
     keypoints = np.stack([drawn(rng, 2, height, width) for _ in range(n)])

@@ -127,7 +127,7 @@ def test_a_rectangle_is_cut_at_the_border() -> None:
     assert not mixed[2].any()
 
 
-def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
+def test_images_mix_with_their_own_size() -> None:
     generator = np.random.default_rng()
     images = [image(generator, *size, 3, "float32") for size in ((4, 5), (7, 3), (4, 5), (7, 3))]
     mix = gi.mixup(images, rng=0, partner=[2, 3, 0, 1])
@@ -135,7 +135,7 @@ def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
     assert_close(mix.images, [w * own + (1 - w) * images[k] for own, w, k in each], FLOAT)
 
 
-def test_a_sample_mixes_the_same_in_any_batch_with_its_partner() -> None:
+def test_mixing_does_not_depend_on_the_batch() -> None:
     x = pictures()
     for function in (gi.mixup, gi.cutmix):
         whole = function(x, rng=rng(11, 6), partner=[1, 0, 3, 2, 5, 4])

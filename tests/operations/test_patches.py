@@ -74,7 +74,7 @@ def test_neighbors_in_memory_are_not_seen(rng: np.random.Generator, interpolatio
     np.testing.assert_array_equal(among[1], alone[0])
 
 
-def test_what_is_no_number_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
+def test_nan_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
     image = rng.random((1, 40, 50, 3)).astype(np.float32)
     clean = gi.rotate(image, 20, "bilinear", fill=None).array()[0]
     image[0, 20, 25, 1] = np.nan

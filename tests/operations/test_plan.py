@@ -34,6 +34,7 @@ ROWS: dict[str, list[tuple[gi.Batch, list[int]]]] = {
     "a crop over the border is black at its place": [
         (gi.invert(gi.crop(TWO, 0, -1, 1, 4)), [255, 205, 195, 255]),
         (gi.pad(gi.crop(TWO, 0, 5, 1, 2), (1, 0, 1, 0), fill=9), [9, 0, 0, 9]),
+        (gi.crop(gi.crop(gray([1, 2, 3, 4]), 0, 1, 1, 2), 0, -1, 1, 4), [0, 2, 3, 0]),  # what was cut off is not back
     ],
     "an edge repeats what is seen, not the pixels beyond it": [
         (gi.pad(gi.erase(THREE, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge"), [9, 9, 9, 2, 3]),
@@ -165,7 +166,7 @@ def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
     assert_close(x.compute("float32"), expected, FORMULA)
 
 
-def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
+def test_decoded_region_holds_the_statistics() -> None:
     pytest.importorskip("nvidia.nvimgcodec")
     picture = np.zeros((32, 64, 3), np.uint8)
     picture[:, :32] = 200
@@ -176,7 +177,7 @@ def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
 
 @kinds
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_a_filter_does_not_read_around_a_crop(interpolation: str, dtype: str, channels: int) -> None:
+def test_filters_do_not_read_around_crops(interpolation: str, dtype: str, channels: int) -> None:
     pictures = [p for p in images(np.random.default_rng(5), dtype, channels) if min(p.shape[:2]) > 12]
     below = [p.shape[0] - 10 for p in pictures]
     changes: list[Callable[[Any], gi.Batch]] = [
@@ -195,7 +196,7 @@ def test_a_filter_does_not_read_around_a_crop(interpolation: str, dtype: str, ch
             assert_close(change(cut).compute("float32"), expected, GEOMETRY)
 
 
-def test_the_smoothest_filter_of_a_chain_serves_it() -> None:
+def test_smoothest_filter_of_a_chain() -> None:
     x = np.random.default_rng(8).random((1, 9, 9, 1), np.float32)
     smooth = gi.rotate(gi.resize(x, (9, 9), "bilinear"), 10, "nearest", fill=None)
     np.testing.assert_array_equal(smooth.array(), gi.rotate(x, 10, "bilinear", fill=None).array())

@@ -77,7 +77,7 @@ def test_nchw_is_nhwc_with_channels_first(name: str, dtype: str, channels: int) 
 
 
 @layouts
-def test_nothing_recorded_still_gives_the_layout_and_dtype(layout: str) -> None:
+def test_nothing_recorded(layout: str) -> None:
     x = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 3), np.uint8)
     batch = gi.horizontal_flip(x, where=[False] * 3)
     expected = x if layout == "NHWC" else x.transpose(0, 3, 1, 2)
@@ -154,7 +154,7 @@ def test_going_on_from_results() -> None:
         gi.invert(x).array()
 
 
-def test_a_batch_runs_once_and_is_an_array_and_a_sequence() -> None:
+def test_batch_is_an_array_and_a_sequence() -> None:
     x = recorded("uint8", 3)
     assert np.shares_memory(x.array(), x.array())
     assert x.launches == 1

@@ -179,7 +179,7 @@ def test_options_of_boxes() -> None:
     assert gi.transform_boxes(gi.pad(cut, 30), around, centers=True)[1][0].tolist() == [False, True, True]
 
 
-def test_a_box_across_the_horizon_is_the_whole_result() -> None:
+def test_box_across_the_horizon() -> None:
     x = gi.perspective(blank(1, 40, 50), [(0, 0), (50, 0), (50, 40), (0, 40)], [(0, 0), (50, 0), (120, 400), (20, 20)])
     boxes, kept = gi.transform_boxes(x, [[(0, 0, 50, 40)]])
     assert (boxes[0].tolist(), kept[0].tolist()) == ([[0, 0, 50, 40]], [True])
@@ -279,7 +279,7 @@ def test_random_iou_crop_as_torchvision(options: Any) -> None:
     assert cropped > 5
 
 
-def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
+def test_iou_crop_does_not_depend_on_the_batch() -> None:
     rng = np.random.default_rng(12)
     boxes = boxes_of(rng, 12, 3, 40, 60)
     whole = gi.Rng(3, indices=np.arange(12))
