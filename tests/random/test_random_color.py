@@ -15,15 +15,10 @@ import gpuimg as gi
 from .. import references
 from ..compare import FORMULA, assert_close, assert_same
 from ..references import to_unit
-from ..samples import image, kinds
+from ..samples import image, kinds, pictures
 from .distributions import rng
 
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
-
-
-def pictures(dtype: str = "uint8", channels: int = 3, repeats: int = 1) -> list[NDArray[Any]]:
-    generator = np.random.default_rng(0)
-    return [image(generator, height, width, channels, dtype) for height, width in SIZES * repeats]
 
 
 def seeds(draws: gi.Rng) -> NDArray[np.int64]:
@@ -130,8 +125,8 @@ DRAWN: list[tuple[str, tuple[Any, ...], Callable[[Any, gi.Rng], gi.Batch]]] = [
 
 
 @pytest.mark.parametrize(("name", "given", "expected"), DRAWN, ids=[f"{k} {row[0]}" for k, row in enumerate(DRAWN)])
-def test_a_random_function_is_a_public_one_with_its_draws(name: str, given: Any, expected: Any) -> None:
-    images = pictures(repeats=20)
+def test_random_is_public_with_its_draws(name: str, given: Any, expected: Any) -> None:
+    images = pictures(SIZES * 20)
     x = getattr(gi, name)(images, *given, rng=rng(7, len(images)))
     assert_same(list(x.compute()), list(expected(images, rng(7, len(images))).compute()))
 
@@ -141,7 +136,7 @@ OPTIONAL = ["random_grayscale", "random_invert", "random_autocontrast", "random_
 
 @pytest.mark.parametrize("name", [*OPTIONAL, "random_erasing"])
 def test_probabilities_of_none_all_and_each(name: str) -> None:
-    images, function = pictures(), getattr(gi, name)
+    images, function = pictures(SIZES), getattr(gi, name)
     assert_same(list(function(images, 0, rng=0)), images)
     where, whole = [True, False, False, True, True, False], list(function(images, 1, rng=0))
     expected = [whole[i] if use else images[i] for i, use in enumerate(where)]
@@ -167,7 +162,7 @@ JITTER = [
 @kinds
 @pytest.mark.parametrize(("given", "ranges"), JITTER)
 def test_jitter_is_torchvisions_formulas_image_by_image(dtype: str, channels: int, given: Any, ranges: Any) -> None:
-    images = pictures(dtype, channels, 20)
+    images = pictures(SIZES * 20, dtype, channels)
     n = len(images)
     x = gi.color_jitter(images, *given, rng=rng(3, n))
     draws = rng(3, n)
@@ -248,20 +243,14 @@ def test_three_augment_pixels(dtype: str) -> None:
     [
         ("color_jitter", (-0.1,), r"brightness must be a number of at least 0, or \(low, high\), not -0.1"),
         ("color_jitter", ((1.2, 0.8),), r"brightness must be \(low, high\) with 0 <= low <= high, not"),
-        ("color_jitter", (None, None, (1, 2, 3)), r"saturation must be \(low, high\), not \(1, 2, 3\)"),
         ("color_jitter", (None, None, None, 0.6), r"hue must be \(low, high\) with -0.5 <= low <= high <= 0.5"),
         ("random_hsv", (1.5,), r"hue must be a number from 0 to 1, not 1.5"),
-        ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a number from 0 to 1, not 1.5"),
         ("random_solarize", (256,), r"threshold must be a number from 0 to 255, not 256"),
         ("random_erasing", (0.5, (0.4, 0.1)), r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
-        ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), "noise"), "value must be one of 'random', 'color', not 'noise'"),
-        ("coarse_dropout", (1, (0.1, 0.2), (0.1, 0.2), "color"), "value must be one of 'random', not 'color'"),
         ("coarse_dropout", (0,), "holes must be a whole number from 1 to 64, not 0"),
         ("coarse_dropout", ((3, 2),), r"holes must be \(low, high\) with low <= high, not"),
         ("random_grid_mask", ((0.5, 3),), r"cell must be \(low, high\) with 1 <= low <= high"),
-        ("random_grid_mask", ((2, 3), 0.5, 30), r"degrees must be \(low, high\), not 30"),
-        ("random_gaussian_noise", (0, (0.2, 0.1)), r"sigma must be \(low, high\) with 0 <= low <= high, not"),
         ("random_gaussian_blur", (3, (2.0, 0.1)), "sigma must be .* with 1e-06 <= low <= high <= 1000000, not"),
         ("random_gaussian_blur", (21,), r"image 0: its size \(9, 9\) is too small: a kernel of"),
     ],
