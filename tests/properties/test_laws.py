@@ -210,31 +210,6 @@ def test_rotate_is_linear_in_image_and_fill(x: NDArray[Any], angle: float, inter
 
 
 @given(st.data(), strategies.ragged())
-def test_a_batch_is_the_loop_whatever_the_split(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    n = len(images)
-    (first, each), (second, more) = data.draw(strategies.drawn_pairs(n, str(images[0].dtype)))
-    at = data.draw(st.integers(0, n))
-
-    def chain(part: slice) -> list[NDArray[Any]]:
-        def of(parameters: dict[str, Any]) -> dict[str, Any]:
-            return {name: values[part] for name, values in parameters.items()}
-
-        return results(second.run(first.run(images[part], of(each)), of(more))) if images[part] else []
-
-    together = chain(slice(n))
-    assert_same(chain(slice(at)) + chain(slice(at, n)), together)
-    assert_same(chain(slice(n)), together)
-
-
-@given(st.data(), strategies.ragged())
-def test_arrays_of_any_build_are_the_same_images(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    call, each = data.draw(strategies.drawn_calls(len(images), str(images[0].dtype)))
-    before = [image.copy() for image in images]
-    assert_same(results(call.run(images, each)), results(call.run(before, each)))
-    assert_same(images, before)
-
-
-@given(st.data(), strategies.ragged())
 def test_where_chooses_images(data: st.DataObject, images: list[NDArray[Any]]) -> None:
     (first, each), (second, more) = data.draw(strategies.drawn_pairs(len(images), str(images[0].dtype)))
     where = np.array(data.draw(st.lists(st.booleans(), min_size=len(images), max_size=len(images))))
