@@ -21,7 +21,6 @@ RECORDS = {
     for name, value in vars(gpuimg.typing).items()
     if inspect.isclass(value) and (is_dataclass(value) or issubclass(value, tuple))
 }
-CLASSES = {name: value for name in gpuimg.__all__ if inspect.isclass(value := getattr(gpuimg, name))} | RECORDS
 IMAGE_FUNCTIONS = [
     name
     for name in FUNCTIONS
@@ -70,17 +69,6 @@ def test_function_is_documented(name: str) -> None:
     assert ">>> " in found["Examples"]
     assert [s for s in SECTIONS if s in found] == [s for s in found if s], "sections out of order"
     assert documented_names(found["Parameters"]) == list(inspect.signature(function).parameters)
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_class_is_documented(name: str) -> None:
-    kind = CLASSES[name]
-    found = sections(kind.__doc__)
-    assert found[""].strip().splitlines()[0].endswith(".")
-    assert "Attributes" in found or "Examples" in found
-    for member, value in vars(kind).items():
-        if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
-            assert value.__doc__, f"{name}.{member}"
 
 
 @pytest.mark.parametrize("name", sorted({*IMAGE_FUNCTIONS, *RANDOM_FUNCTIONS} - {"blend"}))

@@ -28,7 +28,7 @@ SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES["classes"], *NAMES["functional"], *NAMES["utilities"], *ELSEWHERE}))
-def test_names_of_torchvision_say_what_stands_for_them(name: str) -> None:
+def test_names_of_torchvision(name: str) -> None:
     if name in gpuimg.__all__:
         assert name not in ELSEWHERE
         return
@@ -42,7 +42,7 @@ def test_names_of_torchvision_say_what_stands_for_them(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["num_workers", "pin_memory", "sampler", "batch_sampler", "collate_fn", "prefetch_factor", "transform"]
 )
-def test_keywords_of_a_dataloader_say_what_stands_for_them(name: str) -> None:
+def test_keywords_of_a_dataloader(name: str) -> None:
     load: Any = gpuimg.load
     assert name not in inspect.signature(load).parameters
     with pytest.raises(TypeError, match=rf"^load\(\) has no parameter '{name}': \w") as caught:
@@ -224,13 +224,13 @@ def test_a_message_says_what_to_write(mistake: str) -> None:
         call()
 
 
-def test_a_folder_without_classes_names_the_source_for_it(tmp_path: Path) -> None:
+def test_folder_without_classes_names_the_source(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"")
     with pytest.raises(ValueError, match=r"no class folders; gpuimg\.file_list takes images without classes"):
         gpuimg.folder(tmp_path)
 
 
-def test_a_dictionary_with_numbers_as_keys_is_a_source() -> None:
+def test_dictionary_of_numbers_is_a_source() -> None:
     assert len(first(dict(enumerate(SOURCE))).labels) == 2
 
 

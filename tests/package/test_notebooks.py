@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from PIL import Image
 
 import gpuimg as gi
 
-PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
+from ..samples import PHOTOS
 
 
 def pictures(html: str) -> list[np.ndarray]:
@@ -56,10 +55,13 @@ def test_any_result_is_shown(dtype: str, layout: str) -> None:
     np.testing.assert_allclose(pictures(shown(result)), 255 - images.astype(int), atol=1)
 
 
-def test_what_normalize_did_is_undone_and_small_images_show_their_pixels() -> None:
+def test_normalized_and_small_images_are_shown() -> None:
     images = np.random.default_rng().integers(0, 256, (2, 8, 4, 3), np.uint8)
     html = shown(gi.normalize(images, gi.IMAGENET_MEAN, gi.IMAGENET_STD))
     np.testing.assert_array_equal(pictures(html), images.repeat(16, 1).repeat(16, 2))
+    # Where it is not known how they were normalized, they are stretched to all levels.
+    unknown = gi.resize(gi.normalize(images, 0.2, 3.0).array(), (8, 4))
+    assert [(p.min(), p.max()) for p in pictures(shown(unknown))] == [(0, 255)] * 2
 
 
 def test_few_images_are_decoded() -> None:
@@ -76,7 +78,7 @@ def test_few_images_are_decoded() -> None:
 
 
 @pytest.mark.parametrize("on_error", ["raise", "fill"])
-def test_bad_images_are_named_and_nothing_is_raised(on_error: str) -> None:
+def test_bad_images_are_named(on_error: str) -> None:
     damaged = PHOTOS[0].read_bytes()[:3000]
     x = gi.open_batch([PHOTOS[1], damaged], on_error=on_error, device="cpu")
     html = shown(gi.resize(x, 64))
