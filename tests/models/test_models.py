@@ -102,12 +102,6 @@ def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
     assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
 
 
-def test_functions_with_batches_are_presets_of_a_loader() -> None:
-    samples = [(path.read_bytes(), 0) for path in sorted(PHOTOS.glob("*.jpg"))[:4]]
-    for batch in gi.load(samples, gi.models.clip(32), batch_size=2, layout="NCHW", device="cpu"):
-        assert batch.images.shape == (2, 3, 32, 32)
-
-
 # -- timm, open_clip, torchvision --------------------------------------------------------------------------------------
 
 

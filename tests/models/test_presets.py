@@ -52,14 +52,6 @@ def test_shape_and_dtype(name: str, photos: list[NDArray[Any]]) -> None:
     assert y.reshape(len(photos), -1).std(1).min() > 0.01  # something is to be seen in every one
 
 
-@every_preset
-def test_files_are_taken_as_arrays_are(name: str, photos: list[NDArray[Any]]) -> None:
-    """Of files only the crop may be decoded."""
-    files = ALL[name](SIZE)(gi.open_batch(PHOTOS, device="cpu"), rng(5, len(PHOTOS))).array("float32")
-    arrays = ALL[name](SIZE)(photos, rng(5, len(PHOTOS))).array("float32")
-    assert np.mean(np.abs(files - arrays) > 0.1) < 0.01
-
-
 @every_random_preset
 @pytest.mark.parametrize("step", [1, 5])
 def test_split_into_batches_changes_nothing(name: str, step: int, photos: list[NDArray[Any]]) -> None:
@@ -78,11 +70,6 @@ def test_a_seed_draws_as_its_generator(name: str, photos: list[NDArray[Any]]) ->
     assert_same(
         list(drawn), list(ALL[name](SIZE)(photos, gi.Rng(9, indices=range(len(photos))).split(name)).array("float32"))
     )
-
-
-@every_preset
-def test_no_images(name: str) -> None:
-    assert ALL[name](8)(np.zeros((0, 9, 9, 3), np.uint8), rng(5, 0)).array("float32").size == 0
 
 
 def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
@@ -185,30 +172,6 @@ def test_bad_arguments(name: str, options: dict[str, Any], message: str) -> None
     np.testing.assert_array_equal(function(GRAY[:3], p=0.0, rng=0).array(), GRAY[:3])
     with pytest.raises(ValueError, match=message):
         function(GRAY[:3], **options, rng=0)
-
-
-def test_photometric_distort_is_the_calls_it_stands_for() -> None:
-    image = np.random.default_rng(0).random((64, 5, 6, 3), np.float32)
-    x = gi.random_photometric_distort(image, rng=gi.Rng(4, indices=range(64)))
-    r = gi.Rng(4, indices=range(64))
-    chance = [r.bernoulli(0.5) for _ in range(4)]
-    ranges = [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)]
-    brightness, contrast, saturation, hue = (r.uniform(*each) for each in ranges)
-    before, mixed, order = r.bernoulli(0.5), r.bernoulli(0.5), r.permutation(3)
-    for i, result in enumerate(x.array()):
-        y = image[i : i + 1]
-        if chance[0][i]:
-            y = gi.adjust_brightness(y, brightness[i]).array()
-        if chance[1][i] and before[i]:
-            y = gi.adjust_contrast(y, contrast[i]).array()
-        if chance[2][i]:
-            y = gi.adjust_saturation(y, saturation[i]).array()
-        if chance[3][i]:
-            y = gi.adjust_hue(y, hue[i]).array()
-        if chance[1][i] and not before[i]:
-            y = gi.adjust_contrast(y, contrast[i]).array()
-        y = y[..., order[i]] if mixed[i] else y
-        np.testing.assert_allclose(result, y[0], atol=1e-5)
 
 
 def test_color_jitter_by_its_probability() -> None:

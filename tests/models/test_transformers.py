@@ -197,42 +197,33 @@ def test_forms_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ours([b"no image"], return_tensors="pt")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"do_normalize": False},
-        {"do_normalize": None},
-        {"size": {"shortest_edge": 100}, "crop_size": {"height": 90, "width": 90}},
-        {"do_center_crop": False, "size": {"height": 32, "width": 40}},
-        {"resample": 0},
-        {"crop_size": {"height": 300, "width": 300}},
-        {"image_mean": [0.1, 0.2, 0.3]},
-    ],
-)
-def test_other_options_are_left_to_transformers(options: dict[str, Any], tmp_path: Path) -> None:
-    ours, theirs = pair("clip", tmp_path)
-    images = [opened(path) for path in PHOTOS]
-    assert_equal(ours(PHOTOS, return_tensors="pt", **options), theirs(images, return_tensors="pt", **options))
+#: Models, options of a call, and settings of a processor, with which transformers computes.
+OTHERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("clip", {"do_normalize": False}, {}),
+    ("clip", {"do_normalize": None}, {}),
+    ("clip", {"size": {"shortest_edge": 100}, "crop_size": {"height": 90, "width": 90}}, {}),
+    ("clip", {"do_center_crop": False, "size": {"height": 32, "width": 40}}, {}),
+    ("clip", {"resample": 0}, {}),
+    ("clip", {"crop_size": {"height": 300, "width": 300}}, {}),
+    ("clip", {"image_mean": [0.1, 0.2, 0.3]}, {}),
+    ("clip", {}, {"do_rescale": False}),
+    ("clip", {}, {"rescale_factor": 1 / 127.5}),
+    ("clip", {}, {"resample": 2}),
+    ("clip", {}, {"crop_size": {"height": 900, "width": 230}}),
+    ("qwen2_vl", {}, {"resample": 2}),
+    ("internvl", {}, {"crop_to_patches": False}),
+    ("siglip2_naflex", {}, {"do_normalize": False}),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("clip", {"do_rescale": False}),
-        ("clip", {"rescale_factor": 1 / 127.5}),
-        ("clip", {"resample": 2}),
-        ("clip", {"crop_size": {"height": 900, "width": 230}}),
-        ("qwen2_vl", {"resample": 2}),
-        ("internvl", {"crop_to_patches": False}),
-        ("siglip2_naflex", {"do_normalize": False}),
-    ],
-)
-def test_other_settings_give_transformers_outputs(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "options", "settings"), OTHERS)
+def test_other_options_are_left_to_transformers(name: str, options: Any, settings: Any, tmp_path: Path) -> None:
     ours, theirs = pair(name, tmp_path)
     for processor in (ours, theirs):
         for key, value in settings.items():
             setattr(processor, key, type(theirs.size)(**value) if isinstance(value, dict) else value)
-    assert_equal(ours(PHOTOS, return_tensors="pt"), theirs([opened(path) for path in PHOTOS], return_tensors="pt"))
+    want = theirs([opened(path) for path in PHOTOS], return_tensors="pt", **options)
+    assert_equal(ours(PHOTOS, return_tensors="pt", **options), want)
 
 
 def test_a_saved_processor_loads_without_gpuimg(tmp_path: Path) -> None:

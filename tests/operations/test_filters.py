@@ -16,9 +16,9 @@ from PIL import Image, ImageEnhance
 import gpuimg as gi
 
 from .. import references
-from ..compare import FORMULA, assert_bytes, assert_close, assert_same
-from ..references import to_bytes, to_unit
-from ..samples import file_of, image, kinds, smooth
+from ..compare import FORMULA, assert_close, assert_same
+from ..references import to_unit
+from ..samples import file_of, image, smooth
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 
@@ -28,22 +28,6 @@ SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 def pictures(dtype: str = "float32", channels: int = 3, sizes: Any = SIZES, seed: int = 0) -> list[NDArray[Any]]:
     generator = np.random.default_rng(seed)
     return [image(generator, height, width, channels, dtype) for height, width in sizes]
-
-
-@kinds
-def test_blur_of_each_image(dtype: str, channels: int) -> None:
-    generator = np.random.default_rng(1)
-    images = pictures(dtype, channels, SIZES * 4)
-    n = len(images)
-    size = 2 * generator.integers(0, 4, n) + 1
-    sigma = generator.uniform(0.1, 4, n)
-    x = gi.gaussian_blur(images, size, sigma)
-    expected = [
-        references.gaussian_blur(to_unit(picture), (k, k), (s, s))
-        for picture, k, s in zip(images, size.tolist(), sigma.tolist(), strict=True)
-    ]
-    assert_close(x.compute("float32"), expected, FORMULA)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 def test_blur_in_x_and_y() -> None:
@@ -88,32 +72,17 @@ def test_largest_blur_an_image_can_reflect() -> None:
     ("given", "message"),
     [
         ((4,), "kernel_size must be odd, not 4"),
-        ((0,), "kernel_size must be a whole number from 1 to 32768, not 0"),
         (((3, 3, 3),), r"kernel_size as a list or tuple is \(x, y\), not 3 values; .* NumPy array of shape \(6,\)"),
         (([[3, 5], [5, 7]],), r"kernel_size as a list must hold two numbers, .* NumPy array of shape \(6, 2\)"),
-        (([],), r"kernel_size must be \(x, y\), not \[\]"),
         ((np.array([3, 5]),), r"kernel_size as an array .* \(6,\) or \(6, 2\), not \(2,\); write \(x, y\) as"),
         ((np.array([3, 5, 3]),), r"kernel_size must be one number, or an array of shape \(6,\) .* shape \(3,\)"),
         ((3, 0), "sigma must be a number from 1e-06 to 1000000, not 0"),
-        ((3, (1.0, -1.0)), "sigma y must be a number from 1e-06 to 1000000, not -1"),
         ((3, [0.5] * 6), r"sigma as a list or tuple is \(x, y\), not 6 values; .* NumPy array of shape \(6,\)"),
     ],
 )
 def test_bad_blurs_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.gaussian_blur(pictures(), *given)
-
-
-@kinds
-def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
-    generator = np.random.default_rng()
-    images = pictures(dtype, channels, [*SIZES, (1, 9), (11, 1), (1, 1), (2, 3)] * 2)
-    length, angle = generator.integers(1, 24, len(images)), generator.uniform(-360, 360, len(images))
-    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones yield ties, which rounding decides
-    x = gi.motion_blur(images, length, angle)
-    expected = [references.motion_blur(to_unit(p), k, a) for p, k, a in zip(images, length, angle, strict=True)]
-    assert_close(x.compute("float32"), expected, 4 * FORMULA)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 @pytest.mark.parametrize(("length", "angle", "size"), [(3, 0, (3, 1)), (7, 90, (1, 7)), (5, 180, (5, 1))])
@@ -166,17 +135,6 @@ def test_artefacts_of_what_is_no_picture_are_refused() -> None:
     for images, message in ((normalized, "before normalize"), (np.zeros((2, 9, 9, 4), np.uint8), "1 or 3 channels")):
         with pytest.raises(ValueError, match=f"jpeg .*{message}"):
             gi.jpeg(images, 50)
-
-
-@kinds
-def test_sharpness(dtype: str, channels: int) -> None:
-    sizes = [*SIZES, (1, 1), (2, 9), (9, 2), (3, 3)]
-    images = pictures(dtype, channels, sizes)
-    factor = [0, 0.4, 1, 1.7, 3, 12, 2, 2, 2, 2]
-    x = gi.adjust_sharpness(images, factor)
-    expected = [references.adjust_sharpness(to_unit(picture), f) for picture, f in zip(images, factor, strict=True)]
-    assert_close(x.compute("float32"), expected, FORMULA)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 1.0, 1.9])

@@ -300,12 +300,9 @@ def test_iou_crop_does_not_depend_on_the_batch() -> None:
         (MASKS[:1], "got 1 mask for 2 images; each needs one"),
         ([MASKS[0], MASKS[0]], r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
         ([MASKS[0], MASKS[1] * 1.0], r"masks\[1\] must be an integer .* not float64"),
-        ([MASKS[0], MASKS[1] * np.int64(1)], r"masks\[0\] is uint8 and masks\[1\] int64"),
-        ([MASKS[0], np.zeros((1, 1, 5, 7), np.uint8)], r"masks\[1\] must have shape \(H, W\)"),
         ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
         ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
         ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        ([MASKS[0], "mask"], r"masks\[1\] must be .* not str"),
         (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
         ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
     ],
@@ -329,14 +326,10 @@ def after(*box: float) -> list[Any]:
     [
         (GOOD[:2], "xyxy", "got boxes for 2 images, but the batch has 3"),
         (after(3, 0, 2, 1), "xyxy", r"image 2: box 1 ends before it starts \(40 x 60\): \[3.0, 0.0, 2.0, 1.0\]"),
-        (after(0, 0, -1, 1), "xywh", r"image 2: box 1 ends before .*\(xywh\)"),
         (after(0, 0, 60.1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
-        (after(-0.1, 0, 1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
         (after(0, 0, np.nan, 1), "xyxy", r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
         ([*GOOD[:2], np.zeros((2, 5))], "xyxy", r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)"),
         (np.zeros((3, 4)), "xyxy", r"\(K, 4\) arrays, not of shape \(3, 4\)"),
-        ("boxes", "xyxy", "boxes must be a number or an array"),
-        (GOOD, "yxyx", "format must be .*, not 'yxyx'"),
     ],
 )
 def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str, message: str) -> None:

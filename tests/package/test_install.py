@@ -26,7 +26,7 @@ STUBS = {
     "elf": "def check(path, triple):\n    pass\n",
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUIMG_BUILD")} | {
-    "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_PYTHON": sys.executable,
+    "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }  # fmt: skip
 
 
@@ -41,11 +41,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the front ends: each pip as a wheel, which Python runs, and uv and build."""
+    """A folder with the front ends: each pip as a wheel, which Python runs, and build."""
     folder = tmp_path_factory.mktemp("tools")
     for pip in PIPS:
         run(sys.executable, "-m", "pip", "download", "--no-deps", "-d", folder / pip, pip, folder=folder)
-    run(sys.executable, "-m", "pip", "install", "--target", folder / "site", "uv", "build", folder=folder)
+    run(sys.executable, "-m", "pip", "install", "--target", folder / "site", "build", folder=folder)
     return folder
 
 
@@ -124,11 +124,3 @@ def test_editable_installation_needs_numba(tools: Path, source: Path, tmp_path: 
     assert "Requires-Dist: numba" in metadata.read_text()
     (path,) = tmp_path.glob("*.pth")
     assert str(source) in path.read_text()
-
-
-def test_uv_installs(tools: Path, source: Path, tmp_path: Path) -> None:
-    uv = tools / "site" / "bin" / "uv"
-    run(uv, "venv", tmp_path / "env", folder=tmp_path)
-    command = ["pip", "install", "--no-deps", "--python", tmp_path / "env" / "bin" / "python", source]
-    run(uv, *command, folder=tmp_path)
-    assert list((tmp_path / "env").glob("lib/python*/site-packages/gpuimg/kernels/_lib/manifest.json"))

@@ -12,33 +12,11 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
-from ..compare import GEOMETRY, assert_bytes, assert_close
-from ..references import to_bytes, to_unit
-from ..samples import image, kinds
-
-SIZES = [(31, 40), (1, 9), (8, 1), (1, 1), (17, 33), (64, 24)]
 
 
 def centers(height: int, width: int) -> NDArray[np.float64]:
     """Positions (H, W, 2) of pixels."""
     return np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), -1)
-
-
-@kinds
-@pytest.mark.parametrize("fill", [None, 0.0, 0.4])
-def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float | None) -> None:
-    generator = np.random.default_rng()
-    images = [image(generator, *size, channels, dtype) for size in SIZES * 2]
-    n, unit = len(images), 255.0 if dtype == "uint8" else 1.0
-    alpha, sigma = generator.uniform(0, 90, (n, 2)), generator.uniform(1, 12, n)
-    seeds = generator.integers(0, 2**48, n).tolist()
-    x = gi.elastic(images, alpha, sigma, fill=None if fill is None else fill * unit, seed=seeds)
-    expected = []
-    for picture, a, s, seed in zip(images, alpha, sigma, seeds, strict=True):
-        at = references.displaced(centers(*picture.shape[:2]), seed, tuple(a), s)
-        expected.append(references.at_positions(to_unit(picture), at, fill))
-    assert_close(x.compute("float32"), expected, GEOMETRY)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 def test_nearest_pixels_are_those_of_the_formula() -> None:

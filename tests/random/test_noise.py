@@ -38,22 +38,6 @@ def test_the_reference_gives_random123s_answers(counter: Any, key: Any, expected
     assert tuple(references.philox(np.array(counter), np.array(key)).tolist()) == expected
 
 
-@kinds
-@pytest.mark.parametrize("clip", [True, False])
-def test_noise_is_its_formula(dtype: str, channels: int, clip: bool) -> None:
-    generator = np.random.default_rng()
-    pictures = images(generator, dtype, channels, 26)
-    mean, sigma = generator.uniform(-0.2, 0.2, 26), generator.uniform(0, 0.3, 26)
-    seeds = generator.integers(0, 2**48, 26)
-    expected = []
-    for picture, *given in zip(pictures, mean, sigma, seeds.tolist(), strict=True):
-        _, normals = references.noise(picture.shape[0], picture.shape[1], given[2])
-        noisy = to_unit(picture) + given[0] + given[1] * of_channels(normals, channels)
-        expected.append(np.clip(noisy, 0, 1) if clip else noisy)
-    found = gi.gaussian_noise(pictures, mean, sigma, clip, seed=seeds)
-    assert_close(found.compute("float32"), expected, 2e-6)
-
-
 def test_noise_is_normal_and_independent() -> None:
     grays = np.full((4, 64, 61, 3), 0.5, np.float32)
     seeds = [0, 1, 2**24, 2**48 - 1]
