@@ -74,7 +74,7 @@ FAULTS = [
     Fault("resampling: bicubic without antialiasing has the other parameter", "kernels/sampling.py",
           "f32(-0.5) if filter == CUBIC_RENORMALIZED else f32(-0.75)", "f32(-0.5)", "operations/geometry"),
     Fault("color: red weighs 0.299 where torchvision has 0.2989", "kernels/color.py",
-          "f32(0.2989) * r", "f32(0.299) * r", "operations/color"),
+          "f32(0.2989) * r", "f32(0.299) * r", "operations/color operations/every_function"),
     Fault("color: solarize spares the threshold itself", "kernels/color.py",
           "ONE - x if x >= threshold", "ONE - x if x > threshold", "operations/color"),
     Fault("results: bfloat16 rounds ties up", "kernels/cast.py",
