@@ -54,23 +54,6 @@ def sheet(path: Path) -> np.ndarray:
         return np.asarray(image)
 
 
-@pytest.mark.parametrize("width", [40, 168, 900])
-def test_words_fit_and_none_is_lost(width: int) -> None:
-    """Every part is drawn within its width, one line high, and together they say the same."""
-    lines = ["crop y 10..200, x 3..190", "a" * 90, "", "brightness 1.2", "long_file_name_of_a_photo.jpg of somebody"]
-    parts = lettering.wrap(lines, width)
-    assert "".join("".join(parts).split()) == "".join("".join(lines).split())
-    for part in parts:
-        picture = np.full((3 * lettering.LINE, width + 50, 3), 255, np.uint8)
-        lettering.draw(picture, part, 0, lettering.LINE)
-        inked = picture.min(-1) < 255
-        assert inked.any()
-        assert not inked[:, width:].any()
-        assert not inked[: lettering.LINE].any()
-        assert not inked[2 * lettering.LINE :].any()
-    assert lettering.wrap(["one two"], 900) == ["one two"]
-
-
 def demo(*arguments: object) -> int:
     return cli.main(["demo", "--device", "cpu", *map(str, arguments)])
 

@@ -179,9 +179,17 @@ def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> No
 
     images = images_of([(28, 56), (56, 28)])
     x, y = gi.horizontal_flip(images), gi.horizontal_flip(images)
-    results = [x.tokens(14, merge=2, frames=2), x.tokens(7, order="PPC"), x.padded(3, "center", layout="NCHW")]
+    results: list[Any] = [
+        x.tokens(14, merge=2, frames=2),
+        x.tokens(7, order="PPC"),
+        x.padded(3, "center", layout="NCHW"),
+    ]
     monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
-    copied = [y.tokens(14, merge=2, frames=2), y.tokens(7, order="PPC"), y.padded(3, "center", layout="NCHW")]
+    copied: list[Any] = [
+        y.tokens(14, merge=2, frames=2),
+        y.tokens(7, order="PPC"),
+        y.padded(3, "center", layout="NCHW"),
+    ]
     for one, other in zip(results, copied, strict=True):
         assert np.array_equal(one.values, other.values)
 

@@ -63,7 +63,7 @@ def test_masks_are_the_pixels_of_1000_objects() -> None:
         boxes, kept = gi.masks_to_boxes(found)
         each = (np.concatenate(part) for part in (found, boxes, kept))
         for mask, box, seen, picture in zip(*each, shown, strict=True):
-            different += np.count_nonzero(mask != picture)
+            different += int(np.sum(mask != picture))
             assert box.tolist() == around(mask)
             assert seen == mask.any()
             visible += bool(seen)

@@ -179,6 +179,6 @@ def test_other_dtypes_and_layouts_are_refused() -> None:
     with pytest.raises(ValueError, match='normalized images do not fit "uint8"'):
         gi.normalize(x, 0.5, 0.5).array("uint8")
     x = gi.invert(images(np.random.default_rng(3), "uint8", 3, 4))
-    for call in (x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))):
+    for single in (x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))):
         with pytest.raises(ValueError, match=r"differ in size \(image 0 is \(1, 1\), image 1 \(1, 9\)\)"):
-            call()
+            single()
