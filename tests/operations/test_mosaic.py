@@ -103,10 +103,10 @@ def test_masks_of_objects() -> None:
             own[top : top + rng.integers(1, 20), left : left + rng.integers(1, 20)] = name
     stacks = [own == names[:, None, None] for own, names in zip(maps, labels, strict=True)]
     y = gi.mosaic(pictures(SIZES), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
-    found, names, shown = y.masks(stacks), y.labels(labels), y.masks(maps)
-    for i, (masks, own) in enumerate(zip(found, names, strict=True)):
-        assert len(own) == sum(len(stacks[k]) for k in y.shown[i].tolist())
-        np.testing.assert_array_equal(masks, shown[i] == own[:, None, None])
+    found, shown = y.masks(stacks), y.masks(maps)
+    for i, (masks, kept) in enumerate(zip(found, y.labels(labels), strict=True)):
+        assert len(kept) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+        np.testing.assert_array_equal(masks, shown[i] == kept[:, None, None])
         assert masks.any((1, 2)).tolist() == gi.masks_to_boxes(found)[1][i].tolist()
     with pytest.raises(ValueError, match="fill must be 0 for masks of objects, not 1"):
         y.masks(stacks, fill=1)

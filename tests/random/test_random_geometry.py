@@ -39,7 +39,7 @@ def resized_crop_box(
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def boxes_of(x: gi.Batch) -> NDArray[np.int64]:
+def boxes_of(x: gi.Batch) -> Any:
     """Top, left, height and width of the parts that a batch of crops shows: where points of its images are."""
     first, one = gi.transform_points(x, np.tile([(0.0, 0.0), (1.0, 1.0)], (len(x), 1, 1))).transpose(1, 0, 2)
     return np.rint(np.hstack([-first / (one - first), x.sizes[:, ::-1] / (one - first)])[:, [1, 0, 3, 2]]).astype(int)
