@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import importlib.util
 import os
 import re
 import shutil
@@ -19,7 +19,6 @@ import pytest
 from PIL import Image, ImageOps
 
 import gpuimg
-from gpuimg._batch.pictures import png
 from gpuimg._cli import info as inspection
 from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
@@ -53,31 +52,6 @@ def sheet(path: Path) -> np.ndarray:
     with Image.open(path) as image:
         assert image.format == "PNG"
         return np.asarray(image)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (31, 33), (64, 5)])
-def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
-    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-    with Image.open(io.BytesIO(png(image))) as read:
-        assert (read.format, read.mode) == ("PNG", "RGB")
-        np.testing.assert_array_equal(np.asarray(read), image)
-
-
-@pytest.mark.parametrize("width", [40, 168, 900])
-def test_words_fit_and_none_is_lost(width: int) -> None:
-    """Every part is drawn within its width, one line high, and together they say the same."""
-    lines = ["crop y 10..200, x 3..190", "a" * 90, "", "brightness 1.2", "long_file_name_of_a_photo.jpg of somebody"]
-    parts = lettering.wrap(lines, width)
-    assert "".join("".join(parts).split()) == "".join("".join(lines).split())
-    for part in parts:
-        picture = np.full((3 * lettering.LINE, width + 50, 3), 255, np.uint8)
-        lettering.draw(picture, part, 0, lettering.LINE)
-        inked = picture.min(-1) < 255
-        assert inked.any()
-        assert not inked[:, width:].any()
-        assert not inked[: lettering.LINE].any()
-        assert not inked[2 * lettering.LINE :].any()
-    assert lettering.wrap(["one two"], 900) == ["one two"]
 
 
 def demo(*arguments: object) -> int:
@@ -127,20 +101,6 @@ def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], t
     out = tmp_path / "sheet.png"
     assert demo("--photos", tmp_path, "--out", out) == 0
     assert sheet(out).shape[:2] == shape  # at most 24 of them
-
-
-@pytest.mark.slow
-def test_demo_has_photos(tmp_path: Path) -> None:
-    """Small ones, whose origin is noted next to them."""
-    done = run("demo", "--device", "cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert sheet(tmp_path / "contact_sheet.png").shape == (312, 534, 3)
-    folder = Path(re.search(r"photos     4 in (.*)", done.stdout)[1])  # type: ignore[index]
-    photos = sorted(folder.glob("*.jpg"))
-    assert sum(path.stat().st_size for path in photos) < 65_000
-    notes = (folder / "PROVENANCE.md").read_text()
-    noted = re.findall(r"^\| (\S+\.jpg) \|.*\| (?:public domain|CC0 1\.0) \|", notes, re.M)
-    assert noted == [path.name for path in photos]
 
 
 # -- preview -----------------------------------------------------------------------------------------------------------
@@ -205,10 +165,9 @@ def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(preview.PRESETS))
 def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "preview.png"
-    assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(out)]) == 0
+    assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(tmp_path / "preview.png")]) == 0
     views = {"simclr_train": 2, "dino_train": 10, "dinov3_train": 10}.get(name, 1)
-    assert sheet(out).shape[1] == 32 + (1 + views) * 176 - 8
+    assert sheet(tmp_path / "preview.png").shape[1] == 32 + (1 + views) * 176 - 8
 
 
 def test_preview_prints_what_was_drawn(
@@ -238,38 +197,54 @@ def test_preview_prints_what_was_drawn(
     capfd.readouterr()
 
 
-@pytest.mark.slow
-def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
-    Image.new("RGB", (30, 20), (9, 200, 9)).save("a.png")
-    done = run("preview", "a.png", "--function", f"{mine}:flip", "--device", "cpu", cwd=Path.cwd())
-    assert (done.returncode, done.stderr) == (0, "")
-    assert Path("preview.png").is_file()
+NONE = "; there are clip_train, deit3_train, dino_train, dinov3_train"
+CPU = ["--device", "cpu"]
+DEMO = ["demo", "--photos", str(PHOTOS)]
+MINE_OF = [*PREVIEW, "--function"]
+needs_numba_cuda = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs numba-cuda")
+REFUSED: list[Any] = [
+    ([*PREVIEW, "--preset", "imagenet"], f"no preset 'imagenet'{NONE}"),
+    (["warm", "--preset", "imagenette"], f"no preset 'imagenette'{NONE}"),
+    ([*MINE_OF, "flip"], "--function must be module:function, not 'flip'"),
+    ([*MINE_OF, "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
+    ([*MINE_OF, "MINE:no"], "has no function 'no'"),
+    ([*MINE_OF, "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
+    ([*MINE_OF, "MINE:fails"], "line 11)"),
+    ([*MINE_OF, "MINE:loses"], "the preprocessing returned a batch of 1 for 2 images"),
+    ([*MINE_OF, "MINE:flip", "--size", "8"], "--size is for presets"),
+    ([*PREVIEW, "-n", "0"], "-n must be at least 1, not 0"),
+    ([*PREVIEW[:3], "none.jpg", *CPU, "--preset", "simclr"], "no such image: none.jpg"),
+    *(([*command, *CPU, "--seed", "-1"], "--seed must be at least 0, not -1") for command in (DEMO, PREVIEW[:3])),
+    *(([*command, *CPU, "--out", "no/folder.png"], "no/folder.png") for command in (DEMO, PREVIEW[:3])),
+    *(([*command, "--device", "tpu"], "'tpu'") for command in (DEMO, PREVIEW[:3])),
+    (["demo", "--photos", "none"], "--photos"),
+    (["demo", "--photos", "."], "."),  # no photos
+    pytest.param([*DEMO, "--device", "cuda"], "no GPU", marks=needs_no_gpu),
+    *(pytest.param(["warm", "--capability", name], "a compute capability must be one of", marks=needs_numba_cuda)
+      for name in ("9", "sm_9x", "1.0")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--preset", "imagenet"], "no preset 'imagenet'; there are clip_train, deit3_train, dino_train, dinov3_train"),
-        (["--function", "flip"], "--function must be module:function, not 'flip'"),
-        (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
-        (["--function", "MINE:no"], "has no function 'no'"),
-        (["--function", "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
-        (["--function", "MINE:fails"], "line 11)"),
-        (["--function", "MINE:loses"], "the preprocessing returned a batch of 1 for 2 images"),
-        (["--function", "MINE:flip", "--size", "8"], "--size is for presets"),
-        (["--size", "0"], "--size must be at least 1, not 0"),
-        (["-n", "0"], "-n must be at least 1, not 0"),
-        (["--seed", "-1"], "--seed must be at least 0, not -1"),
-        (["--device", "tpu"], "'tpu'"),
-        (["--out", "no/folder.png"], "no/folder.png"),
-        (["none.jpg", "--preset", "simclr"], "no such image: none.jpg"),
-    ],
-)
-def test_preview_refuses(arguments: list[str], message: str, mine: str, capfd: pytest.CaptureFixture[str]) -> None:
-    words = [argument.replace("MINE", mine) for argument in arguments]
-    device = [] if "--device" in words else ["--device", "cpu"]
-    assert message in fails(capfd, *PREVIEW[:3], *words, *device)
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_wrong_arguments(arguments: list[str], message: str, mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert message in fails(capfd, *(argument.replace("MINE", mine) for argument in arguments))
     assert not Path("preview.png").exists()
+
+
+@pytest.mark.parametrize(("name", "value"), [("GPUIMG_DEVICE", "abacus"), ("GPUIMG_NUM_THREADS", "many")])
+def test_wrong_environment(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    monkeypatch.setenv(name, value)
+    assert name in fails(capfd, *DEMO) or value in fails(capfd, *DEMO)
+
+
+@pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
+def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    assert capfd.readouterr().err.startswith("usage: gpuimg demo" if arguments[:1] == ["demo"] else "usage: gpuimg [-h")
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -284,48 +259,6 @@ def test_corrupt_photos_are_named(command: str, tmp_path: Path, capfd: pytest.Ca
     assert "b.jpg" in message
     assert "a.jpg" not in message
     assert not (tmp_path / "s.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "message"),
-    [
-        (["--photos", "none"], {}, "--photos"),
-        (["--photos", str(PHOTOS.parents[1] / "buildtools")], {}, "buildtools"),  # no photos
-        (["--device", "cpu", "--out", "no/folder.png"], {}, "no/folder.png"),
-        (["--device", "tpu"], {}, "'tpu'"),
-        pytest.param(["--device", "cuda"], {}, "no GPU", marks=needs_no_gpu),
-        (["--seed", "-1"], {}, "--seed"),
-        ([], {"GPUIMG_DEVICE": "abacus"}, "'abacus'"),
-        ([], {"GPUIMG_DEVICE": "cpu", "GPUIMG_NUM_THREADS": "many"}, "GPUIMG_NUM_THREADS"),
-    ],
-)
-def test_demo_refuses(
-    arguments: list[str], environment: dict[str, str], message: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    photos = [] if "--photos" in arguments else ["--photos", str(PHOTOS)]
-    assert message in fails(capfd, "demo", *photos, *arguments)
-
-
-@pytest.mark.slow
-def test_without_nvimagecodec(tmp_path: Path) -> None:
-    out = str(tmp_path / "sheet.png")
-    done = run("demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out, block="nvidia.nvimgcodec")
-    assert done.returncode == 0, done.stderr
-    assert "JPEG on a CPU: gpuimg" in done.stdout
-    assert run("info", block="nvidia.nvimgcodec").returncode == 0
-
-
-@pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
-def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
-    assert stop.value.code == 2
-    usage = "usage: gpuimg demo [-h]" if arguments[:1] == ["demo"] else "usage: gpuimg [-h] [--version] COMMAND ...\n"
-    assert capfd.readouterr().err.startswith(usage)
 
 
 @pytest.mark.parametrize(
@@ -371,31 +304,42 @@ def test_interrupted(command: str, tmp_path: Path) -> None:
     assert (process.returncode, said) == (130, ["gpuimg: interrupted\n"])
 
 
-def test_interrupted_while_it_works(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "gpuimg", "demo", "--device", "cpu"], cwd=tmp_path, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stderr is not None
-        while not process.stdout.readline().startswith("photos"):
-            pass
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read().splitlines()
-    assert (process.returncode, said[-1]) == (130, "gpuimg: interrupted")
-    assert "Traceback (most recent call last):" not in said
-
-
 # -- info --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_that_has_enough() -> None:
+def test_output_may_end_early() -> None:
     """As in ``gpuimg info | head -1``."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-m", "gpuimg", "info"], stdout=writer, stderr=subprocess.PIPE, timeout=300)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(
+    ("gpus", "cuda", "extra"),
+    [(0, (13, 0), "cpu"), (1, (11, 8), "cpu"), (1, (12, 4), "cuda12"), (2, (14, 0), "cuda13")],
+)
+def test_info_says_what_a_gpu_needs(gpus: int, cuda: Any, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "driver_devices", lambda: gpus)
+    monkeypatch.setattr(probe, "driver_cuda", lambda: cuda)
+    monkeypatch.setattr(probe, "device_names", lambda: ["Test GPU"] * gpus)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    probe.gpu_problem.cache_clear()
+    try:
+        text = inspection.report()
+    finally:
+        probe.gpu_problem.cache_clear()
+    assert probe.extra() == extra
+    assert ("cuda:0        Test GPU" in text) == (gpus > 0)
+    assert (f'in a checkout of gpuimg, pip install ".[{extra}]"' in text) == (extra != "cpu")
+
+
+def test_info_reports_two_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, twice = metadata.version, ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
+    monkeypatch.setattr(metadata, "version", lambda name: "0.9.0" if name in twice else plain(name))
+    assert any("installed twice" in line for line in inspection.missing())
 
 
 def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
@@ -413,73 +357,6 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert re.fullmatch(r"compiled (with the package, for \S+|by Numba when first used: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
-
-
-def test_info_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from gpuimg._cli.main import main; main(['info']);"
-        "print(sorted({'torch', 'jax', 'tensorflow', 'PIL'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.stderr.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize(
-    ("gpus", "cuda", "extra"),
-    [(0, (13, 0), "cpu"), (1, (11, 8), "cpu"), (1, (12, 4), "cuda12"), (2, (13, 1), "cuda13"), (1, (14, 0), "cuda13")],
-)
-def test_extra_follows_the_driver(gpus: int, cuda: Any, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "driver_devices", lambda: gpus)
-    monkeypatch.setattr(probe, "driver_cuda", lambda: cuda)
-    assert probe.extra() == extra
-
-
-@needs_no_gpu
-def test_info_on_a_gpu_machine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "driver_devices", lambda: 1)
-    monkeypatch.setattr(probe, "driver_cuda", lambda: (13, 0))
-    monkeypatch.setattr(probe, "device_names", lambda: ["Test GPU"])
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    probe.gpu_problem.cache_clear()
-    try:
-        text = inspection.report()
-    finally:
-        probe.gpu_problem.cache_clear()
-    assert "cuda:0        Test GPU" in text
-    assert "up to CUDA 13.0" in text
-    assert "default       cpu: CuPy is not installed" in text
-    assert text.count('in a checkout of gpuimg, pip install ".[cuda13]"') == 2
-
-
-def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = {"nvidia-nvimgcodec-cu12": "0.9.0", "nvidia-nvimgcodec-cu13": "0.9.0", "numpy": "2.4"}
-
-    def version(name: str) -> str:
-        if name in installed:
-            return installed[name]
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", version)
-    assert any("installed twice" in line for line in inspection.missing())
-    assert any('pip install ".[torch]"' in line for line in inspection.missing())
-
-
-def test_info_says_what_needs_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
-    pathfinder = pytest.importorskip("cuda.pathfinder")
-
-    def not_found(name: str) -> None:
-        raise pathfinder.DynamicLibNotFoundError(name)
-
-    monkeypatch.setattr(probe, "gpu_problem", lambda *_: None)
-    assert not any("NVRTC" in line for line in inspection.missing())
-    monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", not_found)
-    assert any("16 bits" in line and "NVRTC" in line for line in inspection.missing())
-
-
-def test_probe_is_a_program_without_dependencies() -> None:
-    """The Makefile asks it before anything is installed."""
-    done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=300)
-    assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")
 
 
 def test_info_says_that_nothing_can_run() -> None:
@@ -521,14 +398,8 @@ def test_warm_all_has_every_loop() -> None:
     assert said.split() == [str(len(NativeFunction.all)), "0"]
 
 
-def test_warm_names_the_presets_there_are() -> None:
-    done = run("warm", "--preset", "imagenette")
-    assert done.returncode == 2
-    assert "no preset 'imagenette'; there are clip_train, deit3_train, dino_train, dinov3_train" in done.stderr
-
-
 @pytest.mark.slow
-def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
+def test_warm_compiles_for_other_gpus(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda")
     warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("cached in  ")
     (tmp_path / "gpuimg").mkdir()
@@ -543,17 +414,3 @@ def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
     assert names[::2] == names[1::2]
     assert {"huffman", "transform_uint8_float32", "transform_uint8_uint8"} <= {*names}
-
-
-@pytest.mark.parametrize("name", ["9", "sm_9x", "1.0", "nine"])
-def test_warm_names_the_capabilities_there_are(capfd: pytest.CaptureFixture[str], name: str) -> None:
-    pytest.importorskip("numba_cuda")
-    said = fails(capfd, "warm", "--capability", name)
-    assert re.search(rf"a compute capability must be one of .*8\.0, .*9\.0.*, not '{re.escape(name)}'", said)
-
-
-@pytest.mark.slow
-def test_warm_without_what_compiles_for_gpus() -> None:
-    done = run("warm", "--capability", "9.0", block="numba_cuda")
-    assert done.returncode == 2
-    assert "numba-cuda, which compiles for GPUs, is not installed; in a checkout of gpuimg, pip install" in done.stderr

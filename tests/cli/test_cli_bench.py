@@ -141,18 +141,6 @@ def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
         assert {1, 2} >= {*islice(batches, 9)}
 
 
-# -- the command line as a whole ---------------------------------------------------------------------------------------
-
-
-def test_help_has_every_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        command("--help")
-    said = capsys.readouterr().out
-    for title, names in main._GROUPS.items():
-        assert f"\n{title}\n" in said
-        assert all(re.search(rf"^  {name} +\w", said, re.MULTILINE) for name in names)
-
-
 @pytest.mark.parametrize("name", ["info", "warm"])
 def test_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(name, "--json") == 0

@@ -81,16 +81,18 @@ def unrelated(x):
     return namespace[entry]
 
 
-def test_a_fingerprint_is_of_all_that_is_called() -> None:
+def test_fingerprint_covers_all_that_is_called() -> None:
     assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0))
     assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0, comment="# as before"))
     assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.5))
     assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.0, name="stretch"))
     methods = [fingerprint(loop_of(2.0, method=factor, entry="method")) for factor in (2.0, 2.0, 2.5)]
     assert methods[0] == methods[1] != methods[2]
+    functions = [lambda x, factor=2.0: x * factor, lambda x, factor=3.0: x * factor]
+    assert len({fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}) == 4
 
 
-def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
+def test_changed_formula_concerns_its_loops_only() -> None:
     from gpuimg.kernels import color
 
     functions = [*ROW_FUNCTIONS.values(), *GRID_FUNCTIONS.values()]
@@ -115,15 +117,7 @@ def cache(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
-def test_only_what_is_called_is_compiled(cache: Path) -> None:
-    names = {path.name.split("-")[0] for path in cache.rglob("*.kernel")}
-    expected = {"lay_taps", "separable", "mix_rows_uint8", "row_brightness", "store_uint8_pixels", "run_images"}
-    expected |= {"center", "widen", "fill_records", "survey", "describe"}  # of the plan and its images
-    assert names == expected
-
-
-def test_what_was_compiled_is_read_by_the_next_process(python: Forks, cache: Path) -> None:
+def test_next_process_reads_what_was_compiled(python: Forks, cache: Path) -> None:
     assert run(python, BATCH, cache) == "150 150 0"
 
 
@@ -174,21 +168,14 @@ warnings.simplefilter("{}", RuntimeWarning)
 """
 
 
-def test_where_nothing_can_be_written_kernels_are_compiled_each_time(
-    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
-) -> None:
+def test_where_nothing_can_be_written(python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path) -> None:
+    """Kernels are compiled each time, except for those that are there, as in an image that was warmed."""
+    number, name, content = drawn
     said = run(python, NOWHERE.format("always") + DRAW, tmp_path)
-    assert said.startswith(drawn[0])
+    assert said.startswith(number)
     assert said.count("every process compiles the kernels again") == 1
     assert "set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write to" in said
-
-
-def test_what_is_there_is_read_where_nothing_can_be_written(
-    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
-) -> None:
-    """As in a container image that was warmed when it was built."""
-    number, name, content = drawn
-    (tmp_path / "gpuimg").mkdir()
+    (tmp_path / "gpuimg").mkdir(exist_ok=True)
     (tmp_path / "gpuimg" / name).write_bytes(content)
     assert run(python, NOWHERE.format("error") + DRAW, tmp_path) == number
 
@@ -213,42 +200,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         disk.folder.cache_clear()
 
 
-def mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777
+def test_files_that_others_can_write(place: Path) -> None:
+    """Folders are closed, as earlier versions made them for the group; files are not read."""
+    assert [path.stat().st_mode & 0o777 for path in (place, place / NAME)] == [0o755, 0o644]
+    for bits in (0o775, 0o757):
+        place.chmod(bits)
+        disk.folder.cache_clear()
+        assert disk.read(NAME, bytes) == b"content"
+        assert place.stat().st_mode & 0o777 == 0o755
+    for bits in (0o664, 0o646):
+        (place / NAME).chmod(bits)
+        assert disk.read(NAME, bytes) is None
+        disk.store(NAME, b"content")
+        assert disk.read(NAME, bytes) == b"content"
 
 
-def test_what_is_made_is_for_this_user_to_write_to(place: Path) -> None:
-    assert (mode(place), mode(place / NAME)) == (0o755, 0o644)
-
-
-@pytest.mark.parametrize("bits", [0o775, 0o757])
-def test_a_folder_of_ours_is_closed_to_others(place: Path, bits: int) -> None:
-    """As earlier versions made them where new files are the group's to write to."""
-    place.chmod(bits)
-    assert disk.read(NAME, bytes) == b"content"
-    assert mode(place) == 0o755
-    place.chmod(bits)
-    disk.folder.cache_clear()
-    assert disk.folder() == place
-    assert mode(place) == 0o755
-
-
-@pytest.mark.parametrize("bits", [0o664, 0o646])
-def test_a_file_that_others_can_write_to_is_not_read(place: Path, bits: int) -> None:
-    (place / NAME).chmod(bits)
-    assert disk.read(NAME, bytes) is None
-    disk.store(NAME, b"another")
-    assert disk.read(NAME, bytes) == b"another"
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_only_plain_files_are_read(place: Path, kind: str) -> None:
-    other = place / NAME
-    other.rename(place / "other")
-    if kind == "link":
-        other.symlink_to("other")
-    else:
-        os.mkfifo(other) if kind == "pipe" else other.mkdir()
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("other"), os.mkfifo, Path.mkdir])
+def test_only_plain_files_are_read(place: Path, make: Callable[[Path], None]) -> None:
+    (place / NAME).rename(place / "other")
+    make(place / NAME)
     assert disk.read(NAME, bytes) is None
 
 
@@ -279,7 +249,7 @@ def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str)
 
 
 @needs_root
-def test_kernels_of_root_and_of_the_codes_owner_are_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_the_codes_owner_are_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container image that another user has made; who owns the code that runs could change it anyway."""
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
     assert disk.read(NAME, bytes) == b"content"
@@ -325,16 +295,10 @@ CACHEABLE: dict[str, tuple[Callable[..., Any], bool]] = {
 
 
 @pytest.mark.parametrize("name", CACHEABLE)
-def test_functions_of_users_are_cacheable_where_their_content_is_known(name: str) -> None:
+def test_functions_of_known_content_are_cached(name: str) -> None:
     function, expected = CACHEABLE[name]
     assert compiled.is_cacheable(numba.njit(function)) is expected
     assert not compiled.is_cacheable(function)  # not compiled by Numba
-
-
-def test_a_fingerprint_is_of_defaults_and_options() -> None:
-    functions = [lambda x, factor=2.0: x * factor, lambda x, factor=3.0: x * factor]
-    prints = {fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}
-    assert len(prints) == 4
 
 
 def test_a_loop_takes_no_other_types_than_it_declares() -> None:
@@ -363,31 +327,22 @@ print(len(begun), compiled.NativeFunction.compile_count)
     assert run(python, code, tmp_path).split() == ["2", "True", "2", "1"]
 
 
-def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_files_and_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_package_folder", lambda: tmp_path)
     monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
     monkeypatch.setattr(disk, "folder", lambda: tmp_path)
 
-    def store(constant: float) -> str:
-        loop = compiled.cached_jit("none(float32[::1])")(loop_of(constant))
+    def stored(constant: float) -> list[str]:
         values = np.ones(3, np.float32)
-        loop(values)
+        compiled.cached_jit("none(float32[::1])")(loop_of(constant))(values)
         assert values.tolist() == [constant**2] * 3
-        (path,) = tmp_path.glob("loop-*.kernel")
-        return path.name
+        return [path.name for path in tmp_path.iterdir()]
 
-    assert store(2.0) != store(3.0)
-
-
-def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "_places", lambda: [tmp_path])
-    monkeypatch.setattr(disk, "folder", lambda: tmp_path)
+    (one,), (other,) = stored(2.0), stored(3.0)
+    assert one != other
 
     def full(*given: Any, **options: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "mkstemp", full)
-    values = np.ones(2, np.float32)
-    compiled.cached_jit("none(float32[::1])")(loop_of(1.5))(values)
-    assert values.tolist() == [2.25, 2.25]
-    assert not list(tmp_path.iterdir())
+    assert stored(1.5) == []

@@ -31,41 +31,30 @@ def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    ("text", "quota"),
-    [("150000 100000\n", 1.5), ("max 100000\n", None), ("", None), ("-5 100000\n", None), ("9" * 5000 + " 1\n", None)],
-)
-def test_quota_of_version_2(tmp_path: Path, text: str, quota: float | None) -> None:
-    root = machine(tmp_path, "0::/\n", MOUNT_2.format("/", "/sys/fs/cgroup"), {"sys/fs/cgroup/cpu.max": text})
-    assert cpu_quota(root) == quota
+_V2, _V1 = MOUNT_2.format("/", "/cg"), MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", "cpu")
+_BOTH = MOUNT_1.format("/", "/c\\040g/1", "cpu") + MOUNT_2.format("/", "/c\\040g/2")
+_NESTED = {"": "max", "a/": "300000", "a/b/": "max", "a/b/c/": "400000", "other/": "100000"}
+_OWN = {"cg/cpu.max": "200000 100000", "cg/own/cpu.max": "100000 100000"}
+#: Control groups of a process, mounts, files, and the quota of cores.
+QUOTAS: list[tuple[str, str, dict[str, str], float | None]] = [
+    *(("0::/\n", _V2, {"cg/cpu.max": text}, quota) for text, quota in (
+        ("150000 100000\n", 1.5), ("max 100000", None), ("", None), ("-5 100000", None), ("9" * 5000 + " 1", None))),
+    *(("4:memory:/x\n3:cpu:/\n", _V1, {"cg/cpu/cpu.cfs_quota_us": text, "cg/cpu/cpu.cfs_period_us": "100000\n"}, quota)
+      for text, quota in (("250000\n", 2.5), ("-1\n", None), ("\n", None), ("much\n", None))),
+    ("3:cpuacct,cpu:/\n", MOUNT_1.format("/", "/cg", "cpuacct,cpu"),
+     {"cg/cpu.cfs_quota_us": "250000", "cg/cpu.cfs_period_us": "100000"}, 2.5),
+    ("0::/a/b/c\n", _V2, {f"cg/{group}cpu.max": f"{quota} 100000" for group, quota in _NESTED.items()}, 3.0),
+    # In a container the mount is its group.
+    ("0::/docker/1/own\n", MOUNT_2.format("/docker/1", "/cg"), _OWN, 1.0),
+    ("0::/../elsewhere\n", MOUNT_2.format("/docker/1", "/cg"), _OWN, 2.0),
+    ("1:cpu:/\n0::/\n", _BOTH, {"c g/2/cpu.max": "800000 100000", "c g/1/cpu.cfs_quota_us": "700000",
+                              "c g/1/cpu.cfs_period_us": "100000"}, 7.0),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("microseconds", "quota"), [("250000", 2.5), ("-1", None), ("", None), ("much", None)])
-@pytest.mark.parametrize("controllers", ["cpuacct,cpu", "cpu"])
-def test_quota_of_version_1(tmp_path: Path, controllers: str, microseconds: str, quota: float | None) -> None:
-    files = {"cg/cpu/cpu.cfs_quota_us": microseconds + "\n", "cg/cpu/cpu.cfs_period_us": "100000\n"}
-    mounts = MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", controllers)
-    assert cpu_quota(machine(tmp_path, f"4:memory:/x\n3:{controllers}:/\n", mounts, files)) == quota
-
-
-def test_groups_around_it_count(tmp_path: Path) -> None:
-    quotas = {"": "max", "a/": "300000", "a/b/": "max", "a/b/c/": "400000", "other/": "100000"}
-    files = {f"cg/{group}cpu.max": f"{quota} 100000" for group, quota in quotas.items()}
-    assert cpu_quota(machine(tmp_path, "0::/a/b/c\n", MOUNT_2.format("/", "/cg"), files)) == 3.0
-
-
-def test_a_container_sees_its_group_as_the_mount(tmp_path: Path) -> None:
-    files = {"cg/cpu.max": "200000 100000", "cg/own/cpu.max": "100000 100000"}
-    root = machine(tmp_path, "0::/docker/1/own\n", MOUNT_2.format("/docker/1", "/cg"), files)
-    assert cpu_quota(root) == 1.0
-    (root / "proc/self/cgroup").write_text("0::/../elsewhere\n")
-    assert cpu_quota(root) == 2.0
-
-
-def test_both_versions_and_a_blank_in_the_name(tmp_path: Path) -> None:
-    files = {"c g/2/cpu.max": "800000 100000", "c g/1/cpu.cfs_quota_us": "700000", "c g/1/cpu.cfs_period_us": "100000"}
-    mounts = MOUNT_1.format("/", "/c\\040g/1", "cpu") + MOUNT_2.format("/", "/c\\040g/2")
-    assert cpu_quota(machine(tmp_path, "1:cpu:/\n0::/\n", mounts, files)) == 7.0
+@pytest.mark.parametrize(("groups", "mounts", "files", "quota"), QUOTAS)
+def test_quota(tmp_path: Path, groups: str, mounts: str, files: dict[str, str], quota: float | None) -> None:
+    assert cpu_quota(machine(tmp_path, groups, mounts, files)) == quota
 
 
 @pytest.mark.parametrize("text", ["", "0\n", "0::\n", "::::\n", "\x00\xff\n", "0::/../..\n"])
@@ -116,7 +105,7 @@ def process(root: Path, name: str, parent: int, cores: str, *environment: str) -
 
 
 @pytest.mark.parametrize(("launcher", "count"), [("0-15", 4), ("0-3", 1), ("0-2,8,10-31", 4), ("damaged", 1)])
-def test_cores_that_the_launcher_divided_are_not_divided_again(tmp_path: Path, launcher: str, count: int) -> None:
+def test_cores_are_divided_once(tmp_path: Path, launcher: str, count: int) -> None:
     process(tmp_path, "self", 30, "0-3", "LOCAL_WORLD_SIZE=4")
     process(tmp_path, "30", 20, "0-3", "A=1", "LOCAL_WORLD_SIZE=4")  # a shell between
     process(tmp_path, "20", 10, launcher, "NO_LOCAL_WORLD_SIZE=4")
@@ -124,18 +113,15 @@ def test_cores_that_the_launcher_divided_are_not_divided_again(tmp_path: Path, l
     assert share(4, {"LOCAL_WORLD_SIZE": "4"}, tmp_path).threads == count
 
 
-def test_the_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_NUM_THREADS", "37")
     assert allowed() == (37, "GPUIMG_NUM_THREADS")
     monkeypatch.setenv("GPUIMG_NUM_THREADS", "")
     assert 1 <= threads() <= (os.cpu_count() or 1)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²", " "])
-def test_no_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("GPUIMG_NUM_THREADS", text)
-    with pytest.raises(ValueError, match="GPUIMG_NUM_THREADS must be a whole number of at least 1"):
-        threads()
+    for text in ("0", "-1", "two", "1.5", "²", " "):
+        monkeypatch.setenv("GPUIMG_NUM_THREADS", text)
+        with pytest.raises(ValueError, match="GPUIMG_NUM_THREADS must be a whole number of at least 1"):
+            threads()
 
 
 @pytest.mark.slow
@@ -154,7 +140,7 @@ def system_threads() -> int:
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
-def test_work_is_done_once_and_by_no_more_helpers_than_requested(helpers: int) -> None:
+def test_work_is_done_once(helpers: int) -> None:
     """By several callers at a time."""
     done: list[tuple[int, int]] = []
     threads_of: dict[int, set[int]] = {}
@@ -199,7 +185,7 @@ def test_what_a_caller_or_helper_raises_is_raised(caller: bool) -> None:
         side_by_side(work, 1, stopped.set)
 
 
-def test_what_was_worked_on_is_free_once_the_call_is_over() -> None:
+def test_memory_is_free_after_the_call() -> None:
     class Memory:
         pass
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,14 @@ SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "video_llama_3": ("video_llama_3", "VideoLlama3ImageProcessor", {}),
 }
 processors.SPECS.update(SPECS)
+
+
+def timm(name: str) -> Any:
+    """Import a module of timm, which imports torchvision (``pip install --no-deps timm torchvision``), or skip."""
+    for one in ("torch", "torchvision", "timm"):
+        if importlib.util.find_spec(one) is None:
+            pytest.skip(f"needs {one}")
+    return importlib.import_module(name)
 
 
 def needs_transformers() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,28 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg import presets
-from gpuimg._batch.batch import recording_of
-from gpuimg.kernels import layout, ops
 
 from ..compare import assert_same
-from ..random.distributions import SMALLEST, assert_share, chi_square, kolmogorov_smirnov, rng, same_distribution
-from . import installed_timm
+from ..random.distributions import (
+    SMALLEST,
+    assert_evenly_spread,
+    assert_share,
+    descriptions,
+    has,
+    kolmogorov_smirnov,
+    numbers,
+    rng,
+    same_distribution,
+)  # fmt: skip
+from ..samples import PHOTOS
+from . import processors
 
-PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
-MANY = 6000
+MANY = 2000
 BICUBIC = Image.Resampling.BICUBIC
 
 
 def theirs(images: list[NDArray[Any]], **options: Any) -> list[NDArray[Any]]:
-    transform = installed_timm.module("timm.data").create_transform(**options)
+    transform = processors.timm("timm.data").create_transform(**options)
     return [transform(Image.fromarray(image)).numpy() for image in images]
 
 
@@ -86,7 +93,7 @@ def test_training_is_timms_where_nothing_is_random(options: dict[str, Any], most
 @pytest.mark.parametrize("shape", [(97, 64), (40, 200)])
 def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[str, Any]) -> None:
     """The sizes of resizes as timm draws them."""
-    draw = installed_timm.module("timm.data.transforms").ResizeKeepRatio.get_params
+    draw = processors.timm("timm.data.transforms").ResizeKeepRatio.get_params
     random.seed(3)
     scale, ratio = given.get("scale", (0.8, 1.0)), given.get("ratio", (0.9, 1 / 0.9))
     image = Image.new("RGB", shape[::-1])
@@ -94,7 +101,7 @@ def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[st
     train = presets.timm_train({"input_size": (3, 500, 400)}, train_crop_mode="rkrr", **given)
     x = train(np.zeros((MANY, *shape, 3), np.uint8), rng(5, MANY))
     assert x.sizes.tolist() == [[500, 400]] * MANY
-    found = recording_of(x).segments[0].sizes
+    found = numbers(descriptions(x), r"resize to (\d+) x (\d+)\nsampled once")
     for k in range(2):
         assert same_distribution(found[:, k], expected[:, k]) > SMALLEST
         assert found[:, k].max() == pytest.approx(expected[:, k].max(), rel=0.01)
@@ -104,27 +111,25 @@ def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[st
 def test_crops_and_pads_are_timms(mode: Any) -> None:
     shape, size = (97, 64), (64, 52)
     ranges = {"scale": (0.7, 1.0), "ratio": (0.5, 2.0)}
-    train = presets.timm_train({"input_size": (3, *size)}, train_crop_mode=mode, **ranges, hflip=0)
+    train = presets.timm_train({"input_size": (3, *size)}, train_crop_mode=mode, **ranges, hflip=0, color_jitter=None)
     x = train(np.zeros((MANY, *shape, 3), np.uint8), rng(6, MANY))
-    spare = recording_of(x).segments[0].sizes - np.array(size)
-    corner = recording_of(x).segments[1].grid.frames[0].matrix[:, [1, 0], 2]
+    spare = numbers(descriptions(x), r"resize to (\d+) x (\d+)\nsampled").astype(int) - size
+    corner = -np.rint(gi.transform_points(x, np.zeros((MANY, 1, 2)))[:, 0, ::-1]).astype(int)
     assert (spare < 0).any(0).all()
     assert (spare > 0).any(0).all()
     if mode == "rkrc":
-        central = [[round(s / 2) if s >= 0 else -(-s // 2) for s in row] for row in spare.tolist()]
-        assert corner.tolist() == central
+        assert corner.tolist() == [[round(s / 2) if s >= 0 else -(-s // 2) for s in row] for row in spare.tolist()]
         return
     assert np.all((np.minimum(spare, 0) <= corner) & (corner <= np.maximum(spare, 0)))
     for k in range(2):
         for each in np.unique(spare[:, k]).tolist():
             chosen = spare[:, k] == each
             if each and chosen.sum() > 40 * (abs(each) + 1):
-                counts = np.bincount(np.abs(corner[chosen, k]).astype(int), minlength=abs(each) + 1)
-                assert chi_square(counts) > SMALLEST
+                assert_evenly_spread(np.abs(corner[chosen, k]), 0, abs(each))
 
 
 def test_erased_rectangles_are_timms() -> None:
-    module = installed_timm.module("timm.data.random_erasing")
+    module = processors.timm("timm.data.random_erasing")
     erase = module.RandomErasing(0.6, mode="const", max_count=3, device="cpu")
     random.seed(4)
     expected = []
@@ -139,77 +144,48 @@ def test_erased_rectangles_are_timms() -> None:
     assert same_distribution(np.round(found, 5), np.round(expected, 5)) > SMALLEST
 
 
-def applied(x: gi.Batch) -> set[int]:
-    """Codes of the ops that any image has."""
-    return {code for plan in recording_of(x).segments for entry in plan.entries for code in entry.codes.tolist()}
+def drawn(*given: Any, n: int = MANY, shape: tuple[int, int] = (40, 50), **options: Any) -> list[str]:
+    """What the recipe draws for gray images."""
+    return descriptions(presets.timm_train(*given, **options)(np.full((n, *shape, 3), 90, np.uint8), rng(2, n)))
 
 
-BLANKS = np.full((400, 40, 50, 3), 90, np.uint8)
-
-
-def test_color_jitter_is_for_images_without_a_policy() -> None:
-    def jittered(**options: Any) -> bool:
-        return ops.HUE.code in applied(presets.timm_train(16, **options)(BLANKS, 3))
-
-    strengths = (0.3, 0.3, 0.3, 0.2)
-    assert jittered(color_jitter=strengths)
-    assert jittered(color_jitter=strengths, auto_augment="3a")
-    assert jittered(color_jitter=strengths, auto_augment="rand-t3a")
-    assert not jittered(color_jitter=strengths, auto_augment="rand-m9")
-    assert not jittered()
-    assert not jittered(color_jitter=None)
-    drawn = presets.timm_train(16, color_jitter_prob=0.25)(np.zeros((MANY, 4, 4, 3), np.uint8), rng(1, MANY))
-    jitters = [entry.codes == ops.CONTRAST.code for entry in recording_of(drawn).plan.entries]
-    assert_share(np.any(jitters, axis=0), 0.25)
+@pytest.mark.parametrize(
+    ("policy", "strengths", "jittered"),
+    [(None, (0.3,) * 3 + (0.2,), True), ("3a", (0.3,) * 3 + (0.2,), True), ("rand-t3a", (0.3,) * 3 + (0.2,), True),
+     ("rand-m9", (0.3,) * 3 + (0.2,), False), (None, 0.4, False), (None, None, False)],
+)  # fmt: skip
+def test_color_jitter_without_a_policy(policy: Any, strengths: Any, jittered: bool) -> None:
+    texts = drawn(16, n=99, auto_augment=policy, color_jitter=strengths)
+    assert has(texts, "hue").any() == jittered
 
 
 def test_steps_of_a_whole_recipe() -> None:
-    x = presets.timm_train(
+    texts = drawn(
         {"input_size": (3, 24, 24), "interpolation": "bicubic", "mean": (0.5, 0.4, 0.3), "crop_pct": 0.9},
         auto_augment="rand-m9-inc1", grayscale_prob=0.3, gaussian_blur_prob=0.4, re_prob=0.5, re_mode="rand",
         re_count=2,
-    )(np.zeros((MANY, 40, 50, 3), np.uint8), rng(2, MANY))  # fmt: skip
-    plans = recording_of(x).segments
-    assert len(plans) == 3
-    painted = [entry for entry in plans[0].entries if np.any(entry.codes == ops.PAINT.code)]
-    outside = painted[0].params[painted[0].codes == ops.PAINT.code][:, ops.COLOR]
-    np.testing.assert_allclose(outside, np.tile(np.round([127.5, 102, 76.5]) / 255, (len(outside), 1)), atol=1e-6)
-    # A chain has the smoothest of its filters: of images that the policy moves, that of affine maps.
-    assert {*plans[0].grid.filter.tolist()} == {layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED}
-    assert plans[-1].grid.kernel is not None
-    assert plans[-1].grid.kernel[0].tolist() == [23, 23]
-    assert_share(plans[-1].grid.filter == layout.GAUSSIAN, 0.4)
-    (gray,) = [entry for entry in plans[1].entries if np.any(entry.codes == ops.GRAYSCALE.code)]
-    assert_share(gray.codes == ops.GRAYSCALE.code, 0.3)
-    normalized, *erased = plans[-1].entries
-    assert np.all(normalized.codes == ops.NORMALIZE.code)
-    assert [np.mean(entry.codes == ops.PAINT.code) for entry in erased] == pytest.approx([0.5, 0.25], abs=0.03)
-    colors = erased[0].params[erased[0].codes == ops.PAINT.code][:, ops.COLOR]
+    )  # fmt: skip
+    for line, share in (("grayscale", 0.3), ("gaussian blur: 23 x 23 pixels", 0.4), ("erase", 0.5)):
+        assert_share(has(texts, line), share)
+    assert has(texts, "sampled once: bicubic").all()
+    assert has(texts, "normalize: mean 0.5, 0.4, 0.3, std 0.229, 0.224, 0.225").all()
+    outside = numbers(texts, r"fill around the image: (\d+), (\d+), (\d+)")
+    np.testing.assert_array_equal(outside, np.tile((128, 102, 76), (len(outside), 1)))
+    colors = numbers(texts, r"(?<!\d )erase: .*, color (\S+), (\S+), (\S+)")
+    assert len(colors) / MANY == pytest.approx(0.75, abs=0.06)  # one or two
     normal = lambda x: np.array([0.5 * math.erfc(-v / math.sqrt(2.0)) for v in x])  # noqa: E731
     assert kolmogorov_smirnov(colors, normal) > SMALLEST
 
 
 def test_interpolation_is_drawn_for_each_image() -> None:
-    x = presets.timm_train(16, interpolation="random")(np.zeros((MANY, 30, 30, 3), np.uint8), rng(4, MANY))
-    filters = recording_of(x).plan.grid.filter
-    assert {*filters.tolist()} == {layout.LINEAR, layout.CUBIC_RENORMALIZED}
-    assert_share(filters == layout.LINEAR, 0.5)
-    config = {"input_size": (3, 16, 16), "interpolation": "bicubic"}
-    x = presets.timm_train(config)(BLANKS, 0)
-    assert {*recording_of(x).plan.grid.filter.tolist()} == {layout.CUBIC_RENORMALIZED}
+    texts = drawn(16, interpolation="random", color_jitter_prob=0.25)
+    linear = has(texts, "sampled once: bilinear")
+    assert_share(linear, 0.5)
+    assert np.array_equal(linear, ~has(texts, "sampled once: bicubic"))
+    assert_share(has(texts, "contrast"), 0.25)
 
 
-@pytest.mark.parametrize("text", ["rand-m9-mstd0.5-inc1", "augmix-m5-w2-d2", "3a", "rand-t3aw-n3-m9-mstd1-p1"])
-def test_floats_are_bytes_of_another_unit(text: str) -> None:
-    """Levels of posterize and equalize differ where a value is at their edge."""
-    images = [cut[:64, :60] for cut in cuts()[:3]]
-    one = gi.timm_augment(images, text, rng=3).compute("float32")
-    other = gi.timm_augment([i / np.float32(255) for i in images], text, rng=3).compute("float32")
-    for a, b in zip(one, other, strict=True):
-        assert np.mean(np.abs(a - b) > 1 / 255) < 0.02
-
-
-def test_a_recipe_can_be_pickled_and_split_into_batches() -> None:
+def test_recipe_is_pickled_and_split() -> None:
     train = presets.timm_train(
         32, auto_augment="rand-m9-mstd0.5-inc1", interpolation="random", re_prob=0.5, re_mode="pixel", re_count=3
     )

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,45 +28,23 @@ PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 Clips = NDArray[np.uint8]
 
 
-class Model(NamedTuple):
-    """A preset and the module and class of its processor, with the same options by their names."""
-
-    preset: Callable[..., Any]
-    module: str
-    options: dict[str, Any]
-    theirs: dict[str, Any]
-
-
 _LOW, _HIGH = 4096, 25165824  # of the published configuration of Qwen3-VL
-MODELS = {
-    "qwen2_vl": Model(gi.models.qwen_vl_video, "qwen2_vl", {}, {}),
-    "qwen2_vl, capped": Model(
-        gi.models.qwen_vl_video,
-        "qwen2_vl",
-        {"min_pixels": 4 * 28 * 28, "video_tokens": 60},
-        {
-            "size": {"shortest_edge": 4 * 28 * 28, "longest_edge": 28 * 28 * 768},
-            "cap_pixels_per_frame": True,
-            "max_video_tokens": 60,
-        },
-    ),
-    "qwen3_vl": Model(gi.models.qwen3_vl_video, "qwen3_vl", {}, {}),
-    "qwen3_vl, published": Model(
-        gi.models.qwen3_vl_video,
-        "qwen3_vl",
-        {"min_pixels": _LOW, "max_pixels": _HIGH},
-        {"size": {"shortest_edge": _LOW, "longest_edge": _HIGH}},
-    ),
-    "qwen3_vl, capped": Model(
-        gi.models.qwen3_vl_video,
-        "qwen3_vl",
-        {"min_pixels": _LOW, "video_tokens": 24},
-        {
-            "size": {"shortest_edge": _LOW, "longest_edge": 32 * 32 * 768},
-            "cap_pixels_per_frame": True,
-            "max_video_tokens": 24,
-        },
-    ),
+
+
+def _capped(low: int, high: int, tokens: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    theirs = {"size": {"shortest_edge": low, "longest_edge": high}, "cap_pixels_per_frame": True}
+    return {"min_pixels": low, "video_tokens": tokens}, theirs | {"max_video_tokens": tokens}
+
+
+_V2, _V3 = (gi.models.qwen_vl_video, "qwen2_vl"), (gi.models.qwen3_vl_video, "qwen3_vl")
+_PUBLISHED = {"min_pixels": _LOW, "max_pixels": _HIGH}, {"size": {"shortest_edge": _LOW, "longest_edge": _HIGH}}
+#: A preset, the module of its processor, and options of both.
+MODELS: dict[str, tuple[Callable[..., Any], str, dict[str, Any], dict[str, Any]]] = {
+    "qwen2_vl": (*_V2, {}, {}),
+    "qwen2_vl, capped": (*_V2, *_capped(4 * 28 * 28, 28 * 28 * 768, 60)),
+    "qwen3_vl": (*_V3, {}, {}),
+    "qwen3_vl, published": (*_V3, *_PUBLISHED),
+    "qwen3_vl, capped": (*_V3, *_capped(_LOW, 32 * 32 * 768, 24)),
 }
 SHAPES = [(4, 120, 200), (5, 300, 224), (2, 20, 25), (16, 90, 440), (4, 8, 400)]  # frames, height, width
 
@@ -87,16 +65,16 @@ def theirs(name: str, clips: Clips) -> dict[str, NDArray[Any]]:
     processors.needs_transformers()
     import torch
 
-    model = MODELS[name]
-    module = import_module(f"transformers.models.{model.module}.video_processing_{model.module}")
-    cls = getattr(module, model.module.replace("qwen", "Qwen").replace("_vl", "VL") + "VideoProcessor")
+    _, family, _, options = MODELS[name]
+    module = import_module(f"transformers.models.{family}.video_processing_{family}")
+    cls = getattr(module, family.replace("qwen", "Qwen").replace("_vl", "VL") + "VideoProcessor")
     given = [torch.from_numpy(clip).permute(0, 3, 1, 2) for clip in clips]
-    return dict(cls(do_sample_frames=False, **model.theirs)(given, return_tensors="np"))
+    return dict(cls(do_sample_frames=False, **options)(given, return_tensors="np"))
 
 
 def ours(name: str, clips: Any) -> dict[str, NDArray[Any]]:
-    model = MODELS[name]
-    found: dict[str, NDArray[Any]] = model.preset(**model.options)(clips)
+    preset, _, options, _ = MODELS[name]
+    found: dict[str, NDArray[Any]] = preset(**options)(clips)
     return found
 
 
@@ -139,7 +117,7 @@ def test_files_give_what_their_frames_give(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("frames", [2, 5, 6])
 @pytest.mark.parametrize("name", MODELS)
-def test_no_value_of_files_differs_from_the_installed_processors(name: str, frames: int) -> None:
+def test_files_are_as_the_installed_processors(name: str, frames: int) -> None:
     x, pixels = decoded(frames)
     assert_equal(ours(name, x), theirs(name, pixels))
 

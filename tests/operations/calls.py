@@ -55,8 +55,16 @@ def _window(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     return dict(zip(names, (*rng.integers(-6, 12, (2, n)), *rng.integers(1, 30, (2, n))), strict=True))
 
 
-def _rectangle(rng: np.random.Generator, n: int) -> dict[str, Any]:
+def _rectangle(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     return dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True))
+
+
+def _seed(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
+    return {"seed": rng.integers(0, 2**48, n)}
+
+
+def _color(rng: np.random.Generator, n: int, white: float, name: str) -> dict[str, Any]:
+    return {name: rng.random((n, 1)) * white}
 
 
 def _points(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
@@ -72,110 +80,69 @@ CALLS = {
     "crop": Call(gi.crop, _window),
     "center_crop": Call(gi.center_crop, lambda rng, n, white: {"output_size": rng.integers(1, 40, (n, 2))}),
     "resized_crop": Call(gi.resized_crop, lambda *draw: _window(*draw) | _sizes(*draw)),
-    "letterbox": Call(
-        gi.letterbox, lambda rng, n, white: {"size": rng.integers(1, 40, (n, 2)), "fill": rng.random((n, 1)) * white}
-    ),
-    "pad": Call(gi.pad, lambda rng, n, white: {"fill": rng.random((n, 1)) * white}, {"padding": (1, 0, 3, 2)}),
+    "letterbox": Call(gi.letterbox, lambda *draw: _sizes(*draw) | _color(*draw, "fill")),
+    "pad": Call(gi.pad, lambda *draw: _color(*draw, "fill"), {"padding": (1, 0, 3, 2)}),
     "pad reflect": Call(gi.pad, fixed={"padding": (3, 40, 0, 5), "padding_mode": "reflect"}),
     "pad symmetric": Call(gi.pad, fixed={"padding": (0, 1, 70, 2), "padding_mode": "symmetric"}),
     "pad edge": Call(gi.pad, fixed={"padding": 3, "padding_mode": "edge"}),
     "horizontal_flip": Call(gi.horizontal_flip),
     "vertical_flip": Call(gi.vertical_flip),
-    "rotate": Call(
-        gi.rotate,
-        lambda rng, n, white: {
-            "angle": rng.uniform(-180, 180, n),
-            "center": rng.uniform(0, 30, (n, 2)),
-            "fill": rng.random((n, 1)) * white,
-        },
-        {"interpolation": "bilinear"},
-    ),
+    "rotate": Call(gi.rotate, lambda rng, n, white: {
+        "angle": rng.uniform(-180, 180, n), "center": rng.uniform(0, 30, (n, 2)), **_color(rng, n, white, "fill"),
+    }, {"interpolation": "bilinear"}),
     "rotate expand": Call(gi.rotate, lambda rng, n, white: {"angle": rng.uniform(-180, 180, n)}, {"expand": True}),
-    "affine": Call(
-        gi.affine,
-        lambda rng, n, white: {
-            "angle": rng.uniform(-180, 180, n),
-            "translate": rng.uniform(-5, 5, (n, 2)),
-            "scale": rng.uniform(0.5, 2, n),
-            "shear": rng.uniform(-30, 30, (n, 2)),
-        },
-        {"interpolation": "bilinear"},
-    ),
+    "affine": Call(gi.affine, lambda rng, n, white: {
+        "angle": rng.uniform(-180, 180, n), "translate": rng.uniform(-5, 5, (n, 2)), "scale": rng.uniform(0.5, 2, n),
+        "shear": rng.uniform(-30, 30, (n, 2)),
+    }, {"interpolation": "bilinear"}),
     "perspective": Call(gi.perspective, _points),
     "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
-    "adjust_hsv": Call(
-        gi.adjust_hsv,
-        lambda rng, n, white: {
-            "hue_factor": rng.uniform(-1, 1, n),
-            **{f"{name}_factor": rng.uniform(0, 2, n) for name in ("saturation", "value")},
-        },
-    ),
-    "permute_channels": Call(
-        permute_channels,
-        lambda rng, n, white: {"permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3)},
-    ),
+    "adjust_hsv": Call(gi.adjust_hsv, lambda rng, n, white: {
+        "hue_factor": rng.uniform(-1, 1, n), "saturation_factor": rng.uniform(0, 2, n),
+        "value_factor": rng.uniform(0, 2, n),
+    }),
+    "permute_channels": Call(permute_channels, lambda rng, n, white: {
+        "permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3),
+    }),
     "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
     "invert": Call(gi.invert),
     "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": rng.uniform(0, white, n)}),
-    "solarize_add": Call(
-        gi.solarize_add,
-        lambda rng, n, white: {"addition": rng.uniform(0, white, n), "threshold": rng.uniform(0, white, n)},
-    ),
+    "solarize_add": Call(gi.solarize_add, lambda rng, n, white: {
+        "addition": rng.uniform(0, white, n), "threshold": rng.uniform(0, white, n),
+    }),
     "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
     "autocontrast": Call(gi.autocontrast),
     "equalize": Call(gi.equalize),
-    "erase": Call(gi.erase, lambda rng, n, white: _rectangle(rng, n) | {"v": rng.random((n, 1)) * white}),
-    "erase random": Call(
-        gi.erase, lambda rng, n, white: _rectangle(rng, n) | {"seed": rng.integers(0, 2**48, n)}, {"v": "random"}
-    ),
-    "gaussian_noise": Call(
-        gi.gaussian_noise,
-        lambda rng, n, white: {
-            "mean": rng.uniform(-0.2, 0.2, n),
-            "sigma": rng.uniform(0, 0.3, n),
-            "seed": rng.integers(0, 2**48, n),
-        },
-    ),
-    "grid_mask": Call(
-        gi.grid_mask,
-        lambda rng, n, white: {
-            "cell": rng.uniform(1, 12, n),
-            "share": rng.random(n),
-            "angle": rng.uniform(-180, 180, n),
-            "offset": rng.random((n, 2)),
-            "value": rng.random((n, 1)) * white,
-        },
-    ),
+    "erase": Call(gi.erase, lambda *draw: _rectangle(*draw) | _color(*draw, "v")),
+    "erase random": Call(gi.erase, lambda *draw: _rectangle(*draw) | _seed(*draw), {"v": "random"}),
+    "gaussian_noise": Call(gi.gaussian_noise, lambda rng, n, white: {
+        "mean": rng.uniform(-0.2, 0.2, n), "sigma": rng.uniform(0, 0.3, n), **_seed(rng, n, white),
+    }),
+    "grid_mask": Call(gi.grid_mask, lambda rng, n, white: {
+        "cell": rng.uniform(1, 12, n), "share": rng.random(n), "angle": rng.uniform(-180, 180, n),
+        "offset": rng.random((n, 2)), **_color(rng, n, white, "value"),
+    }),
     "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
     "gaussian_blur": Call(gaussian_blur, lambda rng, n, white: {"sigma": rng.uniform(0.3, 2, n)}),
-    "elastic": Call(
-        gi.elastic,
-        lambda rng, n, white: {
-            "alpha": rng.uniform(0, 40, (n, 2)),
-            "sigma": rng.uniform(4, 9, n),
-            "seed": rng.integers(0, 2**48, n),
-            "fill": rng.random((n, 1)) * white,
-        },
-        {"interpolation": "bilinear"},
-    ),
-    "elastic edge": Call(gi.elastic, lambda rng, n, white: {"seed": rng.integers(0, 2**48, n)}, {"fill": None}),
-    "motion_blur": Call(
-        gi.motion_blur, lambda rng, n, white: {"length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n)}
-    ),
+    "elastic": Call(gi.elastic, lambda rng, n, white: {
+        "alpha": rng.uniform(0, 40, (n, 2)), "sigma": rng.uniform(4, 9, n), **_seed(rng, n, white),
+        **_color(rng, n, white, "fill"),
+    }, {"interpolation": "bilinear"}),
+    "elastic edge": Call(gi.elastic, _seed, {"fill": None}),
+    "motion_blur": Call(gi.motion_blur, lambda rng, n, white: {
+        "length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n),
+    }),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
-    "pointwise": Call(
-        gi.pointwise,
-        lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
-        {"function": numba.njit(dim) if numba else dim},
-    ),
-}
+    "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
+                      {"function": numba.njit(dim) if numba else dim}),
+}  # fmt: skip
 
 
 def _numbers(function: Callable[..., gi.Batch]) -> Call:
     """A function that is not named above, with numbers for each parameter documented as ``float or (N,) float``."""
     names = re.findall(r"^    ([\w, ]+) : float or \(N,\) float", function.__doc__ or "", re.MULTILINE)
     names = [name for group in names for name in group.split(", ")]
-    return Call(function, lambda rng, n, white: {name: rng.uniform(0.3, 2.0, n) for name in names})
+    return Call(function, lambda rng, n, white: {name: rng.uniform(0.0, 3.0, n) for name in names})
 
 
 _NAMED = {call.function.__name__ for call in CALLS.values()}

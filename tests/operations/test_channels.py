@@ -47,7 +47,6 @@ def noise(*shape: int, dtype: Any = np.uint8) -> Any:
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
     """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
     height, width, channels = pixels.shape
-
     header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
     exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HH", orientation, 0) + b"\0\0\0\0"
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
@@ -73,7 +72,7 @@ def test_each_channel_is_as_a_separate_image(name: str, dtype: str, layout: str)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
-def test_resizing_16_bits_is_torchs_within_half_a_level(channels: int) -> None:
+def test_resizing_16_bits_is_torchs(channels: int) -> None:
     x = noise(2, 40, 50, channels, dtype=np.uint16)
     found = gi.resize(x, (23, 31)).array()
     assert found.dtype == np.uint16
@@ -82,7 +81,7 @@ def test_resizing_16_bits_is_torchs_within_half_a_level(channels: int) -> None:
     assert np.abs(found - resized.permute(0, 2, 3, 1).numpy()).max() < 0.6  # 0.5 by rounding
 
 
-def test_values_of_16_bits_are_kept_and_converted_by_the_range() -> None:
+def test_values_of_16_bits() -> None:
     x = np.arange(65536, dtype=np.uint16).reshape(1, 256, 256, 1)
     np.testing.assert_array_equal(gi.horizontal_flip(x).array(), x[:, :, ::-1])
     np.testing.assert_allclose(gi.horizontal_flip(x).array("float32"), x[:, :, ::-1] / 65535, rtol=1e-6)
@@ -107,7 +106,7 @@ def test_color_ops_and_mixing_work_on_16_bits() -> None:
     [gi.equalize, gi.rgb_to_grayscale, lambda x: gi.normalize(x, 0.5, 0.5), lambda x: gi.adjust_sharpness(x, 2.0),
      lambda x: gi.gaussian_noise(x, seed=1), lambda x: gi.rand_augment(x, rng=0)],
 )  # fmt: skip
-def test_color_ops_refuse_other_channels_than_1_and_3(function: Callable[[Any], Any]) -> None:
+def test_color_ops_refuse_2_and_4_channels(function: Callable[[Any], Any]) -> None:
     for channels in (2, 4):
         with pytest.raises(ValueError, match=f"for images of 1 or 3 channels, and these have {channels}"):
             function(noise(4, 8, 8, channels))
@@ -119,28 +118,14 @@ def test_color_ops_refuse_other_channels_than_1_and_3(function: Callable[[Any], 
         (lambda: gi.resize(noise(1, 8, 8, 17), 4), "1 to 16 channels"),
         (lambda: gi.rotate(noise(1, 8, 8, 4), 10, fill=(1, 2, 3, 4)), "fill must be one number for images of 4 chan"),
         (lambda: gi.resize(np.zeros((1, 8, 8, 3), np.int16), 4), "uint8, uint16 or float32, not int16"),
-        (lambda: gi.normalize(noise(1, 8, 8, 3), 0.5, 0.5).array("uint16"), 'do not fit "uint16"'),
         (lambda: gi.open_batch([], color="rgba", alpha="white", device="cpu"), "composites on a background"),
         (lambda: gi.open_batch([], depth="float", device="cpu"), "depth must be one of 'uint8', 'native', not 'float'"),
         (lambda: gi.open_batch([], depth="native", alpha="white", device="cpu"), 'for depth "uint8"'),
-        (lambda: gi.open_clips([], 4, color="rgba", device="cpu"), "color of videos must be one of"),
     ],
 )
 def test_what_does_not_go_together_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
-
-
-def test_plans_of_such_images(tmp_path: Path) -> None:
-    x = noise(2, 30, 40, 4, dtype=np.uint16)
-    recorded = GEOMETRY["train"](x)
-    gi.save_plan(recorded, tmp_path / "plan.npy")
-    np.testing.assert_array_equal(gi.apply_plan(gi.load_plan(tmp_path / "plan.npy"), x).array(), recorded.array())
-    gi.save_plan(gi.invert(noise(2, 30, 40, 3)), tmp_path / "plan.npy")
-    data = (tmp_path / "plan.npy").read_bytes()
-    (tmp_path / "plan.npy").write_bytes(data.replace(b'"channels": 3', b'"channels": 4'))
-    with pytest.raises(ValueError, match="invert is for images of 1 or 3 channels"):
-        gi.load_plan(tmp_path / "plan.npy")
 
 
 @pytest.mark.parametrize("color", ["rgba", "graya"])
@@ -165,30 +150,13 @@ def test_alpha_is_kept(color: str) -> None:
         np.testing.assert_array_equal(found[0][..., :1], gi.rgb_to_grayscale(transparent[None, ..., :3]).array()[0])
 
 
-def test_files_without_alpha_are_decoded_as_always_and_opaque() -> None:
+def test_files_without_alpha_are_opaque() -> None:
     photo = cv2.resize(noise(5, 7, 3), (90, 60))
     sources = [file_of(photo, "JPEG", quality=q, exif=with_orientation(6)) for q in (50, 95)]
     for color, plain in (("rgba", "rgb"), ("graya", "gray")):
         found = gi.open_batch(sources, color=color, device="cpu").array()
         np.testing.assert_array_equal(found[..., :-1], gi.open_batch(sources, color=plain, device="cpu").array())
         assert (found[..., -1] == 255).all()
-
-
-def test_alpha_goes_through_geometry_in_a_loader() -> None:
-    images = noise(6, 40, 50, 4)
-    source = [(file_of(image, "PNG"), k) for k, image in enumerate(images)]
-    for batch in gi.load(source, lambda x, rng: gi.resize(x, (20, 20)), batch_size=3, color="rgba", device="cpu"):
-        np.testing.assert_array_equal(batch.images, gi.resize(images[batch.labels], (20, 20)).array())
-
-
-def test_a_bad_file_is_transparent_black_and_the_others_are_there() -> None:
-    image = noise(8, 9, 4)
-    good = file_of(image, "PNG")
-    x = gi.open_batch([good, good[:-30], b"", good], color="rgba", on_error="fill", device="cpu")
-    found = list(x.compute())
-    np.testing.assert_array_equal(found[::3], [image, image])
-    assert not found[1].any()
-    assert [reason == "ok" for reason in x.status] == [True, False, False, True]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -224,9 +192,7 @@ def test_8_bits_are_257_times_as_many() -> None:
 
 def test_16_bit_files_that_fail_have_reasons() -> None:
     good = deep_png(noise(30, 30, 3, dtype=np.uint16))
-    data = zlib.compress(b"\0")
-    short = good[: good.index(b"IDAT") - 4] + struct.pack(">I", len(data)) + b"IDAT" + data
-    short += struct.pack(">I", zlib.crc32(b"IDAT" + data)) + struct.pack(">I", 0) + b"IEND\xaeB`\x82"
+    short = good[: good.index(b"IDAT") - 4] + png_chunk(b"IDAT", zlib.compress(b"\0")) + png_chunk(b"IEND", b"")
     x = gi.open_batch([good, good[:-40], short], depth="native", on_error="fill", device="cpu")
     x.compute()
     assert x.status[0] == "ok"
@@ -248,7 +214,7 @@ for name in ("color.tiff", "broken.png", "good.png"):
 """
 
 
-def test_16_bit_color_without_nvimagecodec_says_what_to_install(tmp_path: Path) -> None:
+def test_16_bit_color_names_the_missing_decoder(tmp_path: Path) -> None:
     pixels = noise(8, 8, 3, dtype=np.uint16)
     good = deep_png(pixels)
     (tmp_path / "color.tiff").write_bytes(of_array(pixels, 2))

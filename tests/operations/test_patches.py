@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from .. import references
+from .. import references, samples
 from ..compare import FORMULA
 from ..processes import python
 
@@ -44,17 +44,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng()
 
 
-def noise(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    values = rng.integers(0, 256, shape).astype(np.uint8)
-    return values if dtype == "uint8" else (values / 255.0).astype(np.float32)
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_size_of_patch(rng: np.random.Generator, dtype: str, channels: int) -> None:
     """One tap to hundreds, results narrower than a vector, wider than a tile, images of one pixel."""
     for source in SOURCES:
-        image = noise(rng, (*source, channels), dtype)
+        image = samples.image(rng, *source, channels, dtype)
         for size in RESULTS:
             angle = float(rng.uniform(5, 175))
             result = gi.rotate(gi.resize([image], size), angle, "bilinear", fill=None).array("float32")[0]
@@ -74,7 +69,7 @@ def test_neighbors_in_memory_are_not_seen(rng: np.random.Generator, interpolatio
     np.testing.assert_array_equal(among[1], alone[0])
 
 
-def test_what_is_no_number_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
+def test_nan_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
     image = rng.random((1, 40, 50, 3)).astype(np.float32)
     clean = gi.rotate(image, 20, "bilinear", fill=None).array()[0]
     image[0, 20, 25, 1] = np.nan
@@ -83,15 +78,6 @@ def test_what_is_no_number_spreads_as_far_as_the_filter(rng: np.random.Generator
     near = (np.abs(xs - 25) < 2) & (np.abs(ys - 20) < 2)
     assert np.isnan(found[near]).any()
     np.testing.assert_array_equal(found[~near], clean[~near])
-
-
-def test_outside_of_a_crop_is_not_seen(rng: np.random.Generator) -> None:
-    image = noise(rng, (1, 60, 80, 3), "uint8")
-    image[0, 20:31, 30:47] = 100
-    for angle in rng.uniform(0, 360, 5):
-        crop = gi.crop(image, 20, 30, 11, 17)
-        assert np.all(gi.rotate(crop, angle, "bilinear", fill=None).array() == 100)
-        assert np.all(gi.rotate(gi.resize(crop, (3, 5)), angle, fill=None).array() == 100)
 
 
 _AT_THE_END_OF_MEMORY = """

@@ -73,16 +73,6 @@ def test_masks_know_no_color() -> None:
     np.testing.assert_array_equal(gi.transform_masks(gi.normalize(gi.horizontal_flip(x), 0.5, 0.5), mask), expected)
 
 
-def test_ragged_masks() -> None:
-    masks = [np.random.default_rng().integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
-    x = gi.horizontal_flip([np.zeros((*mask.shape, 3), np.uint8) for mask in masks])
-    moved = gi.transform_masks(x, [masks[0], masks[1][..., None], masks[2]])
-    assert isinstance(moved, list)
-    for mask, result in zip(masks, moved, strict=True):
-        np.testing.assert_array_equal(result, mask[:, ::-1])
-    assert gi.transform_masks(gi.resize(x, (3, 3)), masks).shape == (3, 3, 3)
-
-
 def test_boxes_by_formula() -> None:
     boxes = boxes_of(np.random.default_rng(), 3, 5, 40, 60)
     x0, y0, x1, y1 = np.moveaxis(boxes, 2, 0)
@@ -156,22 +146,6 @@ def test_boxes_are_where_the_pixels_are(name: str) -> None:
     assert checked > 5 or name in ("affine", "perspective")
 
 
-@pytest.mark.parametrize("format", ["xywh", "cxcywh"])
-def test_box_formats(format: str) -> None:
-    rng = np.random.default_rng(9)
-    corners = boxes_of(rng, 4, 3, 40, 60)
-
-    def as_format(box: NDArray[Any]) -> NDArray[Any]:
-        size = box[..., 2:] - box[..., :2]
-        return np.concatenate([box[..., :2] if format == "xywh" else box[..., :2] + size / 2, size], -1)
-
-    x = gi.rotate(gi.crop(blank(4), 3, 5, 30, 30), [0, 10, 90, 45], "bilinear")
-    expected, kept = gi.transform_boxes(x, corners)
-    result, same = gi.transform_boxes(x, as_format(corners), format=format)
-    np.testing.assert_allclose(result, as_format(expected), atol=1e-9)
-    np.testing.assert_array_equal(same, kept)
-
-
 def test_boxes_keep_their_form() -> None:
     x = gi.horizontal_flip(blank(3))
     ragged: list[Any] = [np.array([(0, 0, 6, 4), (1, 2, 3, 4)], np.float32), np.zeros((0, 4), np.float32), []]
@@ -205,7 +179,7 @@ def test_options_of_boxes() -> None:
     assert gi.transform_boxes(gi.pad(cut, 30), around, centers=True)[1][0].tolist() == [False, True, True]
 
 
-def test_a_box_across_the_horizon_is_the_whole_result() -> None:
+def test_box_across_the_horizon() -> None:
     x = gi.perspective(blank(1, 40, 50), [(0, 0), (50, 0), (50, 40), (0, 40)], [(0, 0), (50, 0), (120, 400), (20, 20)])
     boxes, kept = gi.transform_boxes(x, [[(0, 0, 50, 40)]])
     assert (boxes[0].tolist(), kept[0].tolist()) == ([[0, 0, 50, 40]], [True])
@@ -305,7 +279,7 @@ def test_random_iou_crop_as_torchvision(options: Any) -> None:
     assert cropped > 5
 
 
-def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
+def test_iou_crop_does_not_depend_on_the_batch() -> None:
     rng = np.random.default_rng(12)
     boxes = boxes_of(rng, 12, 3, 40, 60)
     whole = gi.Rng(3, indices=np.arange(12))
@@ -326,12 +300,9 @@ def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
         (MASKS[:1], "got 1 mask for 2 images; each needs one"),
         ([MASKS[0], MASKS[0]], r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
         ([MASKS[0], MASKS[1] * 1.0], r"masks\[1\] must be an integer .* not float64"),
-        ([MASKS[0], MASKS[1] * np.int64(1)], r"masks\[0\] is uint8 and masks\[1\] int64"),
-        ([MASKS[0], np.zeros((1, 1, 5, 7), np.uint8)], r"masks\[1\] must have shape \(H, W\)"),
         ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
         ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
         ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        ([MASKS[0], "mask"], r"masks\[1\] must be .* not str"),
         (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
         ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
     ],
@@ -355,14 +326,10 @@ def after(*box: float) -> list[Any]:
     [
         (GOOD[:2], "xyxy", "got boxes for 2 images, but the batch has 3"),
         (after(3, 0, 2, 1), "xyxy", r"image 2: box 1 ends before it starts \(40 x 60\): \[3.0, 0.0, 2.0, 1.0\]"),
-        (after(0, 0, -1, 1), "xywh", r"image 2: box 1 ends before .*\(xywh\)"),
         (after(0, 0, 60.1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
-        (after(-0.1, 0, 1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
         (after(0, 0, np.nan, 1), "xyxy", r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
         ([*GOOD[:2], np.zeros((2, 5))], "xyxy", r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)"),
         (np.zeros((3, 4)), "xyxy", r"\(K, 4\) arrays, not of shape \(3, 4\)"),
-        ("boxes", "xyxy", "boxes must be a number or an array"),
-        (GOOD, "yxyx", "format must be .*, not 'yxyx'"),
     ],
 )
 def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str, message: str) -> None:
@@ -372,35 +339,29 @@ def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str
 
 
 TWO = gi.invert(blank(2))
-CROPS: list[tuple[dict[str, Any], str]] = [
-    ({"min_scale": 0.9, "max_scale": 0.5}, "must be 0 < min_scale <= max_scale"),
-    ({"max_scale": 1.5}, "max_scale <= 1, not 0.3 and 1.5"),
-    ({"min_aspect_ratio": 3.0}, "min_aspect_ratio must be above 0 and at most"),
-    ({"sampler_options": []}, "sampler_options must be one or more numbers of"),
-    ({"trials": 0}, "trials must be a whole number of at least 1, not 0"),
-    ({"rng": None}, "rng must be a gpuimg.Rng or an int seed"),
-]
-REFUSED: list[tuple[Callable[[], Any], str]] = [
-    *(
-        (lambda given=given: gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), **({"rng": 0} | given)), m)
-        for given, m in CROPS
-    ),
-    (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 256"),
-    (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=0.5), "a label that uint8 holds, not 0.5"),
-    (
-        lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2),
-        "fill must be 0 or 1 for masks of objects",
-    ),
-    (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
-    (lambda: gi.transform_points(TWO, [np.zeros((1, 2)), np.array([(np.inf, 0)])]), "image 1: points must be finite"),
-    (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
-]
 
 
-@pytest.mark.parametrize(("call", "message"), REFUSED)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: crop(min_scale=0.9, max_scale=0.5), "must be 0 < min_scale <= max_scale"),
+        (lambda: crop(min_aspect_ratio=3.0), "min_aspect_ratio must be above 0 and at most"),
+        (lambda: crop(sampler_options=[]), "sampler_options must be one or more numbers of"),
+        (lambda: crop(trials=0), "trials must be a whole number of at least 1, not 0"),
+        (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 2"),
+        (lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2), "must be 0 or 1 for masks of objects"),
+        (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
+        (lambda: gi.transform_points(TWO, np.full((2, 1, 2), np.inf)), "image 0: points must be finite"),
+        (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
+    ],
+)
 def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises(ValueError, match=message):
         call()
+
+
+def crop(**options: Any) -> gi.Batch:
+    return gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), rng=0, **options)
 
 
 def test_no_images() -> None:

@@ -26,7 +26,7 @@ STUBS = {
     "elf": "def check(path, triple):\n    pass\n",
 }
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GPUIMG_BUILD")} | {
-    "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_PYTHON": sys.executable,
+    "PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }  # fmt: skip
 
 
@@ -41,11 +41,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the front ends: each pip as a wheel, which Python runs, and uv and build."""
+    """A folder with the front ends: each pip as a wheel, which Python runs, and build."""
     folder = tmp_path_factory.mktemp("tools")
     for pip in PIPS:
         run(sys.executable, "-m", "pip", "download", "--no-deps", "-d", folder / pip, pip, folder=folder)
-    run(sys.executable, "-m", "pip", "install", "--target", folder / "site", "uv", "build", folder=folder)
+    run(sys.executable, "-m", "pip", "install", "--target", folder / "site", "build", folder=folder)
     return folder
 
 
@@ -62,13 +62,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def pip(tools: Path, version: str) -> Path:
+def pip(tools: Path, version: str = "pip") -> Path:
     (wheel,) = (tools / version).glob("pip-*.whl")
     return wheel / "pip"
-
-
-def files(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
 
 
 def check(wheel: Path) -> None:
@@ -84,68 +80,47 @@ def check(wheel: Path) -> None:
     assert ("Requires-Dist: numba" in metadata) == (not levels_to_build().is_portable)
 
 
-@pytest.mark.parametrize("version", PIPS)
-def test_pip_builds_a_wheel(version: str, tools: Path, source: Path, tmp_path: Path) -> None:
-    run(sys.executable, pip(tools, version), "wheel", "--no-deps", "-w", tmp_path, source, folder=tmp_path)
+#: Front ends: arguments of Python, and its environment; "SOURCE" are the sources.
+BUILDS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "oldest pip": (("pip==23.2.1", "wheel", "--no-deps", "SOURCE"), {}),
+    "pip": (("pip", "wheel", "--no-deps", "SOURCE"), {}),
+    "isolated": (("-I", "pip", "wheel", "--no-deps", "--no-build-isolation", "SOURCE"), {}),
+    "safe path": (("-P", "pip", "wheel", "--no-deps", "--no-build-isolation", "SOURCE"), {"PYTHONSAFEPATH": "1"}),
+    "source distribution": (("-m", "build", "-o", ".", "SOURCE"), {"PYTHONPATH": "site"}),
+}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_front_ends_build_a_wheel(name: str, tools: Path, source: Path, tmp_path: Path) -> None:
+    given, environment = BUILDS[name]
+    command = [pip(tools, one) if one in PIPS else source if one == "SOURCE" else one for one in given]
+    environment = environment | ({"PYTHONPATH": str(tools / "site")} if "PYTHONPATH" in environment else {})
+    run(sys.executable, *command, folder=tmp_path, **environment)
     check(next(tmp_path.glob("*.whl")))
+    assert len(list(tmp_path.glob("*.tar.gz"))) == (name == "source distribution")
 
 
-@pytest.mark.parametrize("option", ["-I", "-P"])
-def test_python_may_be_isolated(option: str, tools: Path, source: Path, tmp_path: Path) -> None:
-    command = [option, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
-    run(sys.executable, *command, folder=source, PYTHONSAFEPATH="1" if option == "-P" else "")
-    check(next(tmp_path.glob("*.whl")))
-
-
-def test_an_installation_from_another_folder_leaves_the_clone_as_it_was(
-    tools: Path, source: Path, tmp_path: Path
-) -> None:
-    """Twice, with a module in between that was deleted, and leftovers of older builds."""
-    stale = source / "gpuimg" / "stale.py"
+def test_clone_is_only_read(tools: Path, source: Path, tmp_path: Path) -> None:
+    """It may belong to another user, and what older builds left there is not packed."""
     (source / "build" / "lib" / "gpuimg").mkdir(parents=True)
     (source / "build" / "lib" / "gpuimg" / "stale.py").touch()
-    command = [sys.executable, pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path]
-    stale.touch()
-    run(*command, f"gpuimg[progress] @ {source.as_uri()}", folder=tmp_path)
-    stale.unlink()
-    before = files(source)
-    run(*command, f"{source}[progress]", folder=Path("/"))
-    check(next(tmp_path.glob("*.whl")))
-    assert files(source) == before
-    shutil.rmtree(source / "build")
-
-
-def test_an_editable_installation_needs_numba(tools: Path, source: Path, tmp_path: Path) -> None:
-    command = [pip(tools, "pip"), "install", "--no-deps", "--no-build-isolation", "--target", tmp_path, "-e", source]
-    run(sys.executable, *command, folder=tmp_path)
-    (metadata,) = tmp_path.glob("gpuimg-*.dist-info/METADATA")
-    assert "Requires-Dist: numba" in metadata.read_text()
-    (path,) = tmp_path.glob("*.pth")
-    assert str(source) in path.read_text()
-
-
-def test_a_clone_that_cannot_be_written_to_is_built(tools: Path, source: Path, tmp_path: Path) -> None:
-    command = [pip(tools, "pip"), "wheel", "--no-deps", "--no-build-isolation", "-w", tmp_path, source]
     rights = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     run("chmod", "-R", "a-w", source, folder=tmp_path)
     try:
         with pytest.raises(AssertionError, match="Permission denied"):
             run(*rights, "touch", source / "file", folder=tmp_path)
+        command = [pip(tools), "wheel", "--no-deps", "--no-build-isolation", f"gpuimg[progress] @ {source.as_uri()}"]
         run(*rights, sys.executable, "-B", *command, folder=tmp_path)
     finally:
         run("chmod", "-R", "u+w", source, folder=tmp_path)
+    shutil.rmtree(source / "build")
     check(next(tmp_path.glob("*.whl")))
 
 
-def test_build_makes_a_distribution_and_a_wheel_of_it(tools: Path, source: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "build", "-o", tmp_path, source, folder=tmp_path, PYTHONPATH=str(tools / "site"))
-    check(next(tmp_path.glob("*.whl")))
-    assert len(list(tmp_path.glob("*.tar.gz"))) == 1
-
-
-def test_uv_installs(tools: Path, source: Path, tmp_path: Path) -> None:
-    uv = tools / "site" / "bin" / "uv"
-    run(uv, "venv", tmp_path / "env", folder=tmp_path)
-    command = ["pip", "install", "--no-deps", "--python", tmp_path / "env" / "bin" / "python", source]
-    run(uv, *command, folder=tmp_path)
-    assert list((tmp_path / "env").glob("lib/python*/site-packages/gpuimg/kernels/_lib/manifest.json"))
+def test_editable_installation_needs_numba(tools: Path, source: Path, tmp_path: Path) -> None:
+    command = [pip(tools), "install", "--no-deps", "--no-build-isolation", "--target", tmp_path, "-e", source]
+    run(sys.executable, *command, folder=tmp_path)
+    (metadata,) = tmp_path.glob("gpuimg-*.dist-info/METADATA")
+    assert "Requires-Dist: numba" in metadata.read_text()
+    (path,) = tmp_path.glob("*.pth")
+    assert str(source) in path.read_text()

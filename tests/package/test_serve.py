@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ import pytest
 
 import gpuimg as gi
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "examples" / "serve.py"
-PHOTOS = [path.read_bytes() for path in sorted((ROOT / "examples" / "photos").glob("*.jpg"))]
+from .. import samples
+
+SCRIPT = samples.ROOT / "examples" / "serve.py"
+PHOTOS = [path.read_bytes() for path in samples.PHOTOS]
 CUT = PHOTOS[0][:5000]
 #: Files that are no images, and what is said of them.
 BAD = {CUT: "data end in MCU row", b"": "empty", b"hello": "not an image file"}
@@ -39,7 +39,7 @@ class Service:
     """A process, and requests to it."""
 
     def __init__(self, *arguments: str) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "GPUIMG_DEVICE": "cpu"}
+        environment = {**os.environ, "PYTHONPATH": str(samples.ROOT), "GPUIMG_DEVICE": "cpu"}
         self.process = subprocess.Popen(
             [sys.executable, str(SCRIPT), "--port", "0", *arguments], stderr=subprocess.PIPE, text=True, env=environment
         )
@@ -94,7 +94,7 @@ def test_the_values_are_those_of_a_direct_call(service: Service) -> None:
         assert np.isfinite(np.frombuffer(values, headers["x-dtype"]).reshape(3, 224, 224)).all()
 
 
-def test_bad_uploads_get_the_reason_and_the_others_of_their_batch_are_unharmed(service: Service) -> None:
+def test_bad_uploads_get_the_reason(service: Service) -> None:
     files = [*PHOTOS, *BAD] * 4
     before = json.loads(service.ask("GET", "/stats")[2])
     with ThreadPoolExecutor(len(files)) as pool:
@@ -123,7 +123,7 @@ def test_files_that_are_too_large_are_refused(service: Service) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, (0, 130)), (signal.SIGTERM, (0, -signal.SIGTERM))])
-def test_a_signal_ends_it_after_the_requests_it_has(number: int, status: tuple[int, ...]) -> None:
+def test_signal_ends_it_after_open_requests(number: int, status: tuple[int, ...]) -> None:
     service = Service()
     with socket.create_connection(("127.0.0.1", service.port), timeout=300) as connection:
         head = f"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(PHOTOS[0])}\r\n\r\n"

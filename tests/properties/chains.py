@@ -35,9 +35,7 @@ GEOMETRY: dict[str, Callable[[Any, gi.Rng], gi.Batch]] = {
     "random_vertical_flip": lambda x, rng: gi.random_vertical_flip(x, rng=rng),
     "random_rotation": lambda x, rng: gi.random_rotation(x, 180, "bilinear", fill=1, rng=rng),
     "random_rotation expand": lambda x, rng: gi.random_rotation(x, 60, expand=True, rng=rng),
-    "random_affine": lambda x, rng: gi.random_affine(
-        x, 30, (0.2, 0.1), (0.7, 1.4), (-10, 10, -5, 5), "bilinear", rng=rng
-    ),
+    "random_affine": lambda x, rng: gi.random_affine(x, 30, (0.2, 0.1), (0.7, 1.4), 10, "bilinear", rng=rng),
     "random_perspective": lambda x, rng: gi.random_perspective(x, 0.6, 0.8, rng=rng),
 }
 
@@ -59,7 +57,9 @@ OTHERS: dict[str, Callable[[Any, gi.Rng], gi.Batch]] = {
     "three_augment": lambda x, rng: gi.three_augment(gi.resize(x, (9, 12)), rng=rng),
     "rand_augment": lambda x, rng: gi.rand_augment(x, rng=rng),
     "trivial_augment": lambda x, rng: gi.trivial_augment(x, interpolation="bilinear", rng=rng),
+    "augmix": lambda x, rng: gi.augmix(x, interpolation="bilinear", rng=rng),
     "timm_augment": lambda x, rng: gi.timm_augment(x, interpolation="bilinear", rng=rng),
+    "timm_augment augmix": lambda x, rng: gi.timm_augment(x, "augmix-m5-w2-d2", "bilinear", rng=rng),
     "auto_augment": lambda x, rng: gi.auto_augment(x, "cifar10", rng=rng),
 }
 

@@ -42,9 +42,7 @@ def same(one: gi.Batch, other: gi.Batch) -> None:
 
 
 @given(st.data(), names, strategies.ragged())
-def test_a_pair_is_the_array_of_it_for_any_number_of_images(
-    data: st.DataObject, name: str, images: list[NDArray[Any]]
-) -> None:
+def test_pair_is_its_array(data: st.DataObject, name: str, images: list[NDArray[Any]]) -> None:
     call, n = PAIRS[name][0], len(images)
     first, second = numbers(data, name, (2,)).tolist()
     pair = data.draw(st.sampled_from([(first, second), [first, second], (np.full(n, first), second)]))
@@ -52,9 +50,7 @@ def test_a_pair_is_the_array_of_it_for_any_number_of_images(
 
 
 @given(st.data(), names, strategies.ragged())
-def test_a_row_for_each_image_is_a_call_for_each_image(
-    data: st.DataObject, name: str, images: list[NDArray[Any]]
-) -> None:
+def test_row_for_each_image_is_its_call(data: st.DataObject, name: str, images: list[NDArray[Any]]) -> None:
     call, n = PAIRS[name][0], len(images)
     if name == "random_crop":  # whose draws depend on the index of a sample
         return

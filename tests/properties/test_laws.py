@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import recording_of
 
 from ..compare import GEOMETRY, assert_same
 from . import strategies
@@ -154,18 +153,19 @@ def test_a_constant_image_stays_constant(
     height: int, width: int, level: int, new_height: int, new_width: int, angle: float, interpolation: str
 ) -> None:
     x = np.full((1, height, width, 3), level, np.uint8)
-    for y in (
-        gi.resize(x, (new_height, new_width), interpolation),
-        gi.resize(x, (new_height, new_width), interpolation, antialias=False),
-        gi.rotate(x, angle, interpolation, fill=level),
-        gi.rotate(x, angle, interpolation, fill=None),
-        gi.pad(gi.resize(x, (new_height, new_width), interpolation), 2, padding_mode="edge"),
-        gi.adjust_hue(gi.adjust_contrast(gi.resize(x, (new_height, new_width)), 0.5), 0.3),
-        gi.autocontrast(gi.resize(x, (new_height, new_width), interpolation)),
+    for k, y in enumerate(
+        (
+            gi.resize(x, (new_height, new_width), interpolation),
+            gi.resize(x, (new_height, new_width), interpolation, antialias=False),
+            gi.rotate(x, angle, interpolation, fill=level),
+            gi.rotate(x, angle, interpolation, fill=None),
+            gi.pad(gi.resize(x, (new_height, new_width), interpolation), 2, padding_mode="edge"),
+            gi.adjust_hue(gi.adjust_contrast(gi.resize(x, (new_height, new_width)), 0.5), 0.3),
+            gi.autocontrast(gi.resize(x, (new_height, new_width), interpolation)),
+        )
     ):
         array = y.array()
-        # The gray weights sum to 0.9999.
-        assert np.all(np.abs(array.astype(int) - level) <= (1 if recording_of(y).plan.entries else 0))
+        assert np.all(np.abs(array.astype(int) - level) <= (k == 5))  # the gray weights sum to 0.9999
         assert np.all(array == array[0, 0, 0, 0])
 
 
@@ -207,31 +207,6 @@ def test_rotate_is_linear_in_image_and_fill(x: NDArray[Any], angle: float, inter
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.data(), strategies.ragged())
-def test_a_batch_is_the_loop_whatever_the_split(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    n = len(images)
-    (first, each), (second, more) = data.draw(strategies.drawn_pairs(n, str(images[0].dtype)))
-    at = data.draw(st.integers(0, n))
-
-    def chain(part: slice) -> list[NDArray[Any]]:
-        def of(parameters: dict[str, Any]) -> dict[str, Any]:
-            return {name: values[part] for name, values in parameters.items()}
-
-        return results(second.run(first.run(images[part], of(each)), of(more))) if images[part] else []
-
-    together = chain(slice(n))
-    assert_same(chain(slice(at)) + chain(slice(at, n)), together)
-    assert_same(chain(slice(n)), together)
-
-
-@given(st.data(), strategies.ragged())
-def test_arrays_of_any_build_are_the_same_images(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    call, each = data.draw(strategies.drawn_calls(len(images), str(images[0].dtype)))
-    before = [image.copy() for image in images]
-    assert_same(results(call.run(images, each)), results(call.run(before, each)))
-    assert_same(images, before)
 
 
 @given(st.data(), strategies.ragged())

@@ -192,7 +192,7 @@ def test_ranks_that_become_more_or_fewer(
 @pytest.mark.usefixtures("watched")
 @settings(max_examples=40)
 @given(at=st.integers(0, 11), stage=st.sampled_from(["read", "decode", "preprocess", "consumer"]), threads=options)
-def test_a_failure_in_any_stage_comes_in_its_place(at: int, stage: str, threads: dict[str, int]) -> None:
+def test_failure_comes_in_its_place(at: int, stage: str, threads: dict[str, int]) -> None:
     """Batches before a failure are returned, none after it, and all threads end."""
     n, size = 60, threads["batch_size"]
     bad = min(at * size + size // 2, n - 1)

@@ -117,7 +117,7 @@ def test_streaming_past_the_caches_changes_nothing(
     assert np.all(memory[stop:] == _PATTERN)
 
 
-def test_memory_is_taken_and_given_by_many_threads() -> None:
+def test_many_threads_take_memory() -> None:
     """Results are given back wherever their last reference goes, also while another thread looks for memory."""
     pool = Pool()
 

@@ -45,9 +45,7 @@ def test_a_batch_is_the_loop_in_any_order(data: st.DataObject, images: list[NDAr
 
 
 @given(st.data(), strategies.ragged(), seeds)
-def test_the_same_seed_gives_the_same_bytes_and_leaves_the_images_alone(
-    data: st.DataObject, images: list[NDArray[Any]], seed: int
-) -> None:
+def test_same_seed_gives_the_same_bytes(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
     n = len(images)
     steps = data.draw(chains.chains(n, str(images[0].dtype)))
     before = [image.copy() for image in images]
@@ -71,9 +69,7 @@ def test_results_stay_within_black_and_white(data: st.DataObject, images: list[N
 
 
 @given(st.data(), strategies.ragged(dtype=st.just("float32")), seeds)
-def test_a_fused_pointwise_chain_is_one_function_at_a_time(
-    data: st.DataObject, images: list[NDArray[Any]], seed: int
-) -> None:
+def test_fused_pointwise_chain_is_its_functions(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
     n = len(images)
     steps = data.draw(chains.pointwise_chains(n, "float32"))
     rng = gi.Rng(seed, indices=np.arange(n))
@@ -98,9 +94,7 @@ def test_one_geometric_function_is_as_alone(data: st.DataObject, images: list[ND
 
 
 @given(st.data(), strategies.ragged(), seeds)
-def test_a_chain_without_statistics_and_neighbours_is_one_launch(
-    data: st.DataObject, images: list[NDArray[Any]], seed: int
-) -> None:
+def test_chain_of_plain_functions_is_one_launch(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
     rng = gi.Rng(seed, indices=np.arange(len(images)))
     x = gi.random_resized_crop(images, 9, rng=rng)
     steps = [

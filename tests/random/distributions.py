@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,3 +90,24 @@ def assert_evenly_spread(sample: Any, low: int, high: int) -> None:
     assert values.max() <= high
     assert np.all(values == np.round(values))
     assert chi_square(np.bincount((values - low).astype(np.int64), minlength=high - low + 1)) > SMALLEST
+
+
+def descriptions(batch: gi.Batch) -> list[str]:
+    """The description of each image."""
+    return [gi.describe(batch, i) for i in range(len(batch))]
+
+
+def has(texts: list[str], pattern: str) -> NDArray[np.bool_]:
+    """(N,): images whose description has a line that begins with a pattern."""
+    return np.array([re.search(f"^{pattern}", text, re.MULTILINE) is not None for text in texts])
+
+
+def numbers(texts: list[str], pattern: str) -> NDArray[np.float64]:
+    """(M, K): the groups of a pattern, of each place in the descriptions that has it."""
+    return np.array([found.groups() for text in texts for found in re.finditer(pattern, text)], np.float64)
+
+
+def shares_of(x: gi.Batch, pixels: int) -> NDArray[np.float64]:
+    """Shares of the source's pixels that crops show; those of mirrored ones are negative."""
+    moved = gi.transform_points(x, np.tile([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], (len(x), 1, 1)))
+    return np.asarray(x.sizes.prod(1) / np.linalg.det(moved[:, 1:] - moved[:, :1]) / pixels)

@@ -12,33 +12,11 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
-from ..compare import GEOMETRY, assert_bytes, assert_close
-from ..references import to_bytes, to_unit
-from ..samples import image, kinds
-
-SIZES = [(31, 40), (1, 9), (8, 1), (1, 1), (17, 33), (64, 24)]
 
 
 def centers(height: int, width: int) -> NDArray[np.float64]:
     """Positions (H, W, 2) of pixels."""
     return np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), -1)
-
-
-@kinds
-@pytest.mark.parametrize("fill", [None, 0.0, 0.4])
-def test_pixels_are_those_of_the_formula(dtype: str, channels: int, fill: float | None) -> None:
-    generator = np.random.default_rng()
-    images = [image(generator, *size, channels, dtype) for size in SIZES * 2]
-    n, unit = len(images), 255.0 if dtype == "uint8" else 1.0
-    alpha, sigma = generator.uniform(0, 90, (n, 2)), generator.uniform(1, 12, n)
-    seeds = generator.integers(0, 2**48, n).tolist()
-    x = gi.elastic(images, alpha, sigma, fill=None if fill is None else fill * unit, seed=seeds)
-    expected = []
-    for picture, a, s, seed in zip(images, alpha, sigma, seeds, strict=True):
-        at = references.displaced(centers(*picture.shape[:2]), seed, tuple(a), s)
-        expected.append(references.at_positions(to_unit(picture), at, fill))
-    assert_close(x.compute("float32"), expected, GEOMETRY)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
 def test_nearest_pixels_are_those_of_the_formula() -> None:
@@ -73,16 +51,6 @@ def test_displacements_vary_as_torchvisions() -> None:
     assert by_place.std() < 0.15 * by_place.mean()
 
 
-def test_a_displacement_starts_and_ends_a_segment() -> None:
-    images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
-    x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
-    one_by_one = gi.elastic([picture[:, ::-1] for picture in images], 50, 5, seed=[1, 2, 3])
-    assert_close(x, [1 - one_by_one[0], 1 - images[1][:, ::-1], 1 - one_by_one[2]], GEOMETRY)
-    assert x.launches == 3
-    assert "elastic: alpha 50, 50 (x, y), sigma 5, seed 3" in gi.describe(x, 2)
-    assert "elastic" not in gi.describe(x, 1)
-
-
 def deformed(images: Any) -> gi.Batch:
     """Displacements between other geometry."""
     x = gi.resize(gi.crop(images, 2, 3, 44, 50), (60, 52), "bilinear")
@@ -105,13 +73,6 @@ def test_points_stay_on_what_they_mark() -> None:
     np.testing.assert_allclose(references.displaced(moved, 9, (80, 80), 4), points[:1], atol=1e-4)
 
 
-def test_masks_follow_to_the_pixel() -> None:
-    labels = np.random.default_rng().integers(0, 200, (2, 50, 60))
-    plain = gi.elastic(np.zeros((2, 50, 60, 3), np.uint8), 70, 4, fill=99, seed=[5, 6])
-    pictures = gi.elastic(labels[..., None].astype(np.float32), 70, 4, "nearest", -1.0, seed=[5, 6]).array()[..., 0]
-    np.testing.assert_array_equal(gi.transform_masks(plain, labels, fill=250), np.where(pictures < 0, 250, pictures))
-
-
 def test_boxes_are_around_all_their_points() -> None:
     x = gi.elastic(np.zeros((1, 80, 90, 3), np.uint8), 90, 6, seed=21)
     box = np.array([20.0, 15.0, 60.0, 50.0])
@@ -132,7 +93,7 @@ def test_boxes_are_cut_by_crops_on_both_sides() -> None:
     assert kept[0].tolist() == [True, False, False, True]
 
 
-def test_points_of_an_image_that_is_folded_are_refused() -> None:
+def test_points_of_folded_images_are_refused() -> None:
     x = gi.elastic(np.zeros((2, 40, 40, 3), np.uint8), 900, 1.5, seed=[3, 4], where=[False, True])
     assert gi.transform_points(x, [np.array([(7.0, 8.0)]), np.zeros((0, 2))])[0].tolist() == [[7.0, 8.0]]
     grid = centers(40, 40).reshape(1, -1, 2)

@@ -12,6 +12,7 @@ import gpuimg as gi
 
 from ..compare import assert_same
 from ..operations.calls import CALLS
+from ..samples import pictures
 
 #: Arguments of each after the images; of policies and geometry, color and filters.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -40,13 +41,9 @@ def run(name: str, images: Any, **options: Any) -> gi.Batch:
     return made
 
 
-def pictures(n: int) -> list[np.ndarray]:
-    return [np.random.default_rng(i).integers(0, 256, (20 + i, 30 - i, 3), np.uint8) for i in range(n)]
-
-
 @functions
 def test_the_rng_is_required(name: str) -> None:
-    images = pictures(3)
+    images = pictures([(20, 30), (21, 29), (22, 28)])
     with pytest.raises(TypeError, match="rng"):
         run(name, images)
     for wrong in (None, False, np.random.default_rng(0)):
@@ -57,8 +54,8 @@ def test_the_rng_is_required(name: str) -> None:
 
 
 @functions
-def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
-    images = pictures(5)
+def test_int_seed_is_an_rng(name: str) -> None:
+    images = pictures([(20 + i, 30 - i) for i in range(5)])
     split = gi.Rng(5, indices=range(5)).split(name)
     assert_same(list(run(name, images, rng=5).compute()), list(run(name, images, rng=split).compute()))
     nothing = run(name, np.zeros((0, 9, 9, 3), np.uint8), rng=0)
@@ -71,7 +68,7 @@ def test_the_result_is_as_documented(name: str) -> None:
     function = getattr(gi, name)
     if "sizes, channels and dtype of the input." not in function.__doc__ or name not in {*CALLS, *FUNCTIONS}:
         return  # pointwise has a call where Numba is installed
-    images = pictures(3)
+    images = pictures([(20, 30), (21, 29), (22, 28)])
     for white, batch in ((255, images), (1, [np.float32(image) / 255 for image in images])):
         if name in CALLS:
             made = CALLS[name].run(batch, CALLS[name].each(np.random.default_rng(0), 3, white))

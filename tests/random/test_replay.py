@@ -78,7 +78,7 @@ def test_recording_goes_on_after_a_loaded_plan(name: str, given: Any, tmp_path: 
     assert_same(list(result), list(gi.adjust_sharpness(gi.resize(x, (9, 9)), 0.5)))
 
 
-def test_your_own_functions_are_applied_but_not_saved(tmp_path: Path) -> None:
+def test_own_functions_are_not_saved(tmp_path: Path) -> None:
     dim = CALLS["pointwise"].fixed["function"]
     x = gi.horizontal_flip(gi.pointwise(np.zeros((1, 2, 3, 3), np.uint8), dim, 0.5))
     assert gi.apply_plan(x, np.full((1, 2, 3, 3), 8, np.uint8))[0][0, 2].tolist() == [4, 4, 4]
@@ -95,7 +95,7 @@ def test_a_recorded_batch_goes_on_from_its_results() -> None:
     assert gi.transform_boxes(result, [[(0, 0, 1, 2), (1, 0, 2, 2)]])[0][0].tolist() == [[1, 0, 2, 2], [0, 0, 1, 2]]
 
 
-def test_the_file_is_an_array_of_exactly_that_name(tmp_path: Path) -> None:
+def test_file_is_an_array_of_that_name(tmp_path: Path) -> None:
     gi.save_plan(gi.invert(np.zeros((2, 3, 4, 1), np.uint8)), str(tmp_path / "plan"))
     assert [path.name for path in tmp_path.iterdir()] == ["plan"]
     assert np.load(tmp_path / "plan", allow_pickle=False).dtype == np.uint8
@@ -129,9 +129,8 @@ def test_other_and_damaged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         gi.load_plan(path)
     gi.save_plan(everything(np.zeros((3, 20, 20, 3), np.uint8)), path)
-    whole = np.load(path)
-    cut = [whole[:size] for size in np.random.default_rng().integers(0, len(whole) - 8, 50)]
-    for array in (np.zeros(3), np.zeros(0, np.uint8), np.zeros((4, 4), np.uint8), np.full(40, 255, np.uint8), *cut):
+    half = np.load(path)[:-5000]
+    for array in (np.zeros(3), np.zeros(0, np.uint8), np.zeros((4, 4), np.uint8), np.full(40, 255, np.uint8), half):
         np.save(path, array)
         refused(path)
     for content in (b"", b"text", b"\x93NUMPY", pickle.dumps([1, 2])):
@@ -190,34 +189,11 @@ CHANGES: list[tuple[str, Callable[[Any, Any], Any]]] = [
 
 
 @pytest.mark.parametrize(("message", "change"), CHANGES)
-def test_plans_that_would_read_beyond_their_memory_are_refused(tmp_path: Path, message: str, change: Any) -> None:
+def test_plans_beyond_their_memory_are_refused(tmp_path: Path, message: str, change: Any) -> None:
     edited(tmp_path / "plan.npy", lambda content, rest: None)
     gi.load_plan(tmp_path / "plan.npy")
     edited(tmp_path / "plan.npy", change)
     assert message in refused(tmp_path / "plan.npy")
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_any_flipped_byte_is_harmless(tmp_path: Path) -> None:
-    # Most are refused, some give another valid plan; none may crash, and what loads must run.
-    pictures = np.random.default_rng(5).integers(0, 256, (3, 20, 20, 3), np.uint8)
-    path = tmp_path / "plan.npy"
-    gi.save_plan(gi.adjust_contrast(gi.rotate(gi.crop(pictures, 1, 2, 9, 8), 30), 0.5), path)
-    whole = np.frombuffer(path.read_bytes(), np.uint8)
-    rng = np.random.default_rng(6)
-    refusals = 0
-    for _ in range(300):
-        data = whole.copy()
-        data[rng.integers(len(data))] ^= np.uint8(1 << rng.integers(8))
-        path.write_bytes(data.tobytes())
-        try:
-            plan = gi.load_plan(path)
-        except ValueError:
-            refusals += 1
-            continue
-        if np.array_equal(plan.sizes, [[20, 20]] * 3) and plan.segments[-1].sizes.max() < 300:
-            assert len(list(gi.apply_plan(plan, pictures).compute("float32"))) == 3
-    assert 50 < refusals < 300
 
 
 def test_description_of_everything() -> None:
@@ -280,7 +256,7 @@ def test_description_of_everything() -> None:
     ]
 
 
-def test_description_of_nothing_and_of_your_own_function() -> None:
+def test_description_of_own_functions() -> None:
     x = gi.crop(np.zeros((1, 3, 4, 1), np.float32), 0, 0, 3, 4)
     assert gi.describe(x, 0) == "image 0: 3 x 4 (height x width), 1 channel, float32\nresult: 3 x 4, 1 channel"
     dim = CALLS["pointwise"].fixed["function"]

@@ -17,7 +17,9 @@ from tests.random.test_rng import generator
 from tests.video.test_video import damaged
 from tests.video.videos import made
 
+from ..compare import assert_same
 from ..samples import PHOTOS, file_of, with_orientation
+from .distributions import descriptions, has, shares_of
 
 PHOTO = Image.open(PHOTOS[0]).convert("RGB")
 
@@ -141,7 +143,7 @@ def test_draws_of_views() -> None:
             assert drawn[view, k] == generator(3, 5, 1, index, block=view << 32).random_raw()
 
 
-def test_first_view_is_the_sample_and_views_of_views_differ() -> None:
+def test_views_of_views_differ() -> None:
     rng = gi.Rng(1, indices=np.arange(50)).split("stream")
     views = rng.views(4).views(3)
     assert len(views) == len(np.unique(views.words(1))) == 600
@@ -165,16 +167,6 @@ def dino(x: Any, rng: Any) -> gi.Batch:
     return gi.presets.dino_train(32, 16, 3)(x, rng)
 
 
-def shares_of(x: gi.Batch, views: int) -> Any:
-    """Signed shares of an area of 3600 pixels that crops have, by view; those of mirrored ones are negative."""
-    moved = gi.transform_points(x, np.tile([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)], (len(x), 1, 1)))
-    return (x.sizes.prod(1) / np.linalg.det(moved[:, 1:] - moved[:, :1]) / 3600).reshape(views, -1)
-
-
-def has(x: gi.Batch, op: str, views: int) -> Any:
-    return np.array([op in gi.describe(x, i) for i in range(len(x))]).reshape(views, -1)
-
-
 def assert_ranges(shares: Any, limits: list[tuple[float, float]]) -> None:
     for part, (low, high) in zip(abs(shares), limits, strict=True):
         assert low * 0.85 < part.min() < low * 1.5
@@ -186,35 +178,28 @@ def test_dino_views_are_drawn_with_their_own_parameters() -> None:
     n = 400
     x = dino(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
     assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[16, 16]] * (3 * n)
-    assert_ranges(shares_of(x, 5), [(0.4, 1.0)] * 2 + [(0.05, 0.4)] * 3)
-    np.testing.assert_allclose(has(x, "gaussian blur", 5).mean(1), (1.0, 0.1, 0.5, 0.5, 0.5), atol=0.1)
+    assert_ranges(shares_of(x, 3600).reshape(5, -1), [(0.4, 1.0)] * 2 + [(0.05, 0.4)] * 3)
+    np.testing.assert_allclose(
+        has(descriptions(x), "gaussian blur").reshape(5, -1).mean(1), (1.0, 0.1, 0.5, 0.5, 0.5), atol=0.1
+    )
 
 
 @pytest.mark.parametrize("distorted", [False, True])
-def test_the_gram_teacher_of_dinov3_sees_the_global_crops(distorted: bool) -> None:
+def test_dinov3_gram_teacher_sees_global_crops(distorted: bool) -> None:
     """Without distortions unless requested; shares of the area and chances are those of the configuration."""
     n = 300
     train = gi.presets.dinov3_train(32, 16, 2, gram_size=48, gram_distortions=distorted, flip=0.5)
     x = train(np.full((n, 60, 60, 3), 90, np.uint8), gi.Rng(0, indices=np.arange(n)))
     assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[48, 48]] * (2 * n) + [[16, 16]] * (2 * n)
-    shares = shares_of(x, 6)
+    shares, texts = shares_of(x, 3600).reshape(6, -1), descriptions(x)
     np.testing.assert_allclose(shares[:2], shares[2:4])
     assert not np.array_equal(*abs(shares[:2]))
     assert_ranges(shares, [(0.32, 1.0)] * 4 + [(0.05, 0.32)] * 2)
     assert (shares < 0).mean() == pytest.approx(0.5, abs=0.05)
     for op, chances in (("grayscale", (0.2, 0.2)), ("gaussian blur", (1.0, 0.1)), ("solarize", (0.0, 0.2))):
-        found = has(x, op, 6)
+        found = has(texts, op).reshape(6, -1)
         np.testing.assert_allclose(found[:2].mean(1), chances, atol=0.08)
         np.testing.assert_array_equal(found[2:4], found[:2] & distorted)
-
-
-def test_dinov3_views_are_the_same_without_its_teacher() -> None:
-    rng = gi.Rng(1, indices=np.arange(4))
-    both = [gi.presets.dinov3_train(32, 16, 3, **gram) for gram in ({"gram_size": 40}, {})]
-    with_gram, without = (each(gi.open_batch(PHOTOS[:4], device="cpu"), rng).arrays() for each in both)
-    assert [len(part) for part in with_gram] == [8, 8, 12]
-    for one, other in zip(with_gram[::2], without, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_simclr_views_are_those_of_the_preset() -> None:
@@ -245,7 +230,7 @@ def test_the_loader_gives_views() -> None:
     assert [failure.index for failure in loader.failures] == [3]
 
 
-def test_the_loader_skips_bad_samples_of_views_and_refuses_another_number() -> None:
+def test_loader_skips_bad_samples_of_views() -> None:
     loader = cpu(Source(9, corrupt={1, 5}), gi.presets.simclr_train(8), batch_size=2, on_error="skip")
     with pytest.warns(RuntimeWarning, match="2 samples could not be decoded"):
         found = [i for batch in loader for i in batch.indices[batch.valid].tolist()]
@@ -266,23 +251,18 @@ def test_five_and_ten_crops_of_files() -> None:
     files = [FILES[0], FILES[2], FILES[4]]
     whole = list(gi.decode_batch(files, device="cpu"))
     expected = [part for image in whole for part in corners(image, 31, 24)]
-    for part, other in zip(gi.five_crop(gi.open_batch(files, device="cpu"), (31, 24)), expected, strict=True):
-        np.testing.assert_array_equal(part, other)
+    assert_same(list(gi.five_crop(gi.open_batch(files, device="cpu"), (31, 24))), expected)
     for vertical in (False, True):
         both = [image if k == 0 else np.flip(image, 0 if vertical else 1) for image in whole for k in (0, 1)]
         expected = [part for image in both for part in corners(image, 20, 20)]
-        for part, other in zip(gi.ten_crop(gi.open_batch(files, device="cpu"), 20, vertical), expected, strict=True):
-            np.testing.assert_array_equal(part, other)
-
-
-def test_crops_of_several_sizes() -> None:
-    images = [np.arange(30, dtype=np.uint8).reshape(5, 6, 1), np.arange(28, dtype=np.uint8).reshape(7, 4, 1)]
-    size = np.array([(2, 5), (6, 1)])
-    expected = [part for image, (h, w) in zip(images, size, strict=True) for part in corners(image, h, w)]
-    ten = list(gi.ten_crop(images, size))
-    for found in (list(gi.five_crop(images, size)), [*ten[:5], *ten[10:15]]):
-        for part, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(part, other)
+        assert_same(list(gi.ten_crop(gi.open_batch(files, device="cpu"), 20, vertical)), expected)
+    size = np.array([(31, 5), (6, 24), (9, 9)])
+    expected = [part for image, (h, w) in zip(whole, size, strict=True) for part in corners(image, h, w)]
+    assert_same(list(gi.five_crop(whole, size)), expected)
+    clips = gi.resize(clips_of([0, 3]), (20, 30))
+    frames = [[corners(frame, 8, 9) for frame in clip] for clip in clips.array(layout="NTHWC")]
+    expected = [np.stack([frame[k] for frame in clip]) for clip in frames for k in range(5)]
+    np.testing.assert_array_equal(gi.five_crop(clips, (8, 9)).array(layout="NTHWC"), expected)
     with pytest.raises(ValueError, match=r"image 1: its size \(7, 4\) is smaller than \(5, 5\)"):
         gi.ten_crop([np.zeros((5, 5, 3), np.uint8), np.zeros((7, 4, 3), np.uint8)], 5)
 
@@ -339,19 +319,6 @@ def test_views_of_clips_are_clips_opened_for_each(chain: Any, color: str) -> Non
     assert sorted(views.errors) == np.flatnonzero(rows == 2).tolist()
 
 
-def test_views_of_clips_that_are_computed_or_recorded() -> None:
-    x = gi.resize(clips_of(GOOD), (16, 24))
-    expected = x.array(layout="NTHWC")
-    for batch in (x, x.compute()):
-        for rows, found in (
-            ([2, 2, 1], batch.take([2, 0, 2, 1]).take([0, 0, 3])),
-            ([0, 2], batch.take([True, False, True])),
-        ):
-            np.testing.assert_array_equal(found.array(layout="NTHWC"), expected[rows])
-    with pytest.raises(IndexError, match="indices has 3, but the batch has clips 0 to 2"):
-        x.take([3])
-
-
 def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
     av, plain = pytest.importorskip("av"), pytest.importorskip("av").open
@@ -369,7 +336,7 @@ def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatc
     assert sorted(x.errors) == [2]
 
 
-def test_a_failure_of_a_clip_that_decoding_finds_is_of_all_views() -> None:
+def test_damaged_clip_fails_in_all_views() -> None:
     data, bad = damaged()
     options: dict[str, Any] = {"start": [bad - 4, bad - 2], "device": "cpu"}
     x = gi.open_clips([data, data], 4, **options, on_error="fill")
@@ -399,31 +366,6 @@ def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None
         gi.uniform_temporal_subsample(x, 2, frames=4)
 
 
-def test_crops_of_clips_are_clips() -> None:
-    x = gi.resize(clips_of([0, 3]), (20, 30))
-    whole = list(x.array(layout="NTHWC"))
-
-    def parts(clips: list[Any]) -> list[Any]:
-        each = [[corners(frame, 8, 9) for frame in clip] for clip in clips]
-        return [np.stack([frame[k] for frame in clip]) for clip in each for k in range(5)]
-
-    np.testing.assert_array_equal(gi.five_crop(x, (8, 9)).array(layout="NTHWC"), parts(whole))
-    both = [clip[:, :, ::step] for clip in whole for step in (1, -1)]
-    np.testing.assert_array_equal(gi.ten_crop(x, (8, 9)).array(layout="NTHWC"), parts(both))
-
-
-def test_the_loader_gives_views_of_clips() -> None:
-    source, train = [(CLIPS[i], i) for i in range(4)], gi.presets.simclr_train(16, 3)
-    options: dict[str, Any] = {"batch_size": 4, "clips": gi.Clips(3, 2), "layout": "NTCHW", "on_error": "fill"}
-    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
-        (batch,) = cpu(source, train, seed=5, **options)
-    assert (batch.images.shape, batch.labels.tolist()) == ((12, 3, 3, 16, 16), [0, 1, 2, 3])
-    rng = gi.Rng(5, indices=range(4))
-    x = gi.random_clips([data for data, _ in source], 3, 2, rng=rng.split("clips"), device="cpu", on_error="fill")
-    np.testing.assert_array_equal(batch.images, train(x, rng).array(layout="NTCHW"))
-    np.testing.assert_array_equal(batch.valid, [True, True, False, True])
-
-
 def test_a_gpu_decodes_each_image_once() -> None:
     """On the fake GPU, whose decoder says what it was given; bad images are those of all their views."""
     rows = [2, 0, 1, 2, 0, 2]
@@ -434,27 +376,3 @@ def test_a_gpu_decodes_each_image_once() -> None:
         assert len(gpu.order.of("decode")) == 2
     assert sorted(views.errors) == [0, 3, 5]
     assert sorted(x.errors) == [2]
-
-
-@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
-@pytest.mark.parametrize("missing", [True, False])
-@pytest.mark.parametrize("whole", [True, False])
-def test_views_of_clips_on_a_gpu(whole: bool, missing: bool) -> None:
-    """Each is decoded once, and uploaded once where the CPU does: all without NVDEC, AV1 always."""
-    rows = [3, 0, 2, 3, 0]
-    record = (lambda x: x) if whole else (lambda x: gi.resize(gi.horizontal_flip(x), (24, 32)))
-    expected = record(clips_of(rows))
-    with installed() as gpu:
-        gpu.nvdec.missing = missing
-        views = record(clips_of(range(len(CLIPS)), device="cuda:0").take(rows))
-        begin = len(gpu.order.log)
-        for image, other in zip(views, expected, strict=True):
-            gpu.use(image)
-            assert image.shape == other.shape
-        del image
-        uploads = [op.told["bytes"] for op in gpu.order.log[begin:] if op.kind == "upload"]
-        assert sum(op.told["name"] == "frame8" for op in gpu.order.of("launch")) == 3 * (not missing)
-    frames = sum(other.nbytes for other in clips_of([0, 3] if missing else [3]))
-    (size,) = (size for size in uploads if size >= frames)
-    assert size < 1.1 * frames
-    assert views.status == expected.status

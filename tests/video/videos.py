@@ -109,12 +109,8 @@ def make(build: Build, pictures: Callable[[int], Any] = picture, frames: int = F
     with usual_priority(), av.open(file, "w", build.ending, options=dict(build.mux)) as container:
         stream = container.add_stream(build.codec, rate=25, options=dict(build.options))
         first = as_frame(pictures(0), build)
-        stream.width, stream.height, stream.pix_fmt, stream.gop_size = (
-            first.width,
-            first.height,
-            build.pix_fmt,
-            build.gop,
-        )
+        stream.width, stream.height = first.width, first.height
+        stream.pix_fmt, stream.gop_size = build.pix_fmt, build.gop
         stream.codec_context.time_base = base
         stream.codec_context.thread_count = 1
         stream.codec_context.colorspace, stream.codec_context.color_range = build.tags
@@ -154,10 +150,8 @@ class Shown(NamedTuple):
 def sequentially(data: bytes) -> list[Shown]:
     """All frames, by decoding the whole file from its beginning."""
     with av.open(io.BytesIO(data)) as container:
-        return [
-            Shown(frame.time, frame, number_in(plane(frame, 0)))
-            for frame in container.decode(container.streams.video[0])
-        ]
+        frames = container.decode(container.streams.video[0])
+        return [Shown(frame.time, frame, number_in(plane(frame, 0))) for frame in frames]
 
 
 def plane(frame: Any, k: int) -> NDArray[Any]:
@@ -195,9 +189,8 @@ def rgb_of(frame: Any) -> NDArray[np.float64]:
     u, v = (plane(frame, k).astype(np.float64) for k in (1, 2))
     u, v = (at_luma(c, y.shape, bits) - 2.0 ** (bits - 1) for c in (u, v))
     step = 2.0 ** (bits - 8)
-    y, u, v = (
-        (y / top, u / top, v / top) if full else ((y - 16 * step) / (219 * step), u / (224 * step), v / (224 * step))
-    )
+    luma, chroma = (top, top) if full else (219 * step, 224 * step)
+    y, u, v = (y if full else y - 16 * step) / luma, u / chroma, v / chroma
     r, b = y + (2 - 2 * red) * v, y + (2 - 2 * blue) * u
     g = (y - red * r - blue * b) / (1 - red - blue)
     return np.clip(255.0 * np.stack([r, g, b], -1), 0.0, 255.0)

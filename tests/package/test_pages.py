@@ -1,0 +1,248 @@
+"""Pages: their code, the README's and the examples run as printed, as do programs changed by docs/porting.md."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import re
+import runpy
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import gpuimg
+from bench import figures
+
+from ..processes import python
+from ..samples import PHOTOS, ROOT
+from .test_api import RECORDS
+
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+README = (ROOT / "README.md").read_text()
+PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md")) if "```python\n" in page.read_text()}
+#: Pages, and what they are with the figures of bench/results.
+WRITTEN = figures.written()
+
+
+def needs(*libraries: str) -> None:
+    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
+    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.skip(f"needs {' and '.join(missing)}")
+
+
+def test_figures_are_those_of_their_script() -> None:
+    for name, figure in runpy.run_path(str(DOCS / "figures" / "draw.py"))["FIGURES"].items():
+        assert (DOCS / "figures" / name).read_text() == str(figure()), "python docs/figures/draw.py draws them again"
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_pages_have_the_figures_of_the_results(path: Path) -> None:
+    assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
+
+
+#: Code before that of a page which supposes some names.
+BEFORE = {
+    "architecture": "import gpuimg\npaths, angles = ['photos/cat.jpg', 'photos/cat.jpg'], [10, 20]\n",
+    "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
+}
+#: Libraries that a page needs besides torch.
+NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate")}
+NEEDS |= dict.fromkeys(("video", "vlm"), ("av",))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the pages suppose it: photos, train and val with a folder for each class, shards, a video."""
+    place = tmp_path_factory.mktemp("place")
+    shutil.copytree(EXAMPLES / "photos", place / "photos")
+    (place / "examples").mkdir()
+    (place / "examples" / "photos").symlink_to(place / "photos")
+    (place / "shards").mkdir()
+    photos = PHOTOS
+    for part in ("train", "val"):
+        for photo in photos:
+            folder = place / part / photo.stem.split("_")[0]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photo, folder)
+    for k in range(2):
+        with tarfile.open(place / "shards" / f"train-{k:03}.tar", "w") as shard:
+            for number, photo in enumerate(photos[6 * k : 6 * k + 6]):
+                (place / "label").write_text(str(number))
+                shard.add(photo, f"{number}.jpg")
+                shard.add(place / "label", f"{number}.cls")
+    (place / "instances.json").write_text(json.dumps(_annotations(photos)))
+    if importlib.util.find_spec("av"):
+        _write_video(place / "a.mp4", gpuimg.center_crop(gpuimg.open_batch(photos[:1] * 100), (128, 128)).array())
+    return place
+
+
+def _annotations(photos: list[Path]) -> dict[str, object]:
+    """A COCO file: two objects in each photo, as a polygon and as run lengths, with three key points."""
+    images: list[dict[str, object]] = []
+    annotations: list[dict[str, object]] = []
+    for k, (photo, (height, width)) in enumerate(zip(photos, gpuimg.open_batch(photos).sizes.tolist(), strict=True)):
+        images.append({"id": k, "file_name": photo.name, "height": height, "width": width})
+        x, y, w, h = width // 5, height // 4, width // 2, height // 3
+        corners = [x, y, x + w, y, x + w, y + h, x, y + h]
+        column = [x * height + y, h, height - h] + [h, height - h] * (w - 1)
+        runs = [*column[:-1], height * width - sum(column[:-1])]
+        for segmentation in ([corners], {"size": [height, width], "counts": runs}):
+            annotations.append(
+                {"id": len(annotations), "image_id": k, "category_id": 10 + k % 3, "bbox": [x, y, w, h],
+                 "segmentation": segmentation, "keypoints": [x + 9, y, 2, x + w, y + h, 1, x, y + h, 2]}
+            )  # fmt: skip
+    categories = [{"id": number, "name": f"class {number}"} for number in (10, 11, 12)]
+    return {"images": images, "annotations": annotations, "categories": categories}
+
+
+def _write_video(path: Path, frames: object) -> None:
+    import av
+
+    with av.open(path, "w") as container:
+        stream = container.add_stream("mpeg4", rate=25, width=128, height=128, pix_fmt="yuv420p")
+        for frame in frames:  # type: ignore[attr-defined]
+            container.mux(list(stream.encode(av.VideoFrame.from_ndarray(frame))))
+        container.mux(list(stream.encode(None)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL))
+    needs("torch" if "import torch" in code or "to_torch" in code else "numpy", *NEEDS.get(name, ()))
+    script = tmp_path / "page.py"
+    script.write_text(BEFORE.get(name, "") + code)
+    # The output is what a page states in comments.
+    assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
+
+
+def test_reference_has_every_public_name() -> None:
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.rst"))
+    names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
+    for module in (gpuimg.presets, gpuimg.models, gpuimg.sizes):
+        own = (name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__)
+        names |= {name for name in own if not name.startswith("_")}
+    assert {name for name in names | {*RECORDS} if not re.search(rf"^   {name}$", text, re.MULTILINE)} == set()
+
+
+# -- examples and the README -------------------------------------------------------------------------------------------
+
+
+def test_augment() -> None:
+    assert re.match(
+        r"\(12, 3, 224, 224\) float16 on (cpu|cuda:0), mean -?\d\.\d\d, 0 errors", python(EXAMPLES / "augment.py")
+    )
+
+
+@pytest.mark.slow
+def test_vlm_tokens() -> None:
+    text = python(EXAMPLES / "vlm_tokens.py")
+    assert "Qwen2-VL, Qwen2.5-VL: pixel_values (2328, 1176), image_grid_thw (3, 3)" in text
+    assert "camera.jpg: tokens 1096 to 1816, 24 x 30 patches" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("train_step", r"12 photos, 8 classes.*"),
+        ("train_numpy", r"12 photos, 8 classes, 20 epochs, 40 batches"),
+        ("train_torch", r"36 batches, stopped and resumed after 13"),
+        ("train_jax", r"(2 devices|1 devices), batches of (6|3): \(3, 32, 32, 3\) on each"),
+    ],
+)
+def test_training_loops(name: str, says: str) -> None:
+    needs({"train_step": "torch"}.get(name, name.removeprefix("train_")))
+    said = python(EXAMPLES / f"{name}.py")
+    found = re.search(says + r"\nloss (\S+) -> (\S+)\s", said)
+    assert found, said
+    before, after = (float(v) for v in found.groups()[-2:])
+    assert after < (1 if name == "train_step" else 0.9) * before < 4.0
+
+
+def test_code_of_the_readme_runs(place: Path, tmp_path: Path) -> None:
+    needs("torch")
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 3
+    script = tmp_path / "readme.py"
+    shapes = "tuple(images.shape), images.dtype, tuple(y.shape), y.dtype, tuple(t.shape), tuple(pixels.shape)"
+    script.write_text("\n".join([*blocks, f"print({shapes})"]))
+    lines = python(script, folder=place).splitlines()
+    of_batch, result = "(12, 3, 224, 224) torch.float32", "(12, 3, 224, 224) float16 (12, 3, 224, 224)"
+    assert lines[-1] == f"{of_batch} {result} (12, 224, 224, 3)"
+    # What the README prints in a comment is what is printed.
+    promised = re.findall(r"print\(.*\)  # (.*)", README)
+    assert lines[:-1] == promised
+
+
+# -- programs that are ported ------------------------------------------------------------------------------------------
+
+DIFFS = re.findall(
+    r"^## ([^\n]*)\n(?:(?!^## ).)*?^```diff\n(.*?)^```", (DOCS / "porting.md").read_text(), re.DOTALL | re.M
+)
+#: Programs by the title of their section, and the libraries that they need.
+SECTIONS = {
+    "PyTorch's main.py": ("main", ("torch",)),
+    "timm's train.py": ("timm_train", ("torch", "timm")),
+    "Hugging Face's Trainer": ("hf_trainer", ("torch", "transformers", "datasets", "accelerate")),
+    "Lightning": ("lightning_module", ("torch", "lightning")),
+    "Keras": ("keras_fit", ("keras", "torch")),
+}
+
+
+def ported(title: str) -> str:
+    """The program of a section with its changes."""
+    text = (ROOT / "tests" / "programs" / f"{SECTIONS[title][0]}.py").read_text()
+    for hunk in dict(DIFFS)[title].split("@@\n"):
+        lines = [(line[:1] or " ", line[1:]) for line in hunk.splitlines()]
+        old, new = ("".join(f"{line}\n" for sign, line in lines if sign in (" ", which)) for which in "-+")
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos in train and val, with a folder for each class: 12 and 11, so that two ranks have padding."""
+    place = tmp_path_factory.mktemp("data")
+    for part, chosen in (("train", PHOTOS), ("val", PHOTOS[:11])):
+        for k, photo in enumerate(chosen):
+            folder = place / part / "abc"[k % 3]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photo, folder)
+    return place
+
+
+def epochs(samples: int, batches: int, validated: str) -> str:
+    return "".join(f"epoch {k}: {samples} samples in {batches} batches, validated {validated}\n" for k in range(2))
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+TIMM = ("--val-split", "val", "--no-prefetcher", "--aa", "rand-m9-mstd0.5-inc1", "--reprob", "0.25", "--aug-repeats")
+#: Sections, what comes before the program, its arguments ("PHOTOS" is their folder), and what it prints.
+RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
+    "main": ("PyTorch's main.py", (), ("PHOTOS",), epochs(12, 3, "11 of 11")),
+    "two ranks validate all once": ("PyTorch's main.py", TORCHRUN, ("PHOTOS",), epochs(6, 2, "11 of 11")),
+    "timm": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "0"), epochs(12, 3, "11")),
+    "timm repeats": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "3"), epochs(12, 3, "11")),
+    "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples"),
+    "Lightning": ("Lightning", (), ("PHOTOS",), "6 steps"),
+    "Keras": ("Keras", (), ("PHOTOS",), "2 epochs"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_ported_programs_run(name: str, photos: Path, tmp_path: Path) -> None:
+    title, launch, arguments, expected = RUNS[name]
+    needs(*SECTIONS[title][1])
+    given = [str(photos) if argument == "PHOTOS" else argument for argument in arguments]
+    program = tmp_path / "program.py"
+    program.write_text(ported(title))
+    alone = dict.fromkeys(("RANK", "WORLD_SIZE")) | {"HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "torch"}
+    found = python(*launch, program, *given, **alone)
+    assert found == expected if expected.startswith("epoch") else expected in found
