@@ -52,9 +52,6 @@ class Picture(NamedTuple):
         )
 
 
-# -- what is drawn -----------------------------------------------------------------------------------------------------
-
-
 def picture(rng: Rng, height: int, width: int, factors: Sequence[int]) -> Picture:
     """Draw coefficients: few or many, small ones or large ones."""
     down, across = max(one & 15 for one in factors), max(one >> 4 for one in factors)
@@ -89,8 +86,6 @@ def script(rng: Rng, count: int, lowest: int = 4) -> list[Scan]:
     turns = rng.permutation(np.repeat(np.arange(len(chains)), [len(chain) for chain in chains]))
     return dc + [chains[k].pop(0) for k in turns]
 
-
-# -- scans -------------------------------------------------------------------------------------------------------------
 
 Event = tuple[int | None, int, int]  # a symbol, or None; then a value and its bits
 

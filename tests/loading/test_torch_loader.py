@@ -285,6 +285,87 @@ def test_mapped_labels_and_failures() -> None:
     np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
 
 
+# -- a data set of batches ---------------------------------------------------------------------------------------------
+
+
+def dataset(n: int = 21, **options: Any) -> Any:
+    import gpuimg.torch
+
+    options = {"batch_size": 4, "device": "cpu", "shuffle": True, **options}
+    return gpuimg.torch.IterableDataset(Source(n), train, **options)
+
+
+def test_batches_are_tensors_of_the_loader() -> None:
+    loaded = data.DataLoader(dataset(), batch_size=None)
+    expected = list(cpu(Source(21), batch_size=4, shuffle=True, layout="NCHW"))
+    assert len(loaded) == 6
+    for (images, labels), batch in zip(loaded, expected, strict=True):
+        np.testing.assert_array_equal(images.numpy(), batch.images)
+        np.testing.assert_array_equal(labels.numpy(), batch.labels)
+    assert repr(dataset()) == (
+        "<gpuimg.torch.IterableDataset: <gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>>"
+    )
+    pytest.importorskip("ml_dtypes")
+    assert next(iter(dataset(dtype="bfloat16")))[0].dtype == torch.bfloat16
+
+
+def test_valid_says_what_not_to_count() -> None:
+    rows = list(dataset(5, with_valid=True, shard=(1, 2), shuffle=False, batch_size=2))
+    assert [row.labels.tolist() for row in rows] == [[1, 3], [0]]
+    assert [row.valid.tolist() for row in rows] == [[True, True], [False]]
+    loaded = data.DataLoader(dataset(5, with_valid=True, batch_size=2), batch_size=None, pin_memory=False)
+    assert [tuple(type(part) for part in row) for row in loaded] == [(torch.Tensor,) * 3] * 3
+
+
+@pytest.mark.parametrize("with_valid", [False, True])
+def test_a_batch_size_of_the_data_loader_is_refused(with_valid: bool) -> None:
+    for options in ({}, {"batch_size": 4}):
+        with pytest.raises(TypeError, match=r"DataLoader\(dataset, batch_size=None\)"):
+            next(iter(data.DataLoader(dataset(with_valid=with_valid), **options)))
+
+
+class OwnDataset(data.IterableDataset):  # type: ignore[misc, name-defined]
+    """A data set that creates its loader where it is iterated over."""
+
+    def __iter__(self) -> Any:
+        return iter(cpu(Source(8), batch_size=4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_worker_processes_are_refused(method: str) -> None:
+    """In a process of their own: JAX, which other tests import, warns of forks."""
+    code = f"""
+from torch.utils.data import DataLoader
+from tests.loading.test_torch_loader import OwnDataset, dataset
+for workers, one in ((2, dataset()), (1, OwnDataset())):
+    try:
+        next(iter(DataLoader(one, batch_size=None, num_workers=workers, multiprocessing_context="{method}")))
+    except Exception as error:
+        print(type(error).__name__, "num_workers=0" in str(error))
+"""
+    assert python("-c", code) == f"{'RuntimeError' if method == 'fork' else 'TypeError'} True\nRuntimeError True\n"
+
+
+def test_an_empty_epoch_warns() -> None:
+    with pytest.warns(RuntimeWarning, match="drop_last leaves no full batch of .* of 3 samples, batches of 4"):
+        assert list(dataset(3, drop_last=True)) == []
+    assert len(dataset(4, drop_last=True)) == 1
+
+
+def test_positions() -> None:
+    one, other = dataset(), dataset()
+    running = iter(one)
+    first = [next(running)[1].tolist() for _ in range(2)]
+    other.load_state_dict(one.state_dict())
+    rest = [labels.tolist() for _, labels in other]
+    assert sorted(i for labels in first + rest for i in labels) == list(range(21))
+    one.set_epoch(0)
+    assert [labels.tolist() for _, labels in one][:2] == first
+    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, not -1"):
+        one.set_epoch(-1)
+
+
 # -- trainers ----------------------------------------------------------------------------------------------------------
 
 

@@ -40,9 +40,6 @@ _DAMAGES = [
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------
-
-
 class Flush:
     """Memory of this many bytes, holding ``fill``, that ends where a page begins that cannot be touched.
 
@@ -72,9 +69,6 @@ def flush(data: Any, *, at_end: bool) -> NDArray[np.uint8]:
     memory = Flush(len(data), 0, at_end=at_end)
     memory.bytes[:] = np.frombuffer(bytes(data), np.uint8)
     return memory.bytes
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 class _Codes(NamedTuple):
@@ -207,9 +201,6 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
     return data
 
 
-# -- cases -------------------------------------------------------------------------------------------------------------
-
-
 class Checker:
     """Decodes cases, and says what became of each."""
 
@@ -234,17 +225,16 @@ class Checker:
         channels = 3 if header["color"] == words.RGB else draw.pick((3, 3, 1))
         scale = draw.pick((8, 8, 8, 4, 2, 1))
         whole = self._twice(placed, header, None, channels, scale=scale)
-        region = _some_region(draw, *whole.pixels.shape[:2])
+        region = draw.region(*whole.pixels.shape[:2])
         part = self._twice(placed, header, region, channels, scale=scale)
         baseline = header["kind"] == words.BASELINE
         ends = {whole.how} if baseline else {whole.how, part.how}
         reference = _reference(data, channels, scale) if words.DONE in ends else None
         for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
             if found.how == words.DONE and reference is not None:
-                x0, y0, x1, y1 = box
-                assert np.array_equal(found.pixels, reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {box}"
+                assert np.array_equal(found.pixels, _cut(reference, box)), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
-            assert np.array_equal(part.pixels, _cut(whole, region)), f"other pixels in {region} than of the whole"
+            assert np.array_equal(part.pixels, _cut(whole.pixels, region)), f"not the whole's pixels in {region}"
             if baseline and not header["restart"]:
                 self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
@@ -274,21 +264,16 @@ class Checker:
         forged[12:16].view("<u4")[0] = checksum_of_entry(forged.tobytes(), every)
         for kind, entry in (("built", built), ("forged", forged)):
             entries = [flush(entry, at_end=at_end) for at_end in (True, False)]
-            region = _some_region(draw, *whole.pixels.shape[:2])
+            region = draw.region(*whole.pixels.shape[:2])
             found = self._twice(placed, header, region, channels, scale=scale, entries=entries, every=every)
             if kind == "built":
                 assert (found.how, found.entry) == (words.DONE, words.USED), f"built entry: {found[1:]}"
-                assert np.array_equal(found.pixels, _cut(whole, region)), f"built entry: other pixels in {region}"
+                assert np.array_equal(found.pixels, _cut(whole.pixels, region)), f"built entry: {region}"
 
 
-def _some_region(draw: Draw, height: int, width: int) -> Region:
-    x0, y0 = draw.below(width), draw.below(height)
-    return x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)
-
-
-def _cut(found: Decoded, region: Region) -> Any:
+def _cut(pixels: Any, region: Region) -> Any:
     x0, y0, x1, y1 = region
-    return found.pixels[y0:y1, x0:x1]
+    return pixels[y0:y1, x0:x1]
 
 
 def _reference(data: bytes, channels: int, scale: int) -> Any:

@@ -20,8 +20,6 @@ def tree(root: Path, *names: str) -> None:
         (root / name).write_bytes(name.encode())
 
 
-# -- class folders -----------------------------------------------------------------------------------------------------
-
 NAMES = ("ant/2.png", "ant/a/1.JPEG", "ant/a b/1.webp", "ant/1.jpg", "bee/x/y/z.tiff", "Cow/1.bmp")
 SORTED = ("Cow/1.bmp", "ant/1.jpg", "ant/2.png", "ant/a/1.JPEG", "ant/a b/1.webp", "bee/x/y/z.tiff")
 LABELS = (0, 1, 1, 1, 1, 2)
@@ -124,9 +122,6 @@ def test_vanished_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match=r"2\.jpg: Is a directory"):
         found[1]
     assert open_files(tmp_path) == before
-
-
-# -- lists of paths ----------------------------------------------------------------------------------------------------
 
 
 def test_list_of_paths(tmp_path: Path) -> None:

@@ -23,9 +23,6 @@ FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, nam
 OPTIONAL = ("google_crc32c", "pyarrow", "array_record", "lmdb", "google.protobuf", "fsspec", "aiohttp")
 
 
-# -- conventions -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("module", "call", "words"), [
     ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"), ("pyarrow", "parquet", "Parquet needs pyarrow"),
     ("array_record", "array_record", "ArrayRecord needs array_record"),
@@ -45,30 +42,21 @@ def test_missing_protobuf_is_named() -> None:
     code = """
 import sys
 sys.modules["google.protobuf"] = None
-from gpuimg import sources
-for call in (
-    lambda: sources.tfrecord("a"),
-    lambda: sources.array_record("a"),
-    lambda: sources.lmdb("a", format="datum"),
-    lambda: sources.tfrecord("nowhere", image=None),
-):
+from gpuimg.sources import array_record, lmdb, tfrecord
+for call, options in ((tfrecord, {}), (array_record, {}), (lmdb, {"format": "datum"}), (tfrecord, {"image": None})):
     try:
-        call()
+        call("nowhere", **options)
     except (ImportError, FileNotFoundError) as error:
         print(str(error).split(";")[0])
 """
-    needed = [f"reading {name} messages needs protobuf" for name in ("Example", "Example", "Datum")]
     *found, last = python("-c", code).splitlines()
-    assert found == needed
+    assert found == [f"reading {name} messages needs protobuf" for name in ("Example", "Example", "Datum")]
     assert "nowhere" in last
 
 
 def test_import_loads_nothing_optional() -> None:
     code = f"import gpuimg.sources, sys; print([name for name in {OPTIONAL!r} if name in sys.modules])"
     assert python("-c", code) == "[]\n"
-
-
-# -- names -------------------------------------------------------------------------------------------------------------
 
 
 def test_names_take_little_memory() -> None:
@@ -84,9 +72,6 @@ def test_names_take_little_memory() -> None:
 def test_printable() -> None:
     assert printable("a\N{SNOWMAN}") == printable("a\N{SNOWMAN}".encode()) == "a\N{SNOWMAN}"
     assert printable(b"a\xff") == printable("a\udcff") == "a\\xff"
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pattern", "expected"), [

@@ -28,13 +28,13 @@ from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 
 from ..data_sets import FILES, cpu, pixels_of, valid_indices
 from ..processes import python
-from ..robustness.remote import SAMPLES, archive, data_set, options, s3
+from ..robustness.remote import SAMPLES, data_set, options, s3
 from ..watchdog import no_hang
 from .laws import assert_law, assert_same, needs
 from .remote_server import Request, Server, serving
-from .test_columns import write as write_parquet
 from .test_damage import KINDS, written
 from .test_mxnet import GOLDEN
+from .writers import archive, write_parquet
 
 fsspec, *_ = map(needs, ("fsspec", "aiohttp", "s3fs", "moto"))
 
