@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -192,6 +191,8 @@ def test_all_bad_sources_are_in_one_error() -> None:
     with pytest.raises(gi.DecodeError) as caught:
         gi.decode_batch([b"", GOOD, b"nonsense"], device="cpu")
     assert [f.index for f in caught.value.failures] == [0, 2]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.failures) == (str(caught.value), caught.value.failures)
     with pytest.raises(gi.DecodeError) as caught:
         gi.decode_batch([GOOD[:-9], GOOD, GOOD[:900]], device="cpu")
     assert [f.index for f in caught.value.failures] == [0, 2]
@@ -215,14 +216,6 @@ def test_fill_keeps_the_good_ones(lazily: bool, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("", "")
 
 
-def test_forged_size_takes_no_memory() -> None:
-    gi.decode_batch([GOOD], device="cpu")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(gi.DecodeError):
-        gi.decode_batch([forged(20000, 20000)], device="cpu")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB; the pixels would be 1.2 GB
-
-
 def test_unknown_words() -> None:
     with pytest.raises(ValueError, match="color"):
         gi.open_batch([GOOD], device="cpu", color="bgr")
@@ -230,14 +223,6 @@ def test_unknown_words() -> None:
         gi.open_batch([GOOD], device="cpu", on_error="ignore")
     with pytest.raises(ValueError, match="device"):
         gi.open_batch([GOOD], device="gpu")
-
-
-def test_error_survives_pickling() -> None:
-    with pytest.raises(gi.DecodeError) as caught:
-        gi.open_batch([b""], device="cpu")
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert str(again) == str(caught.value)
-    assert again.failures == caught.value.failures
 
 
 def test_device_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,11 +240,6 @@ def test_a_device_that_does_not_work_says_why() -> None:
         assert "does not work here: " in str(error)  # noqa: PT017  (a GPU may work)
     else:
         pytest.skip("this machine has a working GPU")
-
-
-def test_empty_batch() -> None:
-    assert len(gi.open_batch([], device="cpu")) == 0
-    assert gi.resize(gi.decode_batch([], device="cpu"), (8, 8)).array().shape[0] == 0
 
 
 def test_ten_threads_at_once() -> None:
@@ -282,3 +262,5 @@ def test_runs_once_and_keeps_the_result() -> None:
     assert np.shares_memory(first, x.array())
     assert x.launches == 1
     assert np.shares_memory(x[1], first)
+    assert len(gi.open_batch([], device="cpu")) == 0
+    assert gi.resize(gi.decode_batch([], device="cpu"), (8, 8)).array().shape[0] == 0

@@ -352,16 +352,6 @@ def test_arguments(options: dict[str, Any], message: str, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_else_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "photo.jpg").write_bytes(files(1)[0])
-    with pytest.raises(ValueError, match=r"photo\.jpg exists and is not a seek index"):
-        gi.build_index(pairs(files(1)), tmp_path / "photo.jpg")
-    assert (tmp_path / "photo.jpg").read_bytes() == files(1)[0]
-    assert os.listdir(tmp_path) == ["photo.jpg"]
-    gi.build_index(pairs(files(1)), tmp_path / "index")
-    assert gi.build_index(pairs(files(2)), tmp_path / "index").samples == 2
-
-
 def test_progress(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: list[tuple[int, int]] = []
     gi.build_index(pairs(files(5) * 20), tmp_path / "index", progress=lambda *now: seen.append(now))
@@ -566,7 +556,9 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         said = capfd.readouterr().err
         assert "Traceback" not in said
         assert re.search(message, said), said
-    assert command(shard, shard, "--out", tmp_path / "index") == 0
+    assert (tmp_path / "what").read_bytes() == b"?"
+    for count in (1, 2):  # written over
+        assert command(*[shard] * count, "--out", tmp_path / "index") == 0
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 

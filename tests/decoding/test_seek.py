@@ -211,27 +211,19 @@ def padded_after(data: bytes, size: int) -> NDArray[np.uint8]:
     return memory
 
 
-@pytest.mark.parametrize("beyond", [True, False], ids=["all rows", "some rows"])
-def test_positions_beyond_32_bits_give_no_entry(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
-    """Positions are in bits: those of files of 512 MiB do not fit."""
-    image = photo.resize((80, 400))
-    data = encoded(image, "4:4:4", quality=90)
+@pytest.mark.parametrize("case", ["all rows", "some rows", "4 GiB"])
+def test_large_files_have_no_entry(case: str, decoder: Decoder, photo: Image.Image) -> None:
+    """Positions in bits, of files of 512 MiB, and sizes of 4 GiB do not fit into 32 bits."""
+    data = encoded(photo.resize((80, 400)), "4:4:4", quality=90)
     middle = (jpegs.scan_start(data) + len(data)) // 2
-    large = padded_after(data, (512 << 20) - (0 if beyond else middle))
+    if case == "4 GiB":
+        large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
+        large[: len(data)] = np.frombuffer(data, np.uint8)
+    else:
+        large = padded_after(data, (512 << 20) - (middle if case == "some rows" else 0))
     (built,) = jpegs.entries_of([large], 0)
     assert not built.size
     np.testing.assert_array_equal(decoder(large, (5, 100, 70, 130)).pixels, pillow_pixels(data)[100:130, 5:70])
-
-
-def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> None:
-    """Their size is no 32-bit number."""
-    data = encoded(photo)
-    large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
-    large[: len(data)] = np.frombuffer(data, np.uint8)
-    (built,) = jpegs.entries_of([large], 8)
-    assert not built.size
-    found = decoder(large, (10, 10, 60, 60))
-    np.testing.assert_array_equal(found.pixels, pillow_pixels(data)[10:60, 10:60])
 
 
 @pytest.fixture(scope="module")

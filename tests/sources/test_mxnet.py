@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import os
@@ -135,15 +134,3 @@ def test_offset_between_records(golden: Path) -> None:
         found[0]
     with pytest.raises(ValueError, match=r"golden\.rec: record 2: damaged: a header at byte 0 must"):
         found[1]
-
-
-@given(data=st.binary(max_size=200), start=st.sampled_from([b"", MAGIC, write(bytes(30)), write(MAGIC * 2)]))
-def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, start: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.rec"
-    path.write_bytes(start + data)
-    with contextlib.suppress(ValueError):
-        for i in range(len(found := recordio(path))):
-            with contextlib.suppress(ValueError):
-                found[i]
-    with contextlib.suppress(ValueError):
-        unpack(data)

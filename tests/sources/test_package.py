@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import sys
@@ -15,7 +14,6 @@ import pytest
 from gpuimg import sources
 from gpuimg.sources._names import Names, printable
 from gpuimg.sources._reading import OpenFiles, shards
-from gpuimg.sources._table import Table
 
 from ..processes import python
 
@@ -99,29 +97,3 @@ def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files.span(0, 100, 0).read() == b""
     with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
         files.span(0, 80, 30).read()
-
-
-def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Records(Table):
-        def __init__(self) -> None:
-            (tmp_path / "a").write_bytes(b"x")
-            self.files = OpenFiles([str(tmp_path / "a")])
-
-        def __len__(self) -> int:
-            return 1
-
-        def _read(self, i: int) -> tuple[bytes, None]:
-            return self.files.span(0, 0, 1).read(), None
-
-        def _name(self, i: int) -> str:
-            return f"{self.files.name(0)}: record {i}"
-
-    def fails(*_: int) -> bytes:
-        raise OSError(errno.EIO, "Input/output error")
-
-    table = Records()
-    assert table[0] == (b"x", None)
-    monkeypatch.setattr(os, "pread", fails)
-    with pytest.raises(OSError, match=f"{tmp_path}/a: record 0: Input/output error") as caught:
-        table[0]
-    assert caught.value.errno == errno.EIO

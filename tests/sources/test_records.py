@@ -134,16 +134,6 @@ def test_any_records(scratch: Path, data: list[bytes]) -> None:
     assert [record for record, _ in tfrecord(scratch, image=None)] == data
 
 
-@given(st.binary(max_size=200), st.binary(max_size=99))
-def test_any_bytes(scratch: Path, data: bytes, more: bytes) -> None:
-    for content in (data, frame(data) + more, frame(data)[: len(more)]):
-        scratch.write_bytes(content)
-        with contextlib.suppress(ValueError):
-            for i in range(len(found := tfrecord(scratch))):
-                with contextlib.suppress(ValueError):
-                    found[i]
-
-
 def serialized(n: int) -> list[bytes]:
     serialize = needs("tfrecord").TFRecordWriter.serialize_tf_example
     return [serialize(example) for example in examples(n)]
