@@ -222,7 +222,7 @@ def test_ranks_together_have_the_batches_of_one(drop_last: bool) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_resume_again_and_again_has_each_batch_once(rule: Any) -> None:
-    def of(epochs: int = 2, shard: Any = None, batch_size: int = 0) -> gi.Loader:
+    def of(epochs: int = 2, shard: Any = (0, 1), batch_size: int = 0) -> gi.Loader:
         options = {"batch_size": rule, "shuffle": True, "seed": 3, "epochs": epochs, "shard": shard}
         return cpu(Various(30), lambda x: gi.resize(x, (2, 2)), **options)
 
