@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuimg.sources import array_record, tfrecord
-from gpuimg.sources._tf_example import Keys
+from gpuimg.sources._protobuf import Keys
 
 from .laws import assert_law, needs, photos
 from .writers import framed as frame
