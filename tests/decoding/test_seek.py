@@ -20,6 +20,7 @@ from ..samples import PHOTOS, with_orientation
 from . import jpegs
 from .jpegs import REGIONS, SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
 from .seek_oracle import checksum, checksum_of_entry
+from .test_huffman import written
 
 EVERY = (0, 4, 8, 16)
 
@@ -224,6 +225,16 @@ def test_large_files_have_no_entry(case: str, decoder: Decoder, photo: Image.Ima
     (built,) = jpegs.entries_of([large], 0)
     assert not built.size
     np.testing.assert_array_equal(decoder(large, (5, 100, 70, 130)).pixels, pillow_pixels(data)[100:130, 5:70])
+
+
+@pytest.mark.parametrize(("top", "fits"), [(2 * 16383, True), (3 * 16383, False)])
+def test_predictors_beyond_16_bits_give_no_entry(top: int, fits: bool, decoder: Decoder) -> None:
+    blocks = np.zeros((64, 64), np.int64)
+    blocks[:, 0] = np.minimum(np.arange(64) * 16383, top)
+    data = written(np.random.default_rng(0), blocks, 8, 0, "longest", "longest")
+    assert decoder(data).how == words.DONE
+    for every in (0, 4):
+        assert bool(jpegs.entries_of([data], every)[0].size) == fits
 
 
 @pytest.fixture(scope="module")
