@@ -87,7 +87,7 @@ def irregular() -> dict[str, bytes]:
     image = image._replace(blocks=tuple(np.clip(one, -200, 200) for one in image.blocks))
     bands = [Scan((c,), 1, 63, 0, 0) for c in range(3)]
     plain = [Scan((0, 1, 2), 0, 0, 0, 0), *bands]
-    data = written(image, plain, steps=3)
+    data = written(image, plain, steps=b"\0" + b"\3" * 64)
     last = data.rindex(bytes((0xFF, SOS)))
     table = data.rindex(b"\xff\xc4")
     return {

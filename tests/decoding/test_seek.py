@@ -19,8 +19,8 @@ from gpuimg.kernels.jpeg import layout as words
 from ..samples import PHOTOS, with_orientation
 from . import jpegs
 from .jpegs import REGIONS, SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
+from .progressive_jpegs import Picture, baseline
 from .seek_oracle import checksum, checksum_of_entry
-from .test_huffman import written
 
 EVERY = (0, 4, 8, 16)
 
@@ -231,7 +231,7 @@ def test_large_files_have_no_entry(case: str, decoder: Decoder, photo: Image.Ima
 def test_predictors_beyond_16_bits_give_no_entry(top: int, fits: bool, decoder: Decoder) -> None:
     blocks = np.zeros((64, 64), np.int64)
     blocks[:, 0] = np.minimum(np.arange(64) * 16383, top)
-    data = written(np.random.default_rng(0), blocks, 8, 0, "longest", "longest")
+    data = baseline(Picture(64, 64, (0x11,), (blocks.reshape(8, 8, 64),)))
     assert decoder(data).how == words.DONE
     for every in (0, 4):
         assert bool(jpegs.entries_of([data], every)[0].size) == fits
