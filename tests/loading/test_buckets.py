@@ -171,14 +171,11 @@ def test_dropped_batches_are_the_smaller_ones(rule: Any) -> None:
     left_out = [frozenset(range(65)) - {i for one in batches(dropped, epoch=epoch) for i in one} for epoch in range(5)]
     assert len(set(left_out)) > 1
     full = whole.lengths(np.arange(whole.choices), 0, 0)
-    assert sorted(dropped.lengths(np.arange(dropped.choices), 0, 0)) == sorted(full)[whole.choices - dropped.choices :]
-
-
-def test_copies_of_a_sample_are_numbered() -> None:
-    order = planned(RULES[0], np.array(SIZES), indices=[3, 0, 3, 3])
-    found = [order.at(place, 0, 0) for place in range(order.choices)]
+    copied = planned(rule, np.array(SIZES), indices=[3, 0, 3, 3])
+    found = [copied.at(place, 0, 0) for place in range(copied.choices)]
     pairs = [(int(i), int(k)) for one in found for i, k in zip(one.indices, one.copies, strict=True)]
     assert sorted(pairs) == [(0, 0), (3, 0), (3, 1), (3, 2)]
+    assert sorted(dropped.lengths(np.arange(dropped.choices), 0, 0)) == sorted(full)[whole.choices - dropped.choices :]
 
 
 def test_a_million_sizes_take_50_mb() -> None:

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -98,14 +98,11 @@ def test_images_of_different_sizes_are_a_batch() -> None:
     (batch,) = cpu([(data, None) for data in files], gi.horizontal_flip, dtype="float32", layout="NCHW")
     assert [image.shape for image in batch.images] == [(3, 10 + k, 12) for k in range(5)]
     assert batch.images[0].dtype == "float32"
-
-
-@pytest.mark.parametrize(("options", "dtype", "channels"), [
-    ({"dtype": "float16"}, "float16", 3), ({"dtype": np.float32}, "float32", 3), ({"color": "gray"}, "uint8", 1),
-])  # fmt: skip
-def test_dtype_and_color(options: dict[str, Any], dtype: str, channels: int) -> None:
-    images = next(cpu(Source(8), small, **options)).images
-    assert (images.dtype, images.shape) == (dtype, (8, 8, 8, channels))
+    for options, dtype, channels in (
+        ({"dtype": "float16"}, "float16", 3), ({"dtype": np.float32}, "float32", 3), ({"color": "gray"}, "uint8", 1),
+    ):  # fmt: skip
+        images = next(cpu(Source(8), small, **options)).images
+        assert (images.dtype, images.shape) == (dtype, (8, 8, 8, channels))
 
 
 def test_preprocess_with_labels() -> None:
@@ -240,13 +237,10 @@ def test_each_loop_is_the_next_epoch() -> None:
     assert loader.epoch == 2
     assert next(loader).indices.tolist() + valid_indices(loader) == orders[60:]
     assert loader.epoch == 4
-
-
-def test_endless() -> None:
-    loader = cpu(Source(5), epochs=None, batch_size=2)
-    assert [batch.indices.tolist() for batch in take(loader, 7)] == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
+    endless = cpu(Source(5), epochs=None, batch_size=2)
+    assert [batch.indices.tolist() for batch in take(endless, 7)] == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
     with pytest.raises(TypeError, match="endless"):
-        len(loader)
+        len(endless)
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -262,19 +256,6 @@ def test_ranks_share_no_sample(world: int, n: int, drop_last: bool) -> None:
         assert sizes == {(4,) * len(loaders[0])}  # none at all of 5 samples
 
 
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
-    """A function that sets the variables of a launcher, and removes all others."""
-    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
-        monkeypatch.delenv(name, raising=False)
-
-    def launch(variables: dict[str, str]) -> None:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-
-    return launch
-
-
 @pytest.mark.parametrize(("variables", "shard"), [
     ({"RANK": "2", "WORLD_SIZE": "4"}, (2, 4)),
     ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2)),
@@ -286,8 +267,11 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None
     ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE must be a whole number"),
     ({"RANK": "0", "WORLD_SIZE": "1.0"}, "WORLD_SIZE must be a whole number"),
 ])  # fmt: skip
-def test_rank_of_the_launcher(variables: dict[str, str], shard: Any, launched: Callable[[Any], None]) -> None:
-    launched(variables)
+def test_rank_of_the_launcher(variables: dict[str, str], shard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     if isinstance(shard, str):
         with pytest.raises(ValueError, match=shard):
             cpu(Source(4))

@@ -45,6 +45,12 @@ def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
 
 
+def order(loop: Any) -> list[int]:
+    """Indices of a loop."""
+    found: list[int] = torch.cat([batch.indices for batch in loop]).tolist()
+    return found
+
+
 def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.random_crop(x, 24, rng=rng)
 
@@ -65,14 +71,9 @@ def test_two_names_unpack_a_batch_of_the_same_pixels() -> None:
         assert batch.valid.dtype == torch.bool
         assert batch.valid.tolist() == expected.valid.tolist()
     assert ours() == []
-
-
-def test_tensors_share_the_memory_of_the_loader() -> None:
-    loader = load(preprocess=lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=8)
-    assert len({batch.images.data_ptr() for batch in loader}) <= 2 + 2 + 3 + 3
-
-
-def test_images_of_several_sizes_and_labels_that_are_no_numbers() -> None:
+    large = load(preprocess=lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=8)  # in memory of the loader
+    assert len({batch.images.data_ptr() for batch in large}) <= 2 + 2 + 3 + 3
+    assert next(iter(load(pin_memory=True))).images.is_pinned() == torch.cuda.is_available()
     (batch,) = load([(FILES[0], "a"), (FILES[1], "b")], None)
     assert [tuple(image.shape) for image in batch.images] == [(3, 20, 28)] * 2
     assert batch.labels == ["a", "b"]
@@ -129,17 +130,15 @@ def test_a_device_has_the_batches_before_the_loop_requests_them() -> None:
         load(device="cuda" if not torch.cuda.is_available() else "xpu")
 
 
-def test_pinned_memory_is_that_of_results_where_there_is_a_gpu() -> None:
-    batch = next(iter(load(pin_memory=True)))
-    assert batch.images.is_pinned() == torch.cuda.is_available()
-
-
 def test_dicts_for_trainers_that_call_the_model_by_keywords() -> None:
     (batch, *_) = load(keys=("pixel_values", "labels"), progress=importlib.util.find_spec("tqdm") is not None)
     assert {name: tuple(value.shape) for name, value in batch.items()} == {"pixel_values": (4, 3, 8, 8), "labels": (4,)}
     for keys in (5, "ab", ("a",), (1, 2)):
         with pytest.raises(ValueError, match="keys must be two strings"):
             load(keys=keys)
+    for name in ("num_workers", "sampler", "collate_fn"):
+        with pytest.raises(TypeError, match=f"load\\(\\) has no parameter '{name}'"):
+            load(**{name: 1})
 
 
 def test_lengths_are_those_that_programs_expect() -> None:
@@ -152,12 +151,6 @@ def test_lengths_are_those_that_programs_expect() -> None:
         assert all(len(loader) == len(list(loader)) for loader in ranks)
 
 
-def test_keywords_of_a_data_loader_are_explained() -> None:
-    for name in ("num_workers", "sampler", "collate_fn"):
-        with pytest.raises(TypeError, match=f"load\\(\\) has no parameter '{name}'"):
-            load(**{name: 1})
-
-
 # -- epochs ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,13 +158,13 @@ def test_each_loop_is_another_epoch_or_the_one_that_is_set() -> None:
     loader = load(shuffle=True)
     plain = cpu(Source(21), shuffle=True, batch_size=4)
     epochs = [valid_indices(plain) for _ in range(4)]
-    assert [torch.cat([batch.indices for batch in loader]).tolist() for _ in range(2)] == epochs[:2]
+    assert [order(loader) for _ in range(2)] == epochs[:2]
     for epoch in (3, 0, 1):
         loader.sampler.set_epoch(epoch)
-        assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[epoch]
+        assert order(loader) == epochs[epoch]
     next(iter(loader))
     loader.set_epoch(2)  # the loop was left: its epoch begins again
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[2]
+    assert order(loader) == epochs[2]
 
 
 def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
@@ -180,28 +173,28 @@ def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
     epochs = [valid_indices(cpu(Source(21), shuffle=True, batch_size=4, epochs=k + 1))[21 * k :] for k in range(2)]
     running = iter(loader)
     loader.set_epoch(0)
-    assert torch.cat([batch.indices for batch in running]).tolist() == epochs[0]
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[1]
+    assert order(running) == epochs[0]
+    assert order(loader) == epochs[1]
     running = iter(loader)
     next(running)
     loader.set_epoch(0)
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[0]
+    assert order(loader) == epochs[0]
 
 
 def test_setting_the_epoch_keeps_a_position_within_it() -> None:
     """A program that resumes sets the epoch too."""
     loader = load(shuffle=True, epochs=2)
-    expected = torch.cat([batch.indices for batch in loader]).tolist()
+    expected = order(loader)
     loader = load(shuffle=True, epochs=2)
     for _ in islice(loader, 8):
         pass
     resumed = load(shuffle=True, epochs=2)
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(1)
-    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected[21 + 8 :]
+    assert order(resumed) == expected[21 + 8 :]
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(0)
-    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected
+    assert order(resumed) == expected
 
 
 def digests(loaded: Any) -> dict[int, bytes]:

@@ -97,11 +97,8 @@ def damaged_index(draw: Draw, index: bytes) -> bytes:
         what = draw.below(7)
         if what == 0:
             del members[name]
-        elif what == 1:
-            members[name] = changed(draw, members[name])[0]
         else:
-            change = (_another_type, _another_shape, _numbers, _numbers, _numbers)[what - 2]
-            members[name] = _saved(change(draw, _loaded(members[name])))
+            members[name] = changed(draw, members[name])[0] if what == 1 else _changed(draw, members[name])
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", draw.pick((zipfile.ZIP_STORED,) * 7 + (zipfile.ZIP_DEFLATED,))) as file:
         for name, data in members.items():
@@ -109,40 +106,27 @@ def damaged_index(draw: Draw, index: bytes) -> bytes:
     return whole.getvalue()
 
 
-def _loaded(data: bytes) -> NDArray[Any]:
+def _changed(draw: Draw, data: bytes) -> bytes:
+    """An array of an index with other numbers, or another type or shape."""
     try:
-        found: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+        array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     except Exception:  # was damaged before
-        found = np.zeros(3, np.int64)
-    return found
-
-
-def _saved(array: NDArray[Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()
-
-
-def _numbers(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
+        array = np.zeros(3, np.int64)
     result = np.atleast_1d(array.copy())
-    if result.dtype.kind in "iu" and result.size:
+    what = draw.below(5)
+    if what == 0:
+        with np.errstate(all="ignore"):
+            result = array.astype(draw.pick(_DTYPES))
+    elif what == 1 and array.ndim:
+        n = draw.below(len(array) + 1)
+        result = draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
+    elif result.dtype.kind in "iu" and result.size:
         for _ in range(draw.pick((1, 1, 3, result.size))):
             value = np.array(_number(draw, 4096) & (1 << 64) - 1, np.uint64)
             result.flat[draw.below(result.size)] = value.astype(result.dtype)
-    return result
-
-
-def _another_type(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(all="ignore"):
-        result: NDArray[Any] = array.astype(draw.pick(_DTYPES))
-    return result
-
-
-def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
-    n = draw.below(len(array) + 1) if array.ndim else 0
-    if not array.ndim:
-        return array
-    return draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
+    file = io.BytesIO()
+    np.save(file, result, allow_pickle=False)
+    return file.getvalue()
 
 
 class Guarded(ChunkReader):

@@ -106,29 +106,6 @@ def test_key_points(tmp_path: Path) -> None:
     assert opened(tmp_path, annotations_of(...), keypoints=True)[0][1]["keypoints"].shape == (1, 0, 3)
 
 
-def test_a_loader_transforms_them(tmp_path: Path) -> None:
-    points = [1, 2, 2, 11, 20, 1]
-    source = coco(
-        tmp_path,
-        write(tmp_path, annotations=annotations_of(SQUARE, RUNS, keypoints=points)),
-        segments=True,
-        keypoints=True,
-    )
-
-    def train(x: Any, rng: Any, labels: Any) -> Any:
-        x = gpuimg.letterbox(gpuimg.random_horizontal_flip(x, rng=rng), 48)
-        masks = gpuimg.transform_masks(x, [label["masks"] for label in labels])
-        keypoints = gpuimg.transform_keypoints(x, [label["keypoints"] for label in labels], pixel_indices=True)
-        boxes, _ = gpuimg.masks_to_boxes(masks)
-        return x, list(zip(masks, keypoints, boxes, strict=True))
-
-    (batch,) = gpuimg.load(source, train, batch_size=3, dtype="uint8", seed=1)
-    assert [masks.shape for masks, _, _ in batch.labels] == [(2, 48, 48), (0, 48, 48), (0, 48, 48)]
-    _, keypoints, boxes = batch.labels[0]
-    left = 8 + 2 * 2 if keypoints[0, 0, 0] < 24 else 48 - 8 - 2 * 5
-    assert boxes[0].tolist() == [left, 6, left + 6, 14]
-
-
 def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> None:
     """Those of other images are decoded as without it."""
     good, points = annotations_of(SQUARE, RUNS, keypoints=[1, 2, 2]), {"keypoints": [3, 4, 1]}
