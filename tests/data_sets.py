@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -68,3 +70,20 @@ def valid_indices(loader: Any) -> list[int]:
 def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: Any) -> gi.Loader:
     """A loader on the CPU."""
     return gi.load(source, preprocess, **{"device": "cpu", "batch_size": 8, **options})
+
+
+def resumed(make: Callable[..., gi.Loader], read: Callable[[Any], list[Any]]) -> list[Any]:
+    """What a loop of two epochs gives that is left and resumed again and again, each time on other ranks."""
+    draws, found, changes = np.random.default_rng(), list[Any](), 0
+    state: Any = None
+    while state is None or state["epoch"] < 2:
+        world, count, size = (1, 1, 1) if state is None else draws.integers(1, 4, 3).tolist()
+        ranks = [make(epochs=2, shard=(rank, world), batch_size=size) for rank in range(world)]
+        for rank in ranks:
+            if state is not None:
+                rank.load_state_dict(state)
+            found += read(islice(rank, count))
+            rank.close()
+        state, changes = json.loads(json.dumps(ranks[-1].state_dict())), changes + 1
+    assert changes > 1
+    return found

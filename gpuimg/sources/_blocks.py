@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -184,18 +185,11 @@ class Blocks:
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
         """Yield time of last use, bytes and path of each block; files of other names are ignored."""
-        if not os.path.isdir(self.folder):
-            return
-        for name in os.listdir(self.folder):
-            inner = os.path.join(self.folder, name)
-            if not re.fullmatch("[0-9a-f]{2}", name) or not os.path.isdir(inner):
-                continue
-            with os.scandir(inner) as entries:
-                for entry in entries:
-                    if _NAME.fullmatch(entry.name):
-                        with suppress(FileNotFoundError):
-                            status = entry.stat()
-                            yield status.st_mtime, status.st_size, entry.path
+        for path in glob.iglob(os.path.join(glob.escape(self.folder), "[0-9a-f][0-9a-f]", "*")):
+            if _NAME.fullmatch(os.path.basename(path)):
+                with suppress(FileNotFoundError):
+                    status = os.stat(path)
+                    yield status.st_mtime, status.st_size, path
 
 
 def _checksums(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import call
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,6 @@ from ._remote import UNKNOWN, RemoteFile, Storage
 _AT_ONCE = 4  # concurrent requests per reader thread
 _GAP = 64 << 10  # bytes; parts closer than this are read with one request, gap included
 _LONGEST_RUN = 8 << 20  # bytes read with one request
-
-
-class RemoteFiles(Protocol):
-    """Remote files by number."""
-
-    def remote(self, file: int) -> RemoteFile:
-        """Return the file of this number."""
 
 
 class RemoteReader(io.RawIOBase):
@@ -48,10 +41,6 @@ class RemoteReader(io.RawIOBase):
         self._at = max(start + offset, 0)
         return self._at
 
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer and return the number of bytes read, fewer only at the end of the file."""
         view = memoryview(buffer).cast("B")
@@ -67,18 +56,18 @@ class RemoteReader(io.RawIOBase):
 class RemoteSpan(NamedTuple):
     """A part of a remote file of known size, read block by block."""
 
-    files: RemoteFiles
+    opened: Callable[[int], RemoteFile]  # by number
     file: int
     offset: int
     size: int
 
     def read(self) -> bytes:
         """Return exactly ``size`` bytes."""
-        return self.files.remote(self.file).read(self.offset, self.offset + self.size)
+        return self.opened(self.file).read(self.offset, self.offset + self.size)
 
     def forget(self) -> None:
         """Remove the part from the disk cache."""
-        self.files.remote(self.file).forget(self.offset, self.offset + self.size)
+        self.opened(self.file).forget(self.offset, self.offset + self.size)
 
 
 class RemoteWhole(NamedTuple):
@@ -92,17 +81,6 @@ class RemoteWhole(NamedTuple):
     def forget(self) -> None:
         """Remove the file from the disk cache."""
         self.storage.forget(self.url, self.mark)
-
-
-class _Run(NamedTuple):
-    """Parts of one file that are near enough to be read with one request."""
-
-    spans: list[tuple[int, RemoteSpan]]  # with their positions in the list of places
-    stop: int  # byte after the last part
-
-    def read(self) -> bytes:
-        first = self.spans[0][1]
-        return first._replace(size=self.stop - first.offset).read()
 
 
 def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
@@ -126,30 +104,34 @@ def _read_whole(place: RemoteWhole, max_bytes: int, found: list[Any], k: int) ->
         found[k] = error
 
 
-def _read_run(run: _Run, found: list[Any]) -> None:
+def _read_run(run: list[tuple[int, RemoteSpan]], found: list[Any]) -> None:
+    first, stop = run[0][1], max(span.offset + span.size for _, span in run)
     try:
-        data = np.frombuffer(run.read(), np.uint8)
+        data = np.frombuffer(first._replace(size=stop - first.offset).read(), np.uint8)
     except Exception as error:
-        for k, _ in run.spans:
+        for k, _ in run:
             found[k] = error
         return
-    start = run.spans[0][1].offset
-    for k, span in run.spans:
-        found[k] = data[span.offset - start : span.offset - start + span.size]
+    for k, span in run:
+        found[k] = data[span.offset - first.offset :][: span.size]
 
 
-def _runs(places: Sequence[Any], max_bytes: int) -> list[_Run]:
-    """Group parts by file and position into runs, leaving out those that are too large."""
+def _runs(places: Sequence[Any], max_bytes: int) -> list[list[tuple[int, RemoteSpan]]]:
+    """Group parts that are near enough for one request, with their positions in the list of places.
+
+    Parts that are too large are left out.
+    """
     spans = [(k, one) for k, one in enumerate(places) if isinstance(one, RemoteSpan) and one.size <= max_bytes]
-    runs: list[_Run] = []
+    runs: list[list[tuple[int, RemoteSpan]]] = []
+    stop = 0  # byte after the last run
     for k, span in sorted(spans, key=lambda one: (one[1].file, one[1].offset)):
         end = span.offset + span.size
-        if runs:
-            last, stop = runs[-1]
-            first = last[0][1]
-            if span.file == first.file and span.offset <= stop + _GAP and end <= first.offset + _LONGEST_RUN:
-                last.append((k, span))
-                runs[-1] = _Run(last, max(stop, end))
-                continue
-        runs.append(_Run([(k, span)], end))
+        first = runs[-1][0][1] if runs else span
+        near = span.offset <= stop + _GAP and end <= first.offset + _LONGEST_RUN
+        if runs and span.file == first.file and near:
+            runs[-1].append((k, span))
+            stop = max(stop, end)
+        else:
+            runs.append([(k, span)])
+            stop = end
     return runs

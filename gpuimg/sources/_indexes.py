@@ -46,22 +46,19 @@ def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callabl
     return cached_arrays(index, "index_cache", (kind, found), build, lambda arrays: check(arrays, sizes))
 
 
-def cached_listing(
-    index: Path | None, url: str, build: Callable[[], Arrays], check: Callable[[Arrays], None]
-) -> Arrays:
-    """Return the listing of a remote folder: from the cache file ``index`` if it is of this URL, else built."""
-    if index is None:
-        return build()
-    return cached_arrays(index, "index_cache", ("listing 2", url), build, check)
-
-
 def cached_arrays(
-    cache: Path, name: str, identity: tuple[Any, ...], build: Callable[[], Arrays], check: Callable[[Arrays], None]
+    cache: Path | None,
+    name: str,
+    identity: tuple[Any, ...],
+    build: Callable[[], Arrays],
+    check: Callable[[Arrays], None],
 ) -> Arrays:
     """Return the arrays of a cache file if they were stored with this identity, else build and store them.
 
-    ``name`` is that of the argument ``cache``.
+    ``name`` is that of the argument ``cache``; without one nothing is stored.
     """
+    if cache is None:
+        return build()
     path, stamp = local(cache, name), _stamp(*identity)
     arrays = _load(path, stamp)
     if arrays is not None:
@@ -122,16 +119,20 @@ def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any)
         raise ValueError(f"sample {at[0]} has {size[at]} bytes at offset {offset[at]} of a file of {limit[at]} bytes")
 
 
-def check_shards(shard: NDArray[np.int32], files: int) -> None:
-    """Reject shard numbers that do not exist or are not in order.
+def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: int = 0) -> None:
+    """Reject arrays that do not give parts of files of these sizes, each with ``tail`` bytes after it.
 
     Raises
     ------
     ValueError
-        With the first and the last number.
+        For shards that do not exist or are not in order, and parts outside of their files.
     """
+    n, files = count_of(arrays, "shard"), sizes.size
+    shard = expect(arrays, "shard", np.int32, n)
     if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
         raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
+    offset, size = (expect(arrays, name, np.int64, n, *columns) for name in ("offset", "size"))
+    check_within(offset, size, (sizes[shard] - tail).reshape(-1, *[1] * len(columns)))
 
 
 def _stamp(*parts: Any) -> NDArray[np.uint8]:

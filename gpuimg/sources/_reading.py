@@ -69,7 +69,7 @@ class OpenFiles:
             If the file cannot be opened.
         """
         if self.storage is not None and is_url(self.paths[file]):
-            return RemoteSpan(self, file, int(offset), int(size))
+            return RemoteSpan(self.remote, file, int(offset), int(size))
         return Span(self._open(file), int(offset), int(size))
 
     def exists(self, file: int) -> bool:

@@ -49,6 +49,10 @@ class Table(ABC):
     <Letters: 2 samples>
     """
 
+    _function, _unit = "", "sample"  # for ``repr``: the function of gpuimg that made it, and what it is made of
+    _paths: Sequence[str | bytes] = ()  # files and folders that it is read from
+    _storage: Storage | None = None  # access to remote files; None for a table of local files
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -63,11 +67,11 @@ class Table(ABC):
     @property
     def _is_remote(self) -> bool:
         """True if samples are read from URLs."""
-        return False
+        return self._storage is not None
 
     def _origin(self) -> str | bytes | None:
         """Return the local file or folder that the table is read from; None unless it is exactly one."""
-        return None
+        return self._paths[0] if len(self._paths) == 1 and not is_url(self._paths[0]) else None
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
         i = self._position(index)
@@ -86,11 +90,14 @@ class Table(ABC):
             raise ValueError(f"{self._name(i)}: {error}") from error
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._amount()}>"
+        function = f"gpuimg.{self._function}" if self._function else type(self).__name__
+        first = f" '{printable(self._paths[0])}'" if self._paths else ""
+        more = f" and {len(self._paths) - 1:,} more" if len(self._paths) > 1 else ""
+        return f"<{function}{first}{more}: {self._amount()}>"
 
     def _amount(self) -> str:
         """Return the number of samples with their unit, for ``repr``."""
-        return counted(len(self), "sample")
+        return counted(len(self), self._unit)
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return (self[i] for i in range(len(self)))
@@ -119,22 +126,15 @@ class Stored(Table):
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         """Return file bytes and label of sample ``i``, given the contents of its places: ``bytes`` or uint8 arrays."""
 
-    @property
-    def _is_remote(self) -> bool:
-        return self._storage is not None
-
-    def _origin(self) -> str | bytes | None:
-        return only(self._files.paths)
-
     def _read(self, i: int) -> tuple[Any, Any]:
         return self._read_within(i, MAX_BYTES)
 
     def _read_within(self, i: int, max_bytes: int) -> tuple[Any, Any]:
         """Return file bytes and label of sample ``i``; each of its places has a limit of ``max_bytes``."""
         places = self._places(i)
-        if self._is_remote:
-            return self._sample(i, _remote(places, max_bytes))
-        return self._sample(i, [_content(place, max_bytes) for place in places])
+        found = fetched(places, max_bytes) if self._is_remote else [None] * len(places)
+        contents = [_content(place, one, max_bytes) for place, one in zip(places, found, strict=True)]
+        return self._sample(i, contents)
 
     def read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Return samples at indices that are in range, with an exception in place of each that fails."""
@@ -148,11 +148,6 @@ class Stored(Table):
         read = [[next(contents) for _ in several] for several in places]
         del places  # closes files: reading samples one by one below may need the descriptors
         return [self._sample_or_error(i, several, reader.max_bytes) for i, several in zip(indices, read, strict=True)]
-
-    @property
-    def _storage(self) -> Storage | None:
-        """Access to remote files; None for a table of local files."""
-        return self._files.storage
 
     @property
     def has_disk_cache(self) -> bool:
@@ -194,20 +189,27 @@ class Stored(Table):
             return error
 
 
-def _remote(places: Sequence[Place], max_bytes: int) -> list[bytes]:
-    """Read the places of one sample; neighboring remote parts share a request."""
-    found = fetched(places, max_bytes)
-    for content in found:
-        if isinstance(content, Exception):
-            raise content
-    return [
-        bytes(content) if content is not None else _content(place, max_bytes)
-        for place, content in zip(places, found, strict=True)
-    ]
+class Parts(Stored):
+    """A table whose samples are parts of files: ``size`` bytes at ``offset``, in the file numbered ``shard`` or 0."""
+
+    def __init__(self, files: OpenFiles, offset: Any, size: Any, shard: Any = None) -> None:
+        self._files, self._paths, self._storage = files, files.paths, files.storage
+        self._offset, self._size, self._shard = offset, size, shard
+
+    def __len__(self) -> int:
+        return len(self._offset)
+
+    def _places(self, i: int) -> Sequence[Place]:
+        shard = 0 if self._shard is None else int(self._shard[i])
+        return [self._files.span(shard, self._offset[i], self._size[i])]
 
 
-def _content(place: Any, max_bytes: int) -> bytes:
-    """Read a local file, or a part of one."""
+def _content(place: Any, found: Any, max_bytes: int) -> bytes:
+    """Return the bytes of a place: those found, which may be an exception, or else read from a local file."""
+    if isinstance(found, Exception):
+        raise found
+    if found is not None:
+        return bytes(found)
     if isinstance(place, bytes):
         data: bytes = read(os.fsdecode(place), max_bytes)
         return data
@@ -230,18 +232,6 @@ def is_remote(source: Any) -> bool:
 def origin_of(source: Any) -> str | bytes | None:
     """Return the local file or folder that a source is read from; None unless it is exactly one."""
     return source._origin() if isinstance(source, Table) else None
-
-
-def only(paths: Sequence[str | bytes]) -> str | bytes | None:
-    """Return the path if it is the only one and local, else None."""
-    return paths[0] if len(paths) == 1 and not is_url(paths[0]) else None
-
-
-def source_repr(function: str, paths: Sequence[str | bytes], amount: str) -> str:
-    """Return the ``repr`` of a source: the function that created it, its files, and the number of samples."""
-    first = f" '{printable(paths[0])}'" if paths else ""
-    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
-    return f"<gpuimg.{function}{first}{more}: {amount}>"
 
 
 def import_optional(module: str, subject: str, package: str, extra: str) -> Any:

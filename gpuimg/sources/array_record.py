@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.text import counted
 from .._io.open_file import open_regular
 from ._indexes import local
 from ._names import printable
+from ._protobuf import Keys
 from ._reading import OPEN_FILES, Path, naming, shards
-from ._table import Table, import_optional, only, source_repr
-from ._tf_example import Keys
+from ._table import Table, import_optional
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
 _BUFFER = 1 << 15  # bytes; the default of 1 MiB suits sequential reading
@@ -23,6 +22,9 @@ _BUFFER = 1 << 15  # bytes; the default of 1 MiB suits sequential reading
 
 class ArrayRecord(Table):
     """Source of the records of ArrayRecord files."""
+
+    _function, _unit = "array_record", "record"
+    _paths: tuple[str, ...]
 
     def __init__(self, paths: tuple[str, ...], keys: Keys) -> None:
         self._paths, self._keys = paths, keys
@@ -45,12 +47,6 @@ class ArrayRecord(Table):
 
     def __len__(self) -> int:
         return int(self._end[-1])
-
-    def __repr__(self) -> str:
-        return source_repr("array_record", self._paths, counted(len(self), "record"))
-
-    def _origin(self) -> str | bytes | None:
-        return only(self._paths)
 
     def _place(self, i: int) -> tuple[int, int]:
         """Return file number, and record number in that file."""

@@ -16,7 +16,6 @@ from ._names import printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote
 from ._segments import Segments, numbers_of
-from ._table import only, source_repr
 from .folder import ImageFiles
 
 _LARGEST = (1 << 63) - 1  # ids are stored as int64
@@ -33,6 +32,7 @@ class Coco(ImageFiles):
         Names of the categories by id; ids may have gaps.
     """
 
+    _function = "coco"
     categories: dict[int, str]
 
     def __init__(
@@ -42,12 +42,8 @@ class Coco(ImageFiles):
         self._boxes = boxes
         self.categories = categories
 
-    def _origin(self) -> str | bytes | None:
-        return only([self._root])
-
-    def __repr__(self) -> str:
-        categories = counted(len(self.categories), "category", "categories")
-        return source_repr("coco", [self._root], f"{self._amount()}, {categories}")
+    def _amount(self) -> str:
+        return f"{super()._amount()}, {counted(len(self.categories), 'category', 'categories')}"
 
     def label(self, i: int) -> dict[str, Any]:
         """The annotations of image ``i``.

@@ -17,11 +17,11 @@ from .._checks.text import counted
 from .._checks.types import SizedArray
 from ._blocks import key_of
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, cached_listing, count_of, expect
+from ._indexes import Arrays, cached_arrays, count_of, expect
 from ._names import Names, printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
-from ._table import Stored, only, source_repr
+from ._table import Stored
 
 # Endings that torchvision's ImageFolder takes, and others that decode without a plugin.
 EXTENSIONS = (
@@ -35,6 +35,8 @@ _WITH_PLUGIN = (".heic", ".heif")
 class ImageFiles(Stored):
     """Image files and their labels; base class of the sources with one file per image."""
 
+    _function, _unit = "file_list", "image"
+
     def __init__(
         self,
         root: Path,
@@ -44,32 +46,19 @@ class ImageFiles(Stored):
         remote: Remote | None = None,
     ) -> None:
         self._root = os.fsencode(root)
-        self._listed_in = [] if listed_in is None else [os.fsencode(listed_in)]
+        self._paths = [os.fsencode(path) for path in (listed_in or root,) if path]
         self._names = Names(names)
         self._labels = labels
         # Versions and sizes of remote files, if a listing had them.
         self._marks: NDArray[np.uint64] | None = None
         self._sizes: NDArray[np.int64] | None = None
-        self._remote_storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
+        self._storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
 
     def _names_urls(self) -> bool:
         return b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
 
     def __len__(self) -> int:
         return len(self._names)
-
-    def __repr__(self) -> str:
-        return source_repr("file_list", self._listed_in, self._amount())
-
-    @property
-    def _storage(self) -> Storage | None:
-        return self._remote_storage
-
-    def _origin(self) -> str | bytes | None:
-        return only(self._listed_in)
-
-    def _amount(self) -> str:
-        return counted(len(self), "image")
 
     def path(self, i: int) -> bytes:
         """Path or URL of the file of sample ``i``."""
@@ -82,7 +71,7 @@ class ImageFiles(Stored):
 
     def common_folder(self) -> str:
         """Absolute path of the folder that all files are in."""
-        if self._root and not self._listed_in:
+        if self._root and self._paths == [self._root]:
             return os.path.abspath(os.fsdecode(self._root))
         folders = {os.path.dirname(os.path.abspath(self.path(i))) for i in range(len(self))}
         return os.fsdecode(os.path.commonpath(folders))
@@ -124,6 +113,7 @@ class Folder(ImageFiles):
         Names of the class folders; a label is a position in this list.
     """
 
+    _function = "folder"
     classes: list[str]
 
     @property
@@ -131,13 +121,8 @@ class Folder(ImageFiles):
         """The label of each class, by its name, as in torchvision's ``ImageFolder``."""
         return {name: k for k, name in enumerate(self.classes)}
 
-    def _origin(self) -> str | bytes | None:
-        return only([self._root])
-
-    def __repr__(self) -> str:
-        return source_repr(
-            "folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}"
-        )
+    def _amount(self) -> str:
+        return f"{super()._amount()}, {counted(len(self.classes), 'class', 'classes')}"
 
 
 @renamed(index="index_cache")
@@ -289,7 +274,8 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
 
 def _remote_folder(base: str, endings: tuple[str, ...], index_cache: Path | None, remote: Remote | None) -> Folder:
     """Return the source of a remote folder, which is listed completely."""
-    arrays = cached_listing(index_cache, base, lambda: _listed(Storage(remote).listed(base)), _check)
+    identity = "listing 2", base
+    arrays = cached_arrays(index_cache, "index_cache", identity, lambda: _listed(Storage(remote).listed(base)), _check)
     names = Names.of(arrays)
     by_class: dict[str, list[tuple[str, str, int]]] = {}
     for k in range(len(names)):

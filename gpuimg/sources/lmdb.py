@@ -6,45 +6,35 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from .._io.open_file import Span
 from ._btree import Values, find_values
-from ._fetching import RemoteSpan
 from ._names import printable
 from ._protobuf import message_class, parsed
 from ._reading import OpenFiles, Path
 from ._remote import Remote
-from ._table import Stored, source_repr
+from ._table import Parts
 
 _DATA = "data.mdb"  # the data file in the folder of a database
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
 
-class LMDB(Stored):
+class LMDB(Parts):
     """Source of the values of an LMDB database, in the order of their keys."""
 
-    def __init__(self, files: OpenFiles, found: Values, parse: Parse) -> None:
-        self._files = files
-        self._keys, self._offset, self._size = found
-        self._parse = parse
+    _function = "lmdb"
 
-    def __len__(self) -> int:
-        return len(self._keys)
+    def __init__(self, files: OpenFiles, found: Values, parse: Parse) -> None:
+        super().__init__(files, found.offset, found.size)
+        self._keys, self._parse = found.keys, parse
 
     def _origin(self) -> str | bytes | None:
-        if self._files.storage is not None:
+        if self._is_remote:
             return None
-        folder, name = os.path.split(os.path.abspath(self._files.paths[0]))
-        return folder if name == _DATA else self._files.paths[0]
-
-    def __repr__(self) -> str:
-        return source_repr("lmdb", self._files.paths, self._amount())
+        folder, name = os.path.split(os.path.abspath(self._paths[0]))
+        return folder if name == _DATA else self._paths[0]
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"
-
-    def _places(self, i: int) -> list[Span | RemoteSpan]:
-        return [self._files.span(0, self._offset[i], self._size[i])]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         value = contents[0] if self._parse in _FORMATS.values() else bytes(contents[0])

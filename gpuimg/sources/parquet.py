@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import whole_number
-from .._checks.text import counted
 from .._io.file_bytes import read
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote, is_url
-from ._table import Table, import_optional, only, source_repr
+from ._table import Table, import_optional
 
 
 class Parquet(Table):
     """Source of the rows of Parquet files."""
 
+    _function, _unit = "parquet", "row"
+
     def __init__(self, files: OpenFiles, image: str, label: str | None, cached_groups: int) -> None:
         self._files, self._image, self._label, self._cached = files, image, label, cached_groups
-        self._paths = paths = files.paths
+        self._paths, self._storage, paths = files.paths, files.storage, files.paths
         counts = list(files.scanned(lambda scan: _rows(scan, image, label)))
         self._file = np.repeat(np.arange(len(paths)), [len(rows) for rows in counts])
         self._group = np.concatenate([np.arange(len(rows)) for rows in counts])
@@ -46,16 +47,6 @@ class Parquet(Table):
 
     def __len__(self) -> int:
         return int(self._end[-1]) if len(self._end) else 0
-
-    def __repr__(self) -> str:
-        return source_repr("parquet", self._paths, counted(len(self), "row"))
-
-    @property
-    def _is_remote(self) -> bool:
-        return self._files.storage is not None
-
-    def _origin(self) -> str | bytes | None:
-        return only(self._paths)
 
     def _name(self, i: int) -> str:
         file = int(self._file[np.searchsorted(self._end, i, "right")])
@@ -81,8 +72,7 @@ class Parquet(Table):
 
     def _read_linked(self, path: str) -> Any:
         """Return the bytes of a file that a row names."""
-        storage = self._files.storage
-        return read(path) if storage is None or not is_url(path) else storage.whole(path, "")
+        return read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
 
     def _load(self, group: int) -> Any:
         """Read and decode a row group."""

@@ -14,14 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
-from .._checks.text import counted
-from .._io.open_file import Span
-from ._fetching import RemoteSpan
 from ._indexes import Arrays, cached_index, check_within, count_of, expect
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan
 from ._remote import Remote
-from ._table import Stored, source_repr
+from ._table import Parts
 
 _MAGIC = 0xCED7230A
 _PART_HEADER = struct.Struct("<II")  # magic; the part's flag in the upper 3 bits, its size in the lower 29
@@ -29,24 +26,17 @@ _IMAGE = struct.Struct("<IfQQ")  # number of labels that follow, or 0; the label
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3  # flag of a part
 
 
-class RecordIO(Stored):
+class RecordIO(Parts):
     """Source of the records of a RecordIO file."""
 
+    _function, _unit = "recordio", "record"
+
     def __init__(self, files: OpenFiles, arrays: Arrays) -> None:
-        self._files = files
-        self._offset, self._span, self._key = arrays["offset"], arrays["span"], arrays["key"]
-
-    def __len__(self) -> int:
-        return len(self._offset)
-
-    def __repr__(self) -> str:
-        return source_repr("recordio", self._files.paths, counted(len(self), "record"))
+        super().__init__(files, arrays["offset"], arrays["span"])
+        self._key = arrays["key"]
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: record {self._key[i]}"
-
-    def _places(self, i: int) -> list[Span | RemoteSpan]:
-        return [self._files.span(0, self._offset[i], self._span[i])]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return unpack(joined(contents[0]))
@@ -99,13 +89,9 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     name = os.fsdecode(path)
     listing = os.path.splitext(name)[0] + ".idx"
     both, files = OpenFiles([name, listing], remote), OpenFiles([name], remote)
-    if both.exists(1):
-        return RecordIO(
-            files, cached_index(index_cache, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check)
-        )
-    return RecordIO(
-        files, cached_index(index_cache, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check)
-    )
+    way, read, build = ("idx", both, _listed) if both.exists(1) else ("scan", files, _scanned)
+    kind = json.dumps(["recordio 1", way])
+    return RecordIO(files, cached_index(index_cache, kind, read, lambda: build(read), _check))
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
-from .._io.open_file import Span
-from ._fetching import RemoteSpan
-from ._indexes import Arrays, cached_index, check_shards, check_within, count_of, expect
+from ._indexes import Arrays, cached_index, check_parts
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, Scan, naming, shards
 from ._remote import Remote
-from ._table import Stored, source_repr
+from ._table import Parts, Place
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm", "gif", "avif")
 _CACHED_SHARDS = 8  # shards whose members are cached: threads read fewer at a time
@@ -38,29 +36,21 @@ class Field(NamedTuple):
     keys: tuple[str, ...] = ()
 
 
-class Tar(Stored):
+class Tar(Parts):
     """Source of samples in tar files: the members whose names are equal up to the first dot."""
+
+    _function = "tar"
 
     def __init__(
         self, files: OpenFiles, arrays: Arrays, images: tuple[str, ...], fields: tuple[Field, ...], single: bool
     ) -> None:
-        self._files = files
-        self._images = images
-        self._shard, self._offset, self._size = arrays["shard"], arrays["offset"], arrays["size"]
-        self._names = Names.of(arrays)
-        self._fields = fields
-        self._single = single
-
-    def __len__(self) -> int:
-        return len(self._shard)
-
-    def __repr__(self) -> str:
-        return source_repr("tar", self._files.paths, self._amount())
+        super().__init__(files, arrays["offset"], arrays["size"], arrays["shard"])
+        self._names, self._images, self._fields, self._single = Names.of(arrays), images, fields, single
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
 
-    def _places(self, i: int) -> list[Span | RemoteSpan]:
+    def _places(self, i: int) -> list[Place]:
         shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
         return [self._files.span(shard, offset, size) for offset, size in where if offset]
 
@@ -262,12 +252,8 @@ def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[Field, ...])
 
 def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
     """Reject arrays that cannot be an index of files of these sizes."""
-    n = count_of(arrays, "shard")
-    shard = expect(arrays, "shard", np.int32, n)
-    check_shards(shard, sizes.size)
-    offset, size = (expect(arrays, name, np.int64, n, columns) for name in ("offset", "size"))
-    check_within(offset, size, sizes[shard, None])
-    Names.check(arrays, n)
+    check_parts(arrays, sizes, columns)
+    Names.check(arrays, len(arrays["shard"]))
 
 
 def _chosen(members: Members, images: tuple[str, ...], fields: tuple[Field, ...]) -> list[tuple[int, int]]:
@@ -308,12 +294,10 @@ def _members(scan: Scan) -> Iterator[tarfile.TarInfo]:
         end = 0
         while member := _next(archive):
             start, end = end, archive.offset
-            if member.size < 0:
-                raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
-            if member.offset_data + member.size > size:
+            if member.size >= 0 and member.offset_data + member.size > size:
                 last = member.offset_data + member.size
                 raise ValueError(f"cut off: {printable(member.name)} ends at byte {last} of {size}")
-            if end <= start:
+            if member.size < 0 or end <= start:
                 raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
             archive.members.clear()  # type: ignore[attr-defined]  # tarfile would keep all headers in memory
             yield member

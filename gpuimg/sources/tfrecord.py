@@ -10,47 +10,35 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
-from .._checks.text import counted
-from .._io.open_file import Span
-from ._fetching import RemoteSpan
-from ._indexes import Arrays, cached_index, check_shards, check_within, count_of, expect
+from ._indexes import Arrays, cached_index, check_parts
+from ._protobuf import Keys
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote
-from ._table import Stored, import_optional, source_repr
-from ._tf_example import Keys
+from ._table import Parts, import_optional
 
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
 _CHECKSUM = struct.Struct("<I")
 _MASK = 0xA282EAD8  # constant that the format adds to checksums stored next to their data
 
 
-class TFRecord(Stored):
+class TFRecord(Parts):
     """Source of the records of TFRecord files."""
 
+    _function, _unit = "tfrecord", "record"
+
     def __init__(self, files: OpenFiles, arrays: Arrays, keys: Keys) -> None:
-        self._files = files
-        self._shard, self._offset, self._size = arrays["shard"], arrays["offset"], arrays["size"]
+        super().__init__(files, arrays["offset"], arrays["size"] + _CHECKSUM.size, arrays["shard"])
         self._first = np.searchsorted(self._shard, np.arange(len(files.paths)))
         self._keys = keys
-
-    def __len__(self) -> int:
-        return len(self._shard)
-
-    def __repr__(self) -> str:
-        return source_repr("tfrecord", self._files.paths, counted(len(self), "record"))
 
     def _name(self, i: int) -> str:
         shard = int(self._shard[i])
         return f"{self._files.name(shard)}: record {i - self._first[shard]}"
 
-    def _places(self, i: int) -> list[Span | RemoteSpan]:
-        return [self._files.span(int(self._shard[i]), self._offset[i], self._size[i] + _CHECKSUM.size)]
-
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        stored, size = contents[0], int(self._size[i])
+        stored, size = contents[0], int(self._size[i]) - _CHECKSUM.size
         data, (expected,) = stored[:size], _CHECKSUM.unpack_from(stored, size)
         found = masked(_library().value(data))
         if found != expected:
@@ -116,7 +104,9 @@ def tfrecord(
     keys = Keys.of(image, label)
     _library()
     files = OpenFiles(shards(paths, remote), remote)
-    arrays = cached_index(index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
+    arrays = cached_index(
+        index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), partial(check_parts, tail=_CHECKSUM.size)
+    )
     return TFRecord(files, arrays, keys)
 
 
@@ -141,15 +131,6 @@ def _index(files: OpenFiles) -> Arrays:
         "offset": np.array(offsets, np.int64),
         "size": np.array(sizes, np.int64),
     }
-
-
-def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
-    """Reject arrays that cannot be an index of files of these sizes."""
-    n = count_of(arrays, "shard")
-    shard = expect(arrays, "shard", np.int32, n)
-    check_shards(shard, sizes.size)
-    offset, size = (expect(arrays, name, np.int64, n) for name in ("offset", "size"))
-    check_within(offset, size, sizes[shard] - _CHECKSUM.size)
 
 
 def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -24,9 +25,8 @@ Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
 
 SOS, DQT, DHT, DRI = 0xDA, 0xDB, 0xC4, 0xDD
-
-
-# -- what is right -----------------------------------------------------------------------------------------------------
+SCALES = (8, 4, 2, 1)  # eighths of an image's size
+REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
 
 
 def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
@@ -47,9 +47,6 @@ def jpeg_mode(data: bytes) -> str:
     """Pillow's name of the colors of a file: "L", "RGB" (of YCbCr too) or "CMYK"."""
     mode: str = Image.open(io.BytesIO(data)).mode
     return mode
-
-
-# -- parts of files ----------------------------------------------------------------------------------------------------
 
 
 def segment(marker: int, body: bytes) -> bytes:
@@ -104,8 +101,6 @@ class Bits:
             self.put((1 << 8 - self._count) - 1, 8 - self._count)
         self.bytes += marker
 
-
-# -- files that encoders write -----------------------------------------------------------------------------------------
 
 SIZES = [
     (1, 1), (5, 3), (6, 1), (7, 9), (1, 40), (8, 8), (16, 16), (17, 31), (9, 200), (33, 100), (64, 64), (63, 65),
@@ -165,9 +160,6 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
                 yield name, encoded(image, sampling, quality=quality, **options)
 
 
-# -- entries of a seek index -------------------------------------------------------------------------------------------
-
-
 def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     """Index entries of the files; empty for files without one."""
     headers = read_headers(files)
@@ -179,8 +171,6 @@ def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     build.build_entries(*headers, every, known, memory, out, begins, built)
     return [out[begins[i] : begins[i] + built["size"][i]].copy() for i in range(len(files))]
 
-
-# -- our decoder -------------------------------------------------------------------------------------------------------
 
 _GUARD = 4096
 _BYTE = 0xA5
@@ -285,3 +275,29 @@ def is_baseline(data: bytes) -> bool:
 def is_ours(data: bytes) -> bool:
     """Return True if one of gpuimg's own decoders accepts a file."""
     return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)
+
+
+def channels_of(data: bytes) -> tuple[int, ...]:
+    """Channels that our decoder gives; gray of an RGB file is Pillow's."""
+    return (3,) if header_of(data)["color"] == words.RGB else (3, 1)
+
+
+def some_region(rng: np.random.Generator, height: int, width: int, largest: int = 1 << 16) -> Region:
+    """A random region with sides of at most ``largest``."""
+    x0, y0 = int(rng.integers(width)), int(rng.integers(height))
+    x1, y1 = (int(rng.integers(low, min(side, low + largest))) + 1 for low, side in ((x0, width), (y0, height)))
+    return x0, y0, x1, y1
+
+
+def assert_pillows(decoder: Decoder, data: bytes, name: str = "", scales: Sequence[int] = SCALES) -> None:
+    """The whole image and a region, at each scale, in color and gray."""
+    assert is_ours(data), name
+    rng = np.random.default_rng()
+    for scale in scales:
+        for channels in channels_of(data):
+            expected = pillow_pixels(data, channels, scale)
+            for region in ((0, 0, *expected.shape[1::-1]), some_region(rng, *expected.shape[:2])):
+                found = decoder(data, region, channels, scale=scale)
+                label, (x0, y0, x1, y1) = f"{name} {region} {channels} {scale}", region
+                assert found.how == words.DONE, label
+                np.testing.assert_array_equal(found.pixels, expected[y0:y1, x0:x1], err_msg=label)

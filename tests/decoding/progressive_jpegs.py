@@ -1,13 +1,14 @@
-"""Progressive JPEGs with any script of scans, of random coefficients: a writer that shares nothing with the decoder.
+"""JPEGs with any codes, and progressive ones with any script of scans: a writer that shares nothing with the decoder.
 
-Encoders write a few scripts; libjpeg decodes every order of scans that the standard allows. Reference: T.81, annex G.
+Encoders write a few scripts; libjpeg decodes every order of scans that the standard allows. Reference: T.81, annexes C,
+F and G.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,10 @@ _LONGEST_RUN = 0x7FFF  # blocks of a run of ends of blocks
 
 
 class Scan(NamedTuple):
-    """A scan: components, first and last position, the lowest known bit before it (0: first scan) and after it."""
+    """A scan: components, first and last position, the lowest known bit before it (0: first scan) and after it.
+
+    One of positions 0 to 63 is that of a baseline file.
+    """
 
     components: tuple[int, ...]
     first: int
@@ -50,9 +54,6 @@ class Picture(NamedTuple):
             -(-self.height * (self.factors[c] & 15) // (8 * down)),
             -(-self.width * (self.factors[c] >> 4) // (8 * across)),
         )
-
-
-# -- what is drawn -----------------------------------------------------------------------------------------------------
 
 
 def picture(rng: Rng, height: int, width: int, factors: Sequence[int]) -> Picture:
@@ -90,8 +91,6 @@ def script(rng: Rng, count: int, lowest: int = 4) -> list[Scan]:
     return dc + [chains[k].pop(0) for k in turns]
 
 
-# -- scans -------------------------------------------------------------------------------------------------------------
-
 Event = tuple[int | None, int, int]  # a symbol, or None; then a value and its bits
 
 
@@ -123,21 +122,26 @@ class _Coder:
 
     def __init__(self, scan: Scan, longest_run: int) -> None:
         self.scan, self._longest = scan, longest_run
-        self.events: list[tuple[int, Event]] = []  # with the number of the component
+        self.events: list[tuple[int, Event]] = []  # with the number of the table; of AC 4 and more in a baseline file
+        self._band, self._table = slice(max(scan.first, 1), scan.last + 1), 0
         self.reset()
 
     def reset(self) -> None:
         self._before = [0] * len(self.scan.components)
         self._run, self._bits = 0, list[int]()  # blocks without symbols, and their correction bits
 
-    def _put(self, symbol: int | None, value: int = 0, count: int = 0, k: int = 0) -> None:
-        self.events.append((k, (symbol, value, count)))
+    def _put(self, symbol: int | None, value: int = 0, count: int = 0) -> None:
+        self.events.append((self._table, (symbol, value, count)))
 
     def unit(self, blocks: list[tuple[int, Any]]) -> None:
         for k, block in blocks:
             if self.scan.first == 0:
+                self._table = k if self.scan.last == 0 else min(k, 1)
                 self._dc(k, int(block[0]))
-            elif self.scan.high:
+                self._table = 4 + self._table if self.scan.last else 0
+            if self.scan.last == 0:
+                continue
+            if self.scan.high:
                 self._refine(block)
             else:
                 self._first(block)
@@ -161,7 +165,7 @@ class _Coder:
             return
         size, bits = _sized(value - self._before[k])
         self._before[k] = value
-        self._put(size, bits, size, k)
+        self._put(size, bits, size)
 
     def _end(self, bits: list[int]) -> None:
         self._run += 1
@@ -170,11 +174,11 @@ class _Coder:
             self.flush()
 
     def _magnitudes(self, block: Any) -> list[int]:
-        return [abs(int(value)) >> self.scan.low for value in block[self.scan.first : self.scan.last + 1]]
+        return [abs(int(value)) >> self.scan.low for value in block[self._band]]
 
     def _first(self, block: Any) -> None:
         zeros = 0
-        for value, now in zip(block[self.scan.first : self.scan.last + 1], self._magnitudes(block), strict=True):
+        for value, now in zip(block[self._band], self._magnitudes(block), strict=True):
             if now == 0:
                 zeros += 1
                 continue
@@ -189,7 +193,7 @@ class _Coder:
             self._end([])
 
     def _refine(self, block: Any) -> None:
-        values = block[self.scan.first : self.scan.last + 1]
+        values = block[self._band]
         now = self._magnitudes(block)
         end = max((k for k, one in enumerate(now) if one == 1), default=-1)
         zeros, bits = 0, list[int]()
@@ -213,7 +217,11 @@ class _Coder:
             self._end(bits)
 
 
-def _codes(symbols: Counter[int]) -> tuple[bytes, dict[int, tuple[int, int]]]:
+Table: TypeAlias = tuple[bytes, dict[int, tuple[int, int]]]  # its definition, and code and length of each symbol
+Coding: TypeAlias = Callable[[Counter[int], bool], Table]  # of symbols that occur, of AC coefficients or not
+
+
+def _codes(symbols: Counter[int], of_ac: bool) -> Table:
     """A table's definition and its codes: up to 7 bits for frequent symbols, up to 15 for others, none of all ones."""
     order = [symbol for symbol, _ in symbols.most_common()] or [0]
     short = min(len(order), 7)
@@ -228,7 +236,7 @@ def _codes(symbols: Counter[int]) -> tuple[bytes, dict[int, tuple[int, int]]]:
     return bytes(counts) + bytes(order), codes
 
 
-def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int) -> bytes:
+def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int, coding: Coding) -> bytes:
     """The tables, the header and the data of a scan."""
     coder = _Coder(scan, longest_run)
     for m, unit in enumerate(_units(image, scan)):
@@ -238,18 +246,20 @@ def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int) -> 
             coder.reset()
         coder.unit(unit)
     coder.flush()
-    used = [Counter[int]() for _ in scan.components]
+    baseline = scan.first < scan.last and not scan.first
+    used = {k: Counter[int]() for k in ((0, 1, 4, 5) if baseline else range(len(scan.components)))}
     for k, (symbol, _, _) in coder.events:
         if symbol is not None:
             used[k][symbol] += 1
-    kind = 0x10 if scan.first else 0
-    tables = [_codes(one) for one in used]
+    tables = {k: coding(one, k >= 4 or scan.first > 0) for k, one in used.items()}
     found = b""
     if scan.first or not scan.high:
-        found = b"".join(segment(DHT, bytes((kind | k,)) + table) for k, (table, _) in enumerate(tables))
-    chosen = b"".join(bytes((c + 1, k << (0 if scan.first else 4))) for k, c in enumerate(scan.components))
+        numbers = {k: 0x10 | k & 3 if k >= 4 or scan.first else k for k in tables}
+        found = b"".join(segment(DHT, bytes((numbers[k],)) + table) for k, (table, _) in tables.items())
+    chosen = [17 * min(k, 1) if baseline else k << (0 if scan.first else 4) for k in range(len(scan.components))]
+    header = b"".join(bytes((c + 1, one)) for c, one in zip(scan.components, chosen, strict=True))
     band = bytes((scan.first, scan.last, scan.high << 4 | scan.low))
-    found += segment(SOS, bytes((len(scan.components),)) + chosen + band)
+    found += segment(SOS, bytes((len(scan.components),)) + header + band)
     bits = Bits()
     for k, (symbol, value, count) in coder.events:
         if k < 0:
@@ -264,22 +274,27 @@ def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int) -> 
 
 def written(
     image: Picture, scans: Sequence[Scan], intervals: Sequence[int] = (0,), longest_run: int = _LONGEST_RUN,
-    steps: int = 1,
+    steps: bytes = b"\0" + b"\1" * 64, frame: int = 0xC2, coding: Coding = _codes,
 ) -> bytes:  # fmt: skip
-    """A file of an image; ``intervals`` are the restart intervals of its scans, by turns."""
+    """A file of an image; ``intervals`` are the restart intervals of its scans, by turns, ``steps`` a DQT segment."""
     count = len(image.factors)
-    frame = b"".join(bytes((c + 1, image.factors[c], 0)) for c in range(count))
+    components = b"".join(bytes((c + 1, image.factors[c], 0)) for c in range(count))
     size = image.height.to_bytes(2, "big") + image.width.to_bytes(2, "big")
-    file = b"\xff\xd8" + segment(DQT, b"\0" + bytes((steps,)) * 64)
-    file += segment(0xC2, b"\x08" + size + bytes((count,)) + frame)
+    file = b"\xff\xd8" + segment(DQT, steps) + segment(frame, b"\x08" + size + bytes((count,)) + components)
     before = 0
     for k, scan in enumerate(scans):
         interval = intervals[k % len(intervals)]
         if interval != before:
             file += segment(DRI, interval.to_bytes(2, "big"))
         before = interval
-        file += _scan_bytes(image, scan, interval, longest_run)
+        file += _scan_bytes(image, scan, interval, longest_run, coding)
     return file + b"\xff\xd9"
+
+
+def baseline(image: Picture, interval: int = 0, frame: int = 0xC0, **options: Any) -> bytes:
+    """A baseline file."""
+    scan = Scan(tuple(range(len(image.factors))), 0, 63, 0, 0)
+    return written(image, [scan], (interval,), 1, frame=frame, **options)
 
 
 FACTORS = ((0x11,), (0x22,), (0x11, 0x11, 0x11), (0x21, 0x11, 0x11), (0x22, 0x11, 0x11), (0x12, 0x11, 0x11))
@@ -292,4 +307,6 @@ def made(rng: Rng, most: int = 60) -> bytes:
     intervals = [int(rng.choice((0, 0, 0, 1, 2, 7, 100))) for _ in range(int(rng.integers(1, 4)))]
     longest = int(rng.choice((1, 2, 5, _LONGEST_RUN, _LONGEST_RUN)))
     image = picture(rng, height, width, factors)
-    return written(image, script(rng, len(factors)), intervals, longest, int(rng.choice((1, 3, 20))))
+    return written(
+        image, script(rng, len(factors)), intervals, longest, b"\0" + bytes((int(rng.choice((1, 3, 20))),)) * 64
+    )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gpuimg.kernels.jpeg import layout
 from gpuimg.kernels.jpeg.layout import BITS, LONGEST
 
-from .jpegs import DHT, DQT, SOS, Decoder, joined, pillow_pixels
+from .jpegs import Decoder, assert_pillows
+from .progressive_jpegs import Coding, Picture, Table, baseline
 
 Blocks = NDArray[np.int64]  # (N, 64) coefficients in the order of the file
-Codes = dict[int, str]  # bits of each symbol
 
 DC_SYMBOLS = tuple(range(16))  # of 8-bit samples up to 11, and no decoder refuses the others
 AC_SYMBOLS = (0x00, 0xF0, *(run << 4 | size for run in range(16) for size in range(1, 11)))
@@ -35,72 +35,30 @@ AC_LENGTHS = {
 }
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
+def coding(rng: np.random.Generator, dc: str, ac: str) -> Coding:
+    """Tables of these lengths, of all symbols in any order; the codes by the procedure of T.81, C.2."""
+
+    def table(_: Any, of_ac: bool) -> Table:
+        lengths, every = (AC_LENGTHS[ac], AC_SYMBOLS) if of_ac else (DC_LENGTHS[dc], DC_SYMBOLS)
+        symbols = rng.permutation(every).tolist()
+        counts = [*lengths, len(symbols) - sum(lengths)] + [0] * (LONGEST - 1 - len(lengths))
+        codes, code, left = {}, 0, iter(symbols)
+        for length, count in enumerate(counts, 1):
+            for symbol in islice(left, count):
+                codes[symbol] = code, length
+                code += 1
+            code <<= 1
+        return bytes((*counts, *symbols)), codes
+
+    return table
 
 
-def table(number: int, lengths: Sequence[int], symbols: Sequence[int]) -> tuple[bytes, Codes]:
-    """A Huffman table's segment, and the codes by the procedure of T.81, C.2."""
-    counts = [*lengths, len(symbols) - sum(lengths)] + [0] * (LONGEST - 1 - len(lengths))
-    codes, code, at = {}, 0, 0
-    for length, count in enumerate(counts, 1):
-        for symbol in symbols[at : at + count]:
-            codes[symbol] = f"{code:0{length}b}"
-            code += 1
-        at += count
-        code <<= 1
-    return bytes((number, *counts, *symbols)), codes
-
-
-def value_bits(value: int) -> str:
-    """T.81, F.1.2.1: negative numbers are one less, without their upper bits."""
-    size = abs(value).bit_length()
-    return f"{value if value > 0 else value + (1 << size) - 1:0{size}b}" if size else ""
-
-
-def block_bits(difference: int, block: NDArray[np.int64], dc: Codes, ac: Codes) -> str:
-    """A block's bits; no end of block follows the last coefficient."""
-    bits = dc[abs(difference).bit_length()] + value_bits(difference)
-    before = 0
-    for at in (np.flatnonzero(block[1:]) + 1).tolist():
-        run, value = at - before - 1, int(block[at])
-        bits += ac[0xF0] * (run // 16) + ac[run % 16 << 4 | abs(value).bit_length()] + value_bits(value)
-        before = at
-    return bits if before == 63 else bits + ac[0x00]
-
-
-def written(rng: np.random.Generator, blocks: Blocks, columns: int, across: int, dc: str, ac: str) -> bytes:
-    """A file of MCUs: of one component, of three (``across`` 1), or of three with 2 x 2 blocks of luma (2)."""
-    components = 1 if across == 0 else 3
-    of_luma = max(across, 1) ** 2
-    per = of_luma + components - 1
-    side = 8 * max(across, 1)
-    height, width = side * (len(blocks) // per // columns), side * columns
-    both, parts = [], []
-    for number in range(min(components, 2)):  # tables of luma, and of both components of chroma
-        for kind, lengths, symbols in ((0, DC_LENGTHS[dc], DC_SYMBOLS), (16, AC_LENGTHS[ac], AC_SYMBOLS)):
-            part, codes = table(kind | number, lengths, rng.permutation(symbols).tolist())
-            parts.append((DHT, part))
-            both.append(codes)
-    predictors, bits = [0, 0, 0], []
-    for k, block in enumerate(blocks):
-        c = max(k % per - of_luma + 1, 0)
-        first = 2 * min(c, 1)
-        bits.append(block_bits(int(block[0]) - predictors[c], block, both[first], both[first + 1]))
-        predictors[c] = int(block[0])
-    stream = "".join(bits)
-    stream += "1" * (-len(stream) % 8)
-    scan = int(stream, 2).to_bytes(len(stream) // 8, "big").replace(b"\xff", b"\xff\0")
-    frame = b"".join(bytes((c + 1, 17 * max(across, 1) if c == 0 else 17, 0)) for c in range(components))
-    tables = b"".join(bytes((c + 1, 17 * min(c, 1))) for c in range(components))
-    return joined(
-        [
-            (DQT, b"\0" + b"\1" * 64),
-            (0xC0, b"\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big") + bytes((components,)) + frame),
-            *parts,
-            (SOS, bytes((components,)) + tables + b"\0\x3f\0"),
-        ],
-        scan + b"\xff\xd9",
-    )
+def file(rng: np.random.Generator, rows: int, columns: int, factors: tuple[int, ...], dc: str, ac: str) -> bytes:
+    """A file of this many MCUs."""
+    shapes = [(rows * (one & 15), columns * (one >> 4)) for one in factors]
+    blocks = tuple(some_blocks(rng, h * w).reshape(h, w, 64) for h, w in shapes)
+    down, across = shapes[0]
+    return baseline(Picture(8 * down, 8 * across, factors, blocks), coding=coding(rng, dc, ac))
 
 
 def some_blocks(rng: np.random.Generator, count: int) -> Blocks:
@@ -116,27 +74,14 @@ def some_blocks(rng: np.random.Generator, count: int) -> Blocks:
     return values
 
 
-# -- tests -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ac", AC_LENGTHS)
 @pytest.mark.parametrize("dc", DC_LENGTHS)
 def test_codes_of_every_length(dc: str, ac: str, decoders: tuple[Decoder, Decoder]) -> None:
     rng = np.random.default_rng([*DC_LENGTHS].index(dc) * len(AC_LENGTHS) + [*AC_LENGTHS].index(ac))
-    for k in range(6):
-        across = k % 3
-        per = (1, 3, 6)[across]
-        blocks = some_blocks(rng, 24 * per)
-        data = written(rng, blocks, 6, across, dc, ac)
-        pixels = pillow_pixels(data)
+    for factors in ((0x11,), (0x11,) * 3, (0x22, 0x11, 0x11)) * 2:
+        data = file(rng, 4, 6, factors, dc, ac)
         for decoder in decoders:
-            found = decoder(data)
-            assert found.how == layout.DONE
-            np.testing.assert_array_equal(found.pixels, pixels)
-        height, width, _ = pixels.shape
-        x0, y0 = int(rng.integers(width)), int(rng.integers(height))
-        part = decoders[0](data, (x0, y0, width, height)).pixels  # blocks before it are skipped
-        np.testing.assert_array_equal(part, pixels[y0:, x0:])
+            assert_pillows(decoder, data, scales=(8,))
 
 
 def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None:
@@ -145,14 +90,6 @@ def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None
     blocks = np.zeros((64, 64), np.int64)
     blocks[:, 0] = np.where(np.arange(64) % 2, -16383, 16383)
     blocks[:, 1:3] = rng.choice([-1023, -512, 512, 1023], (64, 2))
-    data = written(rng, blocks, 8, 0, "longest", "longest")
-    np.testing.assert_array_equal(decoders[0](data).pixels, pillow_pixels(data))
-
-
-def test_the_blocks_have_the_longest_values() -> None:
-    rng = np.random.default_rng(0)
-    blocks = np.concatenate([some_blocks(rng, 50) for _ in range(8)])
-    assert np.abs(np.diff(blocks[:, 0])).max() == 32767
-    assert {*np.abs(blocks[:, 1:]).ravel().tolist()} >= {1, 2, 511, 512, 1023}
-    assert (blocks[:, 63] != 0).any()
-    assert not blocks[:, 1:].any(1).all()
+    image = Picture(64, 64, (0x11,), (blocks.reshape(8, 8, 64),))
+    data = baseline(image, coding=coding(rng, "longest", "longest"))
+    assert_pillows(decoders[0], data)

@@ -9,9 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,7 @@ from ..processes import python, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 from ..sources.laws import flipped, needs, open_files
-from ..sources.test_databases import write as write_lmdb
-from ..sources.test_mxnet import pack
-from ..sources.test_mxnet import write as write_record
+from ..sources.writers import SOURCES, archive, make_source
 from ..watchdog import on_threads
 from . import jpegs
 from .seek_oracle import grid_of, points_of, read_entry, read_index
@@ -51,6 +48,14 @@ def pairs(data: list[bytes]) -> list[tuple[bytes, int]]:
 def built(data: list[bytes], path: Path, **options: Any) -> SeekIndex:
     gi.build_index(pairs(data), path, **options)
     return SeekIndex(path)
+
+
+def class_folder(root: Path, data: Iterable[bytes]) -> Path:
+    """A folder with one class."""
+    (root / "class").mkdir(parents=True)
+    for k, one in enumerate(data):
+        (root / "class" / f"{k:04}.jpg").write_bytes(one)
+    return root
 
 
 def entry_bytes(index: SeekIndex) -> list[bytes | None]:
@@ -157,6 +162,11 @@ def test_entries_in_any_order(tmp_path: Path) -> None:
     assert [None if one is None else one.tobytes() for one in found] == wanted
     assert all(one is None or one.ctypes.data % 8 == 0 for one in found)
     assert index.entries([]) == []
+    child = os.fork()
+    if child == 0:
+        os._exit(any(entry_bytes(index) != one_by_one for _ in range(20)))
+    assert all(entry_bytes(index) == one_by_one for _ in range(20))
+    assert os.waitpid(child, 0)[1] == 0
     memory, begins, sizes = index.read(order)
     assert [memory[begin : begin + size].tobytes() or None for begin, size in zip(begins, sizes, strict=True)] == wanted
 
@@ -177,35 +187,9 @@ def test_pickles_and_closes(tmp_path: Path) -> None:
     assert open_files(tmp_path) == before
 
 
-FORKED = """
-import os, sys
-from gpuimg._index.seek_index import SeekIndex
-index = SeekIndex(sys.argv[1])
-def read():
-    return [bytes(entry) for entry in index.entries(range(len(index)))]
-wanted = read()
-children = []
-for _ in range(4):
-    child = os.fork()
-    if not child:
-        os._exit(any(read() != wanted for _ in range(20)))
-    children.append(child)
-print([os.waitpid(child, 0)[1] for child in children])
-"""
-
-
-@pytest.mark.slow
-def test_forked_children_read(tmp_path: Path) -> None:
-    """In a separate process: threads of other libraries do not like to be forked."""
-    built(files(20), tmp_path / "index")
-    assert python("-c", FORKED, tmp_path / "index") == "[0, 0, 0, 0]\n"
-
-
 def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
     """A million samples: neither time nor memory may depend on them. The file after the header is a hole here."""
-    from gpuimg._index.format import Header
-
-    header = Header(8, True, 10**6, 0, 0, 0)
+    header = layout.Header(8, True, 10**6, 0, 0, 0)
     with open(tmp_path / "index", "wb") as file:
         file.write(header._replace(size=header.table_end).packed())
         file.truncate(header.table_end)
@@ -251,13 +235,9 @@ def test_what_is_no_index_is_refused(what: str, tmp_path: Path) -> None:
     assert str(caught.value).endswith(f"; build it again: gpuimg index SOURCE --out {path}")
     del caught
     assert open_files(tmp_path) == before
-
-
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        SeekIndex(tmp_path / "nothing")
-    with pytest.raises(OSError, match=str(tmp_path)):
-        SeekIndex(tmp_path)
+    for absent, error in ((tmp_path / "nothing", FileNotFoundError), (tmp_path, OSError)):
+        with pytest.raises(error, match=str(absent)):
+            SeekIndex(absent)
 
 
 def test_cut_off_while_it_is_open(tmp_path: Path) -> None:
@@ -273,84 +253,18 @@ def test_cut_off_while_it_is_open(tmp_path: Path) -> None:
 
 def test_whose_it_is(tmp_path: Path) -> None:
     data = files(3)
-    for name in ("a", "b", "c"):
-        (tmp_path / "set" / "class").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "set" / "class" / f"{name}.jpg").write_bytes(data["abc".index(name)])
-    source = gi.folder(tmp_path / "set")
+    source = gi.folder(class_folder(tmp_path / "set", data))
     gi.build_index(source, tmp_path / "index")
     index = SeekIndex(tmp_path / "index")
     assert index.problem_with(source) == ""
     (tmp_path / "set").rename(tmp_path / "moved")
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
-    paths = [tmp_path / "moved" / "class" / f"{name}.jpg" for name in "bac"]
+    paths = [tmp_path / "moved" / "class" / f"{k:04}.jpg" for k in (1, 0, 2)]
     assert index.problem_with(gi.file_list(paths)).endswith("is for a source with other sample names, or another order")
     assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 
 # -- of every source ---------------------------------------------------------------------------------------------------
-
-
-def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
-    """A source of a kind with these samples, the default name of its index, and the arguments of the command for it."""
-    if kind == "pairs":
-        return pairs(data), None, []
-    if kind == "mappings":
-        return [{"image": {"bytes": one, "path": None}, "label": k} for k, one in enumerate(data)], None, []
-    if kind in ("folder", "file_list", "text file", "coco"):
-        (root / "set" / "one").mkdir(parents=True)
-        paths = [root / "set" / "one" / f"{k}.jpg" for k in range(len(data))]
-        for path, one in zip(paths, data, strict=True):
-            path.write_bytes(one)
-        if kind == "folder":
-            return gi.folder(root / "set"), "set", [str(root / "set")]
-        if kind == "file_list":
-            return gi.file_list(paths), None, []
-        if kind == "text file":
-            (root / "list.txt").write_text("".join(f"set/one/{path.name} 3\n" for path in paths))
-            return gi.file_list(root / "list.txt"), "list.txt", [str(root / "list.txt")]
-        images = [{"id": k, "file_name": f"{k}.jpg", "height": 75, "width": 110} for k in range(len(data))]
-        (root / "boxes.json").write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
-        given = [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
-        return gi.coco(root / "set" / "one", root / "boxes.json"), "set/one", given
-    path = root / {"recordio": "set.rec", "tfrecord": "set.tfrecord", "lmdb": "set_lmdb"}.get(kind, f"set.{kind}")
-    if kind == "tar":
-        with tarfile.open(path, "w") as file:
-            for k in range(len(data)):
-                file.add(_file(root, data[k]), f"{k}.jpg")
-        return gi.tar(path, label=None), "set.tar", [str(path)]
-    if kind == "recordio":
-        path.write_bytes(b"".join(write_record(pack(one, k)) for k, one in enumerate(data)))
-        return gi.recordio(path), "set.rec", [str(path)]
-    if kind == "lmdb":
-        write_lmdb(path, {b"%d" % k: one for k, one in enumerate(data)})
-        return gi.lmdb(path), "set_lmdb", [str(path)]
-    if kind == "tfrecord":
-        needs("google_crc32c")
-        writer = needs("tfrecord").TFRecordWriter(str(path))
-        for one in data:
-            writer.write({"image/encoded": (one, "byte")})
-        writer.close()
-        return gi.tfrecord(path, label=None), "set.tfrecord", [str(path)]
-    if kind == "parquet":
-        needs("pyarrow.parquet").write_table(needs("pyarrow").table({"image": data}), path)
-        return gi.parquet(path, label=None), "set.parquet", [str(path)]
-    assert kind == "array_record"
-    writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), "group_size:1")
-    for one in data:
-        writer.write(one)
-    writer.close()
-    return gi.array_record(path, image=None), "set.array_record", []
-
-
-def _file(root: Path, data: bytes) -> Path:
-    (root / "member").write_bytes(data)
-    return root / "member"
-
-
-SOURCES = (
-    "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
-    "array_record",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -438,16 +352,6 @@ def test_arguments(options: dict[str, Any], message: str, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_else_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "photo.jpg").write_bytes(files(1)[0])
-    with pytest.raises(ValueError, match=r"photo\.jpg exists and is not a seek index"):
-        gi.build_index(pairs(files(1)), tmp_path / "photo.jpg")
-    assert (tmp_path / "photo.jpg").read_bytes() == files(1)[0]
-    assert os.listdir(tmp_path) == ["photo.jpg"]
-    gi.build_index(pairs(files(1)), tmp_path / "index")
-    assert gi.build_index(pairs(files(2)), tmp_path / "index").samples == 2
-
-
 def test_progress(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: list[tuple[int, int]] = []
     gi.build_index(pairs(files(5) * 20), tmp_path / "index", progress=lambda *now: seen.append(now))
@@ -466,7 +370,7 @@ class StopError(Exception):
     pass
 
 
-def interrupted(source: Any, path: Path, after: int) -> None:
+def interrupted(source: Any, path: Path, after: int, **options: Any) -> None:
     """Build as far as some samples."""
 
     def stop(done: int, _: int) -> None:
@@ -474,7 +378,7 @@ def interrupted(source: Any, path: Path, after: int) -> None:
             raise StopError
 
     with pytest.raises(StopError):
-        gi.build_index(source, path, threads=2, progress=stop)
+        gi.build_index(source, path, threads=2, progress=stop, **options)
     assert not path.exists()
 
 
@@ -520,8 +424,7 @@ def test_damage_to_what_is_done(many: list[bytes], tmp_path: Path) -> None:
 def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
     gi.build_index(pairs(many), tmp_path / "whole")
     for other, every in ((pairs(many[1:]), 8), (Named(pairs(many)), 8), (pairs(many), 4)):
-        with pytest.raises(StopError):
-            gi.build_index(other, tmp_path / "index", progress=_stops, every=every)
+        interrupted(other, tmp_path / "index", 100, every=every)
         assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
         assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
         (tmp_path / "index").unlink()
@@ -543,11 +446,6 @@ def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> No
     assert np.flatnonzero(found.sizes).tolist() == [0]
 
 
-def _stops(done: int, _: int) -> None:
-    if done >= 100:
-        raise StopError
-
-
 BUILD = """
 import sys, time
 import gpuimg
@@ -559,16 +457,9 @@ gpuimg.build_index(source, sys.argv[2], threads=2, progress=slow)
 """
 
 
-@pytest.fixture
-def data_set(tmp_path: Path) -> Path:
-    (tmp_path / "set" / "class").mkdir(parents=True)
-    for k, one in enumerate(files(10, (40, 60)) * 100):
-        (tmp_path / "set" / "class" / f"{k:04}.jpg").write_bytes(one)
-    return tmp_path / "set"
-
-
 @pytest.mark.slow
-def test_killed(data_set: Path, tmp_path: Path) -> None:
+def test_killed(tmp_path: Path) -> None:
+    data_set = class_folder(tmp_path / "set", files(10, (40, 60)) * 100)
     gi.build_index(gi.folder(data_set), tmp_path / "whole")
     path = tmp_path / "index"
     for wanted in (1, 200, 500):
@@ -618,31 +509,23 @@ def command(*arguments: Any) -> int:
     return run_command("index", *arguments)
 
 
-@pytest.fixture
-def mixed_set(tmp_path: Path) -> Path:
-    (tmp_path / "set" / "class").mkdir(parents=True)
-    for k, one in enumerate(mixed().values()):
-        (tmp_path / "set" / "class" / f"{k:02}.jpg").write_bytes(one)
-    return tmp_path / "set"
-
-
-def test_command(mixed_set: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mixed_set = class_folder(tmp_path / "set", mixed().values())
     assert command(mixed_set, "--dry-run") == 1
     assert os.listdir(tmp_path) == ["set"]
     assert "would take up to" in capfd.readouterr().out
     assert command(mixed_set, "--every", "rows") == 1
-    said = capfd.readouterr().out
-    said = " ".join(said.split())
+    said = " ".join(capfd.readouterr().out.split())
     for part in (
         "samples 12 images 5 baseline JPEG 1 with restart markers 1 gray 1 4:4:4 3 4:2:0 1 optimized Huffman tables",
         "1 progressive JPEG 1 other JPEG 1 other formats 4 refused",
         f"index {mixed_set}.gpuimg-index",
-        f"refused sample 9 ({mixed_set}/class/09.jpg): not an image file (starts with b'hello')",
+        f"refused sample 9 ({mixed_set}/class/0009.jpg): not an image file (starts with b'hello')",
     ):
         assert part in said
     assert SeekIndex(f"{mixed_set}.gpuimg-index").every == 0
     for k in (8, 9, 10, 11):
-        (mixed_set / "class" / f"{k:02}.jpg").unlink()
+        (mixed_set / "class" / f"{k:04}.jpg").unlink()
     assert command(mixed_set, "--every", 4, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
     report = json.loads(capfd.readouterr().out)
     assert (report["every"], report["indexed"], report["refused"]) == (4, 4, [])
@@ -654,8 +537,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     (tmp_path / "empty").mkdir()
     (tmp_path / "boxes.json").write_text("{}")
     shard = tmp_path / "a.tar"
-    with tarfile.open(shard, "w") as file:
-        file.add(_file(tmp_path, files(1)[0]), "1.jpg")
+    shard.write_bytes(archive([(files(1)[0], 1)]))
     for arguments, message in (
         ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
         ([tmp_path / "nowhere"], "no such file or folder: .*nowhere"),
@@ -674,7 +556,9 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         said = capfd.readouterr().err
         assert "Traceback" not in said
         assert re.search(message, said), said
-    assert command(shard, shard, "--out", tmp_path / "index") == 0
+    assert (tmp_path / "what").read_bytes() == b"?"
+    for count in (1, 2):  # written over
+        assert command(*[shard] * count, "--out", tmp_path / "index") == 0
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import io
+import itertools
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 from gpuimg._decoding.options import DecodeOptions
 
-from ..samples import file_of
+from ..samples import PHOTOS, file_of, with_orientation
 from .jpegs import pillow_pixels
 
-PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))]
 _GUARD = 4096  # bytes before and after an image
 _MARK = 171
 
@@ -79,40 +78,18 @@ def decode(files: list[Any], memory: Memory, one: GpuDecoder | None = None) -> l
     return found
 
 
-# -- pixels ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("channels", [1, 3])
-def test_photos_are_pillows_pixels(channels: int) -> None:
-    memory = memory_for(PHOTOS, channels)
-    assert decode(PHOTOS, memory) == [True] * len(PHOTOS)
-    for data, out in zip(PHOTOS, memory.outs, strict=True):
-        np.testing.assert_array_equal(out, pillow_pixels(data, channels))
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("mode", ["L", "RGB"])
-@pytest.mark.parametrize("options", [{"subsampling": s, "progressive": p} for s in (0, 1, 2) for p in (False, True)])
-def test_kinds_of_jpeg(options: dict[str, Any], mode: str, channels: int) -> None:
-    files = [photo(height, width, mode, **options) for height, width in ((1, 1), (31, 17), (64, 48))]
+def test_pixels_are_pillows(channels: int) -> None:
+    """Of photos and every kind of JPEG, as they are stored."""
+    files = [path.read_bytes() for path in PHOTOS]
+    for k, (size, mode) in enumerate(itertools.product(((1, 1), (31, 17), (64, 48)), ("L", "RGB"))):
+        kinds = itertools.product((0, 1, 2), (False, True))
+        exif = with_orientation(2 + k)
+        files += [photo(*size, mode, subsampling=s, progressive=p, exif=exif) for s, p in kinds]
     memory = memory_for(files, channels)
     assert decode(files, memory) == [True] * len(files)
     for data, out in zip(files, memory.outs, strict=True):
         np.testing.assert_array_equal(out, pillow_pixels(data, channels))
-
-
-@pytest.mark.parametrize("orientation", range(2, 9))
-def test_pixels_are_as_stored(orientation: int) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    data = photo(20, 30, exif=exif)
-    assert not np.array_equal(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), pillow_pixels(data))
-    memory = memory_for([data])
-    assert decode([data], memory) == [True]
-    np.testing.assert_array_equal(memory.outs[0], pillow_pixels(data))
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Memory) -> None:
@@ -150,29 +127,6 @@ def test_a_header_that_cannot_be_read(bad: bytes) -> None:
     assert decode([bad], Memory([(40, 56, 3)])) == [False]
 
 
-def test_an_exception_of_the_whole_call_is_one_of_one_image() -> None:
-    """nvImageCodec raises for a batch of which one image has too little memory for its pixels."""
-    files = [photo(40, 56) for _ in range(4)]
-    memory = Memory([(40, 56, 3), (40, 56, 3), (40, 56, 2), (40, 56, 3)])
-    library = nvimgcodec.library()
-    with pytest.raises(ValueError, match="too small"):
-        decoder().decode(
-            [library.CodeStream(data) for data in files],
-            images=library.as_images(memory.outs),
-            params=nvimgcodec.decode_params("rgb"),
-        )
-    assert_only(decode(files, memory), {2}, files, memory)
-
-
-# -- what it is given --------------------------------------------------------------------------------------------------
-
-
-def with_gap(data: bytes) -> bytes:
-    """Two bytes between segments, which libjpeg skips."""
-    at = data.index(b"\xff\xdb")
-    return data[:at] + b"\0\0" + data[at:]
-
-
 def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
     files = {
         photo(8, 9): True,
@@ -180,7 +134,7 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
         photo(8, 9, progressive=True): True,
         photo(8, 9, keep_rgb=True): False,
         photo(8, 9, "CMYK"): False,
-        with_gap(photo(8, 9)): False,
+        photo(8, 9).replace(b"\xff\xdb", b"\0\0\xff\xdb", 1): False,  # bytes between segments, which libjpeg skips
         photo(8, 9)[:60]: False,
         file_of(Image.new("RGB", (9, 8)), "PNG"): False,
         b"": False,
@@ -213,17 +167,11 @@ def test_what_comes_after_the_image_does_no_harm() -> None:
     ]  # fmt: skip
     assert takes([data[:-2] + junk[:1000], data[:-2] + END[:1], data[:-2] + END[1:]]) == [False] * 3
     assert takes([data + data, data + data[:-2]]) == [True, True]
-
-
-def test_the_end_of_a_thumbnail_is_not_that_of_the_image() -> None:
     exif = Image.Exif()
-    exif[0x9286] = photo(8, 8)  # a comment
+    exif[0x9286] = photo(8, 8)  # a comment, whose end of image is not that of the file
     data = photo(40, 56, exif=exif)
     assert data.count(END) == 2
     assert takes([data, data[:-2], data[: data.index(b"\xff\xda") + 20]]) == [True, False, False]
-
-
-# -- two decoders ------------------------------------------------------------------------------------------------------
 
 
 class Watched:

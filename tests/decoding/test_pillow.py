@@ -24,7 +24,7 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
-from ..samples import file_of, png_chunk
+from ..samples import file_of, png_chunk, with_orientation
 from .tiffs import of_array
 
 LIMIT = 1 << 27
@@ -61,12 +61,6 @@ def expected(data: bytes) -> NDArray[np.uint8]:
         return np.asarray(image.convert("RGB"))
 
 
-def oriented(value: int) -> Image.Exif:
-    block = Image.Exif()
-    block[0x0112] = value
-    return block
-
-
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 MODES = {
@@ -98,21 +92,11 @@ def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> N
     assert header.chroma_subsampling == {"L": "gray", "RGB": "4:2:0"}.get(mode, "unknown") or form != "JPEG"
 
 
-@pytest.mark.parametrize("form", ["PNG", "WEBP", "AVIF", "JPEG"])
-@pytest.mark.parametrize("value", range(1, 9))
-def test_orientation(form: str, value: int) -> None:
-    options = {"progressive": True} if form == "JPEG" else {}
-    data = file_of(smooth(), form, exif=oriented(value), **options)
-    assert read_header(data, LIMIT)[1:4] == (HEIGHT, WIDTH, value)
-    np.testing.assert_array_equal(shown(data), expected(data))
-
-
 @pytest.mark.parametrize("value", [3, 6])
 def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
     """ExifTool writes it there."""
-    plain, block = file_of(smooth(), "PNG"), oriented(value).tobytes()[6:]
-    chunk = struct.pack(">I", len(block)) + b"eXIf" + block + struct.pack(">I", zlib.crc32(b"eXIf" + block))
-    data = plain[:-12] + chunk + plain[-12:]
+    plain, block = file_of(smooth(), "PNG"), with_orientation(value).tobytes()[6:]
+    data = plain[:-12] + png_chunk(b"eXIf", block) + plain[-12:]
     assert read_header(data, LIMIT).orientation == value
     np.testing.assert_array_equal(shown(data), expected(data))
 
@@ -121,14 +105,12 @@ def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
     """A chunk of a PNG with text."""
     start = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": b"\0\0\0\0", b"compressed": b"\1\0\0\0"}[name]
     packed = zlib.compress(text) if name in (b"zTXt", b"compressed") else text
-    name = b"iTXt" if name == b"compressed" else name
-    body = key + b"\0" + start + packed
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    return png_chunk(b"iTXt" if name == b"compressed" else name, key + b"\0" + start + packed)
 
 
 XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
 TAGS = b"<x:xmpmeta><tiff:Orientation>%d</tiff:Orientation></x:xmpmeta>"
-HEX = oriented(6).tobytes().hex().encode()
+HEX = with_orientation(6).tobytes().hex().encode()
 MAGICK = b"\nexif\n%8d\n%s\n" % (len(HEX) // 2, b"\n".join(HEX[k : k + 72] for k in range(0, len(HEX), 72)))
 CAMERA = Image.Exif()
 CAMERA[0x010F] = "a camera"
@@ -141,7 +123,7 @@ TEXTS: list[tuple[bytes, bytes, bytes, Image.Exif | None, int]] = [
         for value in (0, 1, 3, 6, 8, 9)
     ),
     *((name, b"Raw profile type exif", MAGICK, None, 6) for name in (b"tEXt", b"zTXt", b"iTXt")),
-    *((b"iTXt", b"XML:com.adobe.xmp", XMP % 6, oriented(value), value) for value in (1, 3)),
+    *((b"iTXt", b"XML:com.adobe.xmp", XMP % 6, with_orientation(value), value) for value in (1, 3)),
     (b"iTXt", b"XML:com.adobe.xmp", XMP % 6, CAMERA, 6),
 ]
 
@@ -160,9 +142,7 @@ def test_orientation_in_text_of_a_png(
 @pytest.mark.parametrize("name", [b"iTXt", b"zTXt", b"tEXt"])
 @pytest.mark.parametrize("key", [b"XML:com.adobe.xmp", b"Raw profile type exif"])
 def test_damaged_text_of_a_png_is_ignored(name: bytes, key: bytes, text: bytes) -> None:
-    body = key + b"\0" + text
-    chunk = struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-    plain = file_of(smooth(), "PNG")
+    plain, chunk = file_of(smooth(), "PNG"), png_chunk(name, key + b"\0" + text)
     assert read_header(plain[:33] + chunk + plain[33:], LIMIT).orientation == 1
 
 
@@ -253,27 +233,25 @@ def test_pnm_of_any_white(kind: bytes, white: int) -> None:
     np.testing.assert_array_equal(shown(data, 3), np.repeat(levels, 3 // channels, -1))
 
 
-@pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "BMP", "PPM"])
-def test_gray_of_a_color_file_is_rgb_to_grayscale(form: str, noise: NDArray[np.uint8]) -> None:
-    options = {"lossless": True} if form == "WEBP" else {}
-    data = file_of(Image.fromarray(noise[..., :3]), form, **options)
-    gray = gi.rgb_to_grayscale(noise[None, ..., :3]).array("uint8")[0]
-    np.testing.assert_array_equal(shown(data, 1), gray)
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "BMP", "PPM", "GIF", "JPEG2000"])
+def test_gray(form: str, noise: NDArray[np.uint8]) -> None:
+    """Of a file in color, that of rgb_to_grayscale; of a gray one, its own."""
+    if form in ("PNG", "TIFF", "WEBP", "BMP", "PPM"):
+        data = file_of(Image.fromarray(noise[..., :3]), form, **({"lossless": True} if form == "WEBP" else {}))
+        np.testing.assert_array_equal(shown(data, 1), gi.rgb_to_grayscale(noise[None, ..., :3]).array("uint8")[0])
+    if form != "WEBP":
+        np.testing.assert_array_equal(shown(file_of(noise[..., 0], form), 1)[..., 0], noise[..., 0])
 
 
-@pytest.mark.parametrize("form", ["PNG", "TIFF", "GIF", "BMP", "PPM", "JPEG2000"])
-def test_gray_of_a_gray_file_is_its_own(form: str, noise: NDArray[np.uint8]) -> None:
-    data = file_of(Image.fromarray(noise[..., 0]), form)
-    np.testing.assert_array_equal(shown(data, 1)[..., 0], noise[..., 0])
-
-
-@pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF", "GIF", "JPEG2000"])
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF", "GIF", "JPEG2000", "palette"])
 def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]) -> None:
     options: dict[str, Any] = {"lossless": True, "exact": True} if form == "WEBP" else {}
     image = Image.fromarray(noise)
     if form == "GIF":
         image = image.convert("RGB").quantize(20)
         options = {"transparency": 3}
+    if form == "palette":
+        form, image, options = "PNG", image.convert("RGB").quantize(16), {"transparency": bytes(range(0, 256, 16))}
     data = file_of(image, form, **options)
     rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
     color, alpha = rgba[..., :3], rgba[..., 3:] / 255
@@ -281,14 +259,6 @@ def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]
     for name, level in (("black", 0), ("white", 255)):
         np.testing.assert_array_equal(shown(data, 3, name), np.rint((color - level) * alpha + level))
     assert read_header(data, LIMIT).channels == 4
-
-
-def test_transparency_of_a_palette(noise: NDArray[np.uint8]) -> None:
-    data = file_of(Image.fromarray(noise[..., :3]).quantize(16), "PNG", transparency=bytes(range(0, 256, 16)))
-    assert read_header(data, LIMIT).channels == 4
-    np.testing.assert_array_equal(shown(data), expected(data))
-    rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
-    np.testing.assert_array_equal(shown(data, 3, "black"), np.rint(rgba[..., :3] * (rgba[..., 3:] / 255)))
 
 
 def test_large_images_are_laid_out_in_bands() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import re
 import socket
@@ -22,6 +21,7 @@ from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
 from tests.data_sets import FILES, cpu
 from tests.robustness.sources import OPENERS, written
+from tests.sources.laws import open_files
 
 SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
 
@@ -35,13 +35,10 @@ def paths(tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def no_descriptor_is_left() -> Iterator[None]:
-    """Whatever a test reads, nothing stays open."""
-    gc.freeze()  # else garbage of an earlier test may be closed meanwhile, and the count fall
-    before = len(os.listdir("/proc/self/fd"))
+def no_descriptor_is_left(tmp_path: Path) -> Iterator[None]:
+    """Whatever a test reads, no file stays open."""
     yield
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) == 0
 
 
 def content(path: str | Path) -> bytes:
@@ -125,9 +122,6 @@ def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     writer.join()
 
 
-# -- how large a file may be ------------------------------------------------------------------------------------------
-
-
 def over(size: int, limit: int) -> str:
     return f"{size} bytes, over the limit of max_bytes={limit}"
 
@@ -196,14 +190,6 @@ def samples_of(root: Path, kind: str) -> Any:
     return gi.iterable(lambda: iter(items)) if kind == "stream" else items
 
 
-def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[int, str]]:
-    """Number of samples of a source, and the failing ones with the reason."""
-    loader = cpu(samples_of(root, kind), batch_size=8, on_error="fill", **options)
-    count = sum(len(batch.valid) for batch in loader)
-    reasons = {failure.index: failure.reason for failure in loader.failures}
-    return count, set(reasons), reasons
-
-
 @pytest.mark.parametrize(
     "kind", ["tar", "tfrecord", "recordio", "lmdb", "paths", "mappings", "arrays", "stream", "bytes"]
 )
@@ -211,13 +197,13 @@ def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[in
 def test_the_limit_of_a_loader(kind: str, tmp_path: Path) -> None:
     framing = 32 if kind == "recordio" else 0  # bytes of a record that are not its image's
     most = sorted(map(len, FILES[:8]))[4] + framing
-    samples, bad, _ = epoch(tmp_path, kind)
-    again, limited, reasons = epoch(tmp_path, kind, max_bytes=most)
-    assert samples == again
-    assert bad < limited
-    assert len(limited) < samples
-    for i in limited - bad:
-        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", reasons[i])
+    whole, limited = (cpu(samples_of(tmp_path, kind), on_error="fill", **one) for one in ({}, {"max_bytes": most}))
+    counts = [sum(len(batch.valid) for batch in loader) for loader in (whole, limited)]
+    bad, over = ({failure.index: failure.reason for failure in loader.failures} for loader in (whole, limited))
+    assert counts[0] == counts[1] > len(over)
+    assert bad.keys() < over.keys()
+    for i in over.keys() - bad.keys():
+        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", over[i])
 
 
 @pytest.mark.parametrize("call", [gi.open_batch, gi.decode_batch])
@@ -265,9 +251,6 @@ def test_a_file_that_grows(tmp_path: Path) -> None:
     writer.join()
 
 
-# -- parts of files ----------------------------------------------------------------------------------------------------
-
-
 def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     files = OpenFiles(paths)
     last = len(paths) - 1
@@ -280,16 +263,9 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
             content(paths[file])[offset : offset + size] for file, offset, size in wanted
         ]
         assert bytes(found[-1]) == content(paths[4])
-
-
-def test_a_part_after_the_end_is_left(paths: list[str]) -> None:
-    files = OpenFiles(paths)
-    spans: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
-    short, whole, none = ChunkReader().read(spans)
+    cut: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]  # after the end
+    short, whole, none = ChunkReader().read(cut)
     assert short is none is None
     assert bytes(whole) == content(paths[2])[60:64]
     with pytest.raises(OSError, match="64 of 65 bytes at offset 0: the file was cut off after it was indexed"):
-        spans[0].read()
-
-
-# -- in the loader -----------------------------------------------------------------------------------------------------
+        cut[0].read()

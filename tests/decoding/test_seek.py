@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import pickle
 import warnings
 from pathlib import Path
@@ -11,21 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg.kernels.jpeg import huffman
 from gpuimg.kernels.jpeg import layout as words
-from gpuimg.kernels.jpeg import seek as seek_loops
 
+from ..samples import PHOTOS, with_orientation
 from . import jpegs
-from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
+from .jpegs import REGIONS, SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
+from .progressive_jpegs import Picture, baseline
 from .seek_oracle import checksum, checksum_of_entry
 
-PHOTOS = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
-REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
 EVERY = (0, 4, 8, 16)
 
 Entry = NDArray[np.uint8]
@@ -43,21 +39,13 @@ def entry_of(data: bytes, every: int) -> Entry:
     return entry
 
 
-def some_region(rng: np.random.Generator, height: int, width: int) -> Region:
-    x0, y0 = int(rng.integers(width)), int(rng.integers(height))
-    return x0, y0, int(rng.integers(x0, width)) + 1, int(rng.integers(y0, height)) + 1
-
-
-def assert_same(decoder: Decoder, data: bytes, region: Region, fate: int, **how: Any) -> None:
+def assert_same(decoder: Decoder, data: bytes, region: Region, fate: int, scale: int = 8, **how: Any) -> None:
     """In color and gray, as without an entry."""
     for channels in (3, 1):
-        plain, found = decoder(data, region, channels), decoder(data, region, channels, **how)
+        plain, found = (decoder(data, region, channels, scale=scale, **one) for one in ({}, how))
         assert (plain.how, plain.entry) == (words.DONE, words.UNUSED)
         assert (found.how, found.entry) == (words.DONE, fate), region
         np.testing.assert_array_equal(found.pixels, plain.pixels, err_msg=str(region))
-
-
-# -- regions -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("every", EVERY)
@@ -74,17 +62,18 @@ def test_regions_of_photos(every: int, decoder: Decoder) -> None:
         np.testing.assert_array_equal(found.pixels, whole[i][y0:y1, x0:x1], err_msg=f"{PHOTOS[i]} {region}")
 
 
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("sampling", [name for name in SAMPLINGS if name != "rgb"])
-@pytest.mark.parametrize("options", [{}, {"optimize": True}], ids=["", "optimized"])
-def test_regions_of_made_files(sampling: str, options: dict[str, Any], decoder: Decoder, photo: Image.Image) -> None:
+def test_regions_of_made_files(sampling: str, scale: int, decoder: Decoder, photo: Image.Image) -> None:
     rng = np.random.default_rng()
-    for image in (photo.resize((211, 97)), noise(75, 66, 3), photo.resize((40, 201))):
-        data = encoded(image, sampling, quality=int(rng.integers(20, 99)), **options)
+    for k, image in enumerate((photo.resize((211, 97)), noise(75, 66, 3), photo.resize((40, 201)))):
+        data = encoded(image, sampling, quality=int(rng.integers(20, 99)), optimize=k % 2 == 0)
+        height, width = (-(-side * scale // 8) for side in (image.height, image.width))
         for every in (0, 1, 3, 8):
             entry = entry_of(data, every)
-            for _ in range(6):
-                region = some_region(rng, image.height, image.width)
-                assert_same(decoder, data, region, words.USED, entry=entry, every=every)
+            for _ in range(4):
+                region = some_region(rng, height, width)
+                assert_same(decoder, data, region, words.USED, scale=scale, entry=entry, every=every)
 
 
 def test_segments_that_do_not_fit_into_16_bits_give_rows(decoder: Decoder) -> None:
@@ -128,25 +117,6 @@ def test_restart_markers_out_of_order_are_not_trusted(damage: str, decoder: Deco
     region = (120, 230, 160, 240)
     assert decoder(data, region).how == words.DONE
     assert decoder(bad, region).how != words.DONE
-
-
-@pytest.mark.parametrize("scale", [4, 2, 1])
-def test_regions_at_a_reduced_scale(scale: int, decoder: Decoder, photo: Image.Image) -> None:
-    rng = np.random.default_rng()
-    for sampling in ("4:2:0", "4:2:2", "4:4:4", "gray"):
-        data = encoded(photo, sampling, quality=85)
-        height, width = (-(-side * scale // 8) for side in (photo.height, photo.width))
-        for every in (0, 2, 8):
-            entry = entry_of(data, every)
-            for _ in range(8):
-                region = some_region(rng, height, width)
-                plain = decoder(data, region, scale=scale)
-                found = decoder(data, region, entry=entry, every=every, scale=scale)
-                assert (found.how, found.entry) == (words.DONE, words.USED)
-                np.testing.assert_array_equal(found.pixels, plain.pixels)
-
-
-# -- entries that do not match -----------------------------------------------------------------------------------------
 
 
 def rewritten(entry: Entry, at: int, change: int) -> Entry:
@@ -228,8 +198,6 @@ def test_a_point_among_fill_bytes_is_found_out(every: int, decoder: Decoder, pho
     assert_same(decoder, data, region, words.MISMATCH, entry=forged, every=every)
 
 
-# -- large files -------------------------------------------------------------------------------------------------------
-
 LONGEST = 2 + 0xFFFF  # bytes of a segment
 
 
@@ -244,86 +212,37 @@ def padded_after(data: bytes, size: int) -> NDArray[np.uint8]:
     return memory
 
 
-@pytest.mark.parametrize("beyond", [True, False], ids=["all rows", "some rows"])
-def test_positions_beyond_32_bits_give_no_entry(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
-    """Positions are in bits: those of files of 512 MiB do not fit."""
-    image = photo.resize((80, 400))
-    data = encoded(image, "4:4:4", quality=90)
+@pytest.mark.parametrize("case", ["all rows", "some rows", "4 GiB"])
+def test_large_files_have_no_entry(case: str, decoder: Decoder, photo: Image.Image) -> None:
+    """Positions in bits, of files of 512 MiB, and sizes of 4 GiB do not fit into 32 bits."""
+    data = encoded(photo.resize((80, 400)), "4:4:4", quality=90)
     middle = (jpegs.scan_start(data) + len(data)) // 2
-    large = padded_after(data, (512 << 20) - (0 if beyond else middle))
+    if case == "4 GiB":
+        large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
+        large[: len(data)] = np.frombuffer(data, np.uint8)
+    else:
+        large = padded_after(data, (512 << 20) - (middle if case == "some rows" else 0))
     (built,) = jpegs.entries_of([large], 0)
     assert not built.size
     np.testing.assert_array_equal(decoder(large, (5, 100, 70, 130)).pixels, pillow_pixels(data)[100:130, 5:70])
 
 
-@njit
-def recorded(entry: Any, sections: Any, rows: Any, r: Any, s: Any, before: Any, stream: Any) -> Any:
-    return seek_loops.record_start(entry, sections, rows, r, s, before, stream)
-
-
-@njit
-def start(entry: Any, sections: Any, rows: Any, r: Any, s: Any) -> Any:
-    return seek_loops.segment_start(entry, sections, rows, r, s)
-
-
-@njit
-def located(rows: Any, segments: Any, sections: Any) -> Any:
-    seek_loops.locate_sections(rows, segments, sections)
-
-
-@pytest.mark.parametrize(
-    ("bit", "step", "predictors", "fits"),
-    [
-        ((1 << 32) - 1, 0xFFFF, (0x7FFF, -0x8000, 0), (True, True)),
-        (1 << 32, 1, (0, 0, 0), (False, True)),
-        ((1 << 32) + 800, 1, (0, 0, 0), (False, True)),
-        (1 << 40, 0xFFFF, (0, 0, 0), (False, True)),
-        (800, 0x10000, (0, 0, 0), (True, False)),
-        (800, 0x10005, (0, 0, 0), (True, False)),
-        (800, 8, (0x8000, 0, 0), (False, False)),
-        (800, 8, (0, -0x8001, 0), (False, False)),
-        (800, 8, (0, 0, 0x10000), (False, False)),
-    ],
-)
-def test_numbers_of_an_entry_at_their_limits(
-    bit: int, step: int, predictors: tuple[int, ...], fits: tuple[bool, bool]
-) -> None:
-    """A mismatch is reported, and a position that does not match, or whose predictors do not, is not recorded."""
-    rows, segments = 3, 2
-    entry = np.zeros(16 + rows * (2 + 8 * segments), np.uint8)
-    sections, stream = np.zeros(1, seek_loops.SECTIONS)[0], np.zeros(1, huffman.STREAM)[0]
-    located(rows, segments, sections)
-    stream["predictors"] = predictors
-    for s, (place, fit) in enumerate(zip((bit, bit + step), fits, strict=True)):
-        stream["bit"], stream["place_raw"] = place & 7, place >> 3
-        assert recorded(entry, sections, rows, 1, s, bit if s else 0, stream) == (fit, place)
-    assert start(entry, sections, rows, 1, 0) == (bit if fits[0] else 0)
-    assert start(entry, sections, rows, 1, 1) == (0 if not fits[0] else bit + step if fits[1] else bit)
-    assert start(entry, sections, rows, 0, 0) == start(entry, sections, rows, 2, 0) == 0
-
-
-def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> None:
-    """Their size is no 32-bit number."""
-    data = encoded(photo)
-    large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
-    large[: len(data)] = np.frombuffer(data, np.uint8)
-    (built,) = jpegs.entries_of([large], 8)
-    assert not built.size
-    found = decoder(large, (10, 10, 60, 60))
-    np.testing.assert_array_equal(found.pixels, pillow_pixels(data)[10:60, 10:60])
-
-
-# -- batches -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("top", "fits"), [(2 * 16383, True), (3 * 16383, False)])
+def test_predictors_beyond_16_bits_give_no_entry(top: int, fits: bool, decoder: Decoder) -> None:
+    blocks = np.zeros((64, 64), np.int64)
+    blocks[:, 0] = np.minimum(np.arange(64) * 16383, top)
+    data = baseline(Picture(64, 64, (0x11,), (blocks.reshape(8, 8, 64),)))
+    assert decoder(data).how == words.DONE
+    for every in (0, 4):
+        assert bool(jpegs.entries_of([data], every)[0].size) == fits
 
 
 @pytest.fixture(scope="module")
 def files(photo: Image.Image) -> list[bytes]:
     sizes = [(300, 240), (211, 97), (64, 200), (240, 300)]
     several = [encoded(photo.resize(size), quality=60 + 5 * k) for k, size in enumerate(sizes)]
-    turned = Image.Exif()
-    turned[0x0112] = 6
-    other = [encoded(photo, progressive=True), encoded(photo, restart_marker_rows=1), encoded(photo, exif=turned)]
-    return [*several, *other]
+    options: list[dict[str, Any]] = [{"progressive": True}, {"restart_marker_rows": 1}, {"exif": with_orientation(6)}]
+    return [*several, *(encoded(photo, **one) for one in options)]
 
 
 @pytest.fixture
@@ -333,36 +252,32 @@ def index(files: list[bytes], tmp_path: Path) -> gi.SeekIndex:
     return gi.SeekIndex(path)
 
 
-def crops(files: list[bytes], **options: Any) -> Any:
-    x = gi.open_batch(files, device="cpu", **options)
-    return gi.resized_crop(x, 40, 30, 50, 34, (32, 32)).array()
+def crops(files: list[bytes], **options: Any) -> gi.Batch:
+    return gi.resized_crop(gi.open_batch(files, device="cpu", **options), 40, 30, 50, 34, (32, 32))
 
 
 def test_open_batch(files: list[bytes], index: gi.SeekIndex) -> None:
-    plain = crops(files)
+    plain, back = crops(files).array(), range(len(files))[::-1]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(crops(files, index=index), plain)
-        np.testing.assert_array_equal(crops(files, index=index.path), plain)
-        np.testing.assert_array_equal(crops(files[::-1], index=index, indices=range(len(files))[::-1]), plain[::-1])
-        np.testing.assert_array_equal(crops(files, index=index, color="gray"), crops(files, color="gray"))
-
-
-def test_open_batch_warns_of_entries_that_do_not_fit(files: list[bytes], index: gi.SeekIndex) -> None:
+        for given in (index, index.path):
+            np.testing.assert_array_equal(crops(files, index=given).array(), plain)
+        np.testing.assert_array_equal(crops(files[::-1], index=index, indices=back).array(), plain[::-1])
+        gray = crops(files, color="gray").array()
+        np.testing.assert_array_equal(crops(files, index=index, color="gray").array(), gray)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(crops(files, index=index))).array(), plain)
     with pytest.warns(RuntimeWarning, match=r"4 entries of the seek index .* do not match their files"):
-        found = crops(files[:4], index=index, indices=[1, 2, 3, 0])
-    np.testing.assert_array_equal(found, crops(files[:4]))
-
-
-def test_open_batch_refuses(files: list[bytes], index: gi.SeekIndex, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="pass index as well"):
-        crops(files, indices=range(len(files)))
-    with pytest.raises(ValueError, match="indices must name 7 sources, not 2"):
-        crops(files, index=index, indices=[0, 1])
-    with pytest.raises(ValueError, match="has samples 0 to 6, not 7"):
-        crops(files[:1], index=index, indices=[7])
+        found = crops(files[:4], index=index, indices=[1, 2, 3, 0]).array()
+    np.testing.assert_array_equal(found, plain[:4])
+    for options, message in (
+        ({"indices": range(7)}, "pass index as well"),
+        ({"index": index, "indices": [0, 1]}, "indices must name 7 sources, not 2"),
+        ({"index": index, "indices": [*range(6), 7]}, "has samples 0 to 6, not 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            crops(files, **options)
     with pytest.raises(FileNotFoundError):
-        crops(files, index=tmp_path / "none")
+        crops(files, index="/nowhere/index")
 
 
 def loaded(files: list[bytes], **options: Any) -> tuple[list[Any], gi.Loader]:
@@ -373,14 +288,15 @@ def loaded(files: list[bytes], **options: Any) -> tuple[list[Any], gi.Loader]:
     return [batch.images.copy() for batch in loader], loader
 
 
-@pytest.mark.parametrize("kind", ["path", "index"])
-def test_load(kind: str, files: list[bytes], index: gi.SeekIndex) -> None:
+def test_load(files: list[bytes], index: gi.SeekIndex) -> None:
     plain, loader = loaded(files)
     assert "index" not in loader.stats()
-    found, loader = loaded(files, index={"path": index.path, "index": index}[kind])
-    for one, other in zip(found, plain, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert loader.stats()["index"] == {"used": 3 * 5, "misfits": 0}
+    for given in (index.path, index):
+        found, loader = loaded(files, index=given)
+        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(plain))
+        assert loader.stats()["index"] == {"used": 3 * 5, "misfits": 0}
+    with pytest.raises(ValueError, match="is for 7 samples, but the source has 6"):
+        loaded(files[1:], index=index)
 
 
 def test_load_counts_files_that_changed_and_warns_once(files: list[bytes], index: gi.SeekIndex) -> None:
@@ -391,13 +307,3 @@ def test_load_counts_files_that_changed_and_warns_once(files: list[bytes], index
     assert loader.stats()["index"] == {"used": 3 * 4, "misfits": 3}
     for one, other in zip(found, loaded(changed)[0], strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_load_refuses_an_index_of_another_source(files: list[bytes], index: gi.SeekIndex) -> None:
-    with pytest.raises(ValueError, match="is for 7 samples, but the source has 6"):
-        loaded(files[1:], index=index)
-
-
-def test_a_pickled_batch_has_the_same_pixels(files: list[bytes], index: gi.SeekIndex) -> None:
-    x = gi.resized_crop(gi.open_batch(files, device="cpu", index=index), 40, 30, 50, 34, (32, 32))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(x)).array(), crops(files))

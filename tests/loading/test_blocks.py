@@ -31,9 +31,6 @@ def ranges(samples: list[int], n: int) -> int:
     return len(there) if len(there) < 2 else sum((i + 1) % n not in there for i in there) or 1
 
 
-# -- the order ---------------------------------------------------------------------------------------------------------
-
-
 @given(
     n=st.integers(1, 300), samples=st.integers(1, 40), more=st.integers(0, 100), seed=st.integers(0, 2**64 - 1),
     epoch=st.integers(0, 100), pieces=st.integers(1, 50),
@@ -88,16 +85,6 @@ def test_neighbors_are_mixed_within_a_buffer() -> None:
     assert near.mean() > 0.9  # of one block
     # The distance of two of 1024 places without order is 1024 / 3 in the mean.
     assert abs(apart[near].mean() - 1024 / 3) < 20
-
-
-def test_an_order_of_far_more_samples_than_memory() -> None:
-    n = 2**45 + 12345
-    found = gi.Blocks(32).order(np.array([0, 1, n // 2, n - 1]), n, 0, 0).tolist()
-    assert len(set(found)) == 4
-    assert 0 <= min(found) <= max(found) < n
-
-
-# -- ranks and loads ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("world", [1, 5])

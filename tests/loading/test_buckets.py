@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import tracemalloc
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +20,7 @@ from gpuimg._loading.batch_order import BatchOrder
 from gpuimg._loading.buckets import batches_of
 from gpuimg._loading.order import order_of
 from gpuimg._loading.sharding import Share
-from tests.data_sets import CORRUPT, cpu, jpeg, valid_indices
+from tests.data_sets import CORRUPT, cpu, jpeg, resumed, valid_indices
 from tests.samples import PHOTOS, file_of, with_orientation
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -173,14 +171,11 @@ def test_dropped_batches_are_the_smaller_ones(rule: Any) -> None:
     left_out = [frozenset(range(65)) - {i for one in batches(dropped, epoch=epoch) for i in one} for epoch in range(5)]
     assert len(set(left_out)) > 1
     full = whole.lengths(np.arange(whole.choices), 0, 0)
-    assert sorted(dropped.lengths(np.arange(dropped.choices), 0, 0)) == sorted(full)[whole.choices - dropped.choices :]
-
-
-def test_copies_of_a_sample_are_numbered() -> None:
-    order = planned(RULES[0], np.array(SIZES), indices=[3, 0, 3, 3])
-    found = [order.at(place, 0, 0) for place in range(order.choices)]
+    copied = planned(rule, np.array(SIZES), indices=[3, 0, 3, 3])
+    found = [copied.at(place, 0, 0) for place in range(copied.choices)]
     pairs = [(int(i), int(k)) for one in found for i, k in zip(one.indices, one.copies, strict=True)]
     assert sorted(pairs) == [(0, 0), (3, 0), (3, 1), (3, 2)]
+    assert sorted(dropped.lengths(np.arange(dropped.choices), 0, 0)) == sorted(full)[whole.choices - dropped.choices :]
 
 
 def test_a_million_sizes_take_50_mb() -> None:
@@ -209,25 +204,6 @@ def drawn(loop: Any) -> list[tuple[tuple[int, ...], bytes]]:
     return [(tuple(b.indices.tolist()), np.ascontiguousarray(b.images).tobytes()) for b in loop if b.valid.all()]
 
 
-def test_photos_in_buckets() -> None:
-    """The whole path: sizes from headers, batches of one size, resized to it."""
-    source = gi.file_list(PHOTOS, list(range(12)))
-    allowed = gi.sizes.buckets(128 * 128, 16)
-    loader = cpu(source, resized, batch_size=gi.Buckets(3, allowed), shuffle=True, epochs=3)
-    found = list(loader)
-    assert len(found) == len(loader)
-    assert loader.samples == 12
-    assert Counter(int(i) for batch in found for i in batch.indices) == Counter(list(range(12)) * 3)
-    for batch in found:
-        sizes = np.array([photo_size(PHOTOS[i]) for i in batch.indices])
-        assert {tuple(nearest(size, allowed.tolist())) for size in sizes} == {batch.images.shape[1:3]}
-        assert len(batch.images) == len(batch.labels) == len(batch.valid)
-    x = gi.open_batch([PHOTOS[i] for i in found[0].indices], device="cpu")
-    rng = gi.Rng(0, indices=found[0].indices)
-    again = gi.adjust_brightness(gi.resize(x, found[0].images.shape[1:3]), rng.uniform(0.2, 0.9)).array()
-    np.testing.assert_array_equal(again, found[0].images)
-
-
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_ranks_together_have_the_batches_of_one(drop_last: bool) -> None:
     options: dict[str, Any] = {"batch_size": gi.Buckets(3, ALLOWED), "shuffle": True, "drop_last": drop_last}
@@ -243,27 +219,11 @@ def test_ranks_together_have_the_batches_of_one(drop_last: bool) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_resume_again_and_again_has_each_batch_once(rule: Any) -> None:
-    """With another number of ranks each time."""
-    draws = np.random.default_rng(1)
-    options: dict[str, Any] = {"batch_size": rule, "shuffle": True, "seed": 3, "epochs": 2}
+    def of(epochs: int = 2, shard: Any = (0, 1), batch_size: int = 0) -> gi.Loader:
+        options = {"batch_size": rule, "shuffle": True, "seed": 3, "epochs": epochs, "shard": shard}
+        return cpu(Various(30), lambda x: gi.resize(x, (2, 2)), **options)
 
-    def of(**more: Any) -> gi.Loader:
-        return cpu(Various(30), lambda x: gi.resize(x, (2, 2)), **options, **more)
-
-    expected = Counter(indices for indices, _ in drawn(of()))
-    found: Counter[tuple[int, ...]] = Counter()
-    state, changes = None, 0
-    while state is None or state["epoch"] < 2:
-        world, count = int(draws.integers(1, 4)), int(draws.integers(1, 4))
-        ranks = [of(shard=(rank, world)) for rank in range(world)]
-        for rank in ranks:
-            if state is not None:
-                rank.load_state_dict(state)
-            found.update(indices for indices, _ in drawn(islice(rank, count)))
-            rank.close()
-        state, changes = json.loads(json.dumps(ranks[-1].state_dict())), changes + 1
-    assert found == expected
-    assert changes > 2
+    assert Counter(indices for indices, _ in resumed(of, drawn)) == Counter(indices for indices, _ in drawn(of()))
 
 
 def test_states_of_other_batches_are_refused() -> None:

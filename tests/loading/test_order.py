@@ -10,21 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpuimg as gi
 from gpuimg._loading.sharding import Share, shuffled
 from tests.random.distributions import chi_square
+
+ENDS = np.array([0, 1, 2**44, -1])  # places of an epoch
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
 def test_every_sample_comes_once(seed: int) -> None:
+    """In the same order whatever the pieces; of far more samples than memory, too."""
     for n in (*range(1, 11), 31, 32, 33, 100, 1023, 4096, 10007):
-        assert sorted(shuffled(np.arange(n), n, seed, epoch=3).tolist()) == list(range(n))
-
-
-def test_order_is_the_same_in_any_pieces() -> None:
-    whole = shuffled(np.arange(1000), 1000, 5, 2)
-    pieces = [shuffled(np.arange(at, min(at + 37, 1000)), 1000, 5, 2) for at in range(0, 1000, 37)]
-    np.testing.assert_array_equal(np.concatenate(pieces), whole)
-    np.testing.assert_array_equal(shuffled(np.arange(1000)[::-1], 1000, 5, 2), whole[::-1])
+        whole = shuffled(np.arange(n), n, seed, epoch=3)
+        assert sorted(whole.tolist()) == list(range(n))
+        pieces = [shuffled(np.arange(at, min(at + 37, n)), n, seed, 3) for at in range(0, n, 37)]
+        np.testing.assert_array_equal(np.concatenate(pieces), whole)
+        np.testing.assert_array_equal(shuffled(np.arange(n)[::-1], n, seed, 3), whole[::-1])
+    n = 2**45 + 12345
+    for found in (shuffled(ENDS % n, n, seed, 0), gi.Blocks(32).order(ENDS % n, n, seed, 0)):
+        assert len(set(found.tolist())) == 4
+        assert 0 <= found.min() <= found.max() < n
 
 
 def test_another_seed_or_epoch_is_another_order() -> None:
@@ -48,15 +53,6 @@ def test_places_are_independent_of_samples() -> None:
     counts = np.histogram2d(np.arange(n), order, bins=16, range=[[0, n], [0, n]])[0].ravel()
     assert chi_square(counts) > 1e-3
     assert np.mean(np.abs(np.diff(order)) == 1) < 1e-3
-
-
-def test_far_more_samples_than_memory() -> None:
-    n = 2**45 + 12345
-    places = np.array([0, 1, n // 2, n - 1])
-    found = shuffled(places, n, 0, 0)
-    assert len(set(found.tolist())) == 4
-    assert found.min() >= 0
-    assert found.max() < n
 
 
 def dealt(left: list[int], world: int, run: int) -> list[list[int]]:

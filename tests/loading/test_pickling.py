@@ -33,6 +33,7 @@ def files(**options: Any) -> gi.Batch:
 ARRAYS = [np.random.default_rng(k).integers(0, 256, (6 + k, 9, 3), np.uint8) for k in range(3)]
 BATCHES: dict[str, Callable[[], Any]] = {
     "gray files": lambda: files(color="gray"),
+    "draft": lambda: gi.resize(files(draft=1.0), (8, 9)),
     "recorded": lambda: gi.normalize(gi.rotate(gi.resize(files(), (8, 9)), [10, 20, 30]), 0.5, 0.2),
     "two passes": lambda: gi.resize(gi.gaussian_blur(gi.resize(files(), (9, 9)), 3, 1.0), (7, 5)),
     "user function": lambda: gi.pointwise(gi.resize(files(), (8, 8)), dim, [0.1, 0.5, 1.0]),

@@ -110,6 +110,13 @@ def test_an_error_comes_in_its_place_and_ends_it(workers: int) -> None:
     assert [next(ahead, None) for _ in range(3)] == [None] * 3
     assert ours() == []
 
+    class Stray(Table):
+        def __getitem__(self, k: int) -> int:
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(gi.prefetch(cast(Sequence[int], Stray(3)), 2, workers=2))
+
 
 def test_closing_dropping_and_with() -> None:
     ahead = gi.prefetch(iter(range(100)))
@@ -147,15 +154,6 @@ def test_dropped_by_a_thread_that_another_waits_for() -> None:
     while kept:
         time.sleep(0.001)
     assert lock.acquire(timeout=100.0)  # both have gone on
-
-
-def test_a_stray_stop_iteration_is_an_error() -> None:
-    class Stray(Table):
-        def __getitem__(self, k: int) -> int:
-            raise StopIteration
-
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        list(gi.prefetch(cast(Sequence[int], Stray(3)), 2, workers=2))
 
 
 def test_dropped_in_a_thread_it_leaves_no_dummy_thread() -> None:

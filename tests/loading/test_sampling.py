@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._loading.order import order_of
-from tests.data_sets import FILES, Source, cpu
+from tests.data_sets import FILES, Source, cpu, resumed
 from tests.random.distributions import chi_square
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -45,9 +43,6 @@ ORDERS: list[dict[str, Any]] = [
     {"shuffle": gi.Blocks(4, 10)},
     {"shuffle": gi.Blocks(3, 3), "indices": LISTED},
 ]
-
-
-# -- one epoch ---------------------------------------------------------------------------------------------------------
 
 
 def test_indices_are_the_samples_in_their_order() -> None:
@@ -139,27 +134,10 @@ def test_a_folder_has_the_labels_of_all_samples(tmp_path: Any) -> None:
     assert gi.file_list([tmp_path / "a/0.jpg"], ["cat"]).labels == ["cat"]
 
 
-# -- ranks and positions -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", ORDERS)
 def test_resume_again_and_again_has_each_draw_once(options: dict[str, Any]) -> None:
-    """With another number of ranks and another batch size each time."""
-    draws = np.random.default_rng(len(str(options)))
-    expected = Counter(drawn(loader(**options, epochs=2)))
-    found: Counter[tuple[int, bytes]] = Counter()
-    state, changes = None, 0
-    while state is None or state["epoch"] < 2:
-        world, size, batches = int(draws.integers(1, 4)), int(draws.integers(1, 4)), int(draws.integers(1, 3))
-        ranks = [loader(**options, epochs=2, shard=(rank, world), batch_size=size) for rank in range(world)]
-        for rank in ranks:
-            if state is not None:
-                rank.load_state_dict(state)
-            found.update(drawn(islice(rank, batches)))
-            rank.close()
-        state, changes = json.loads(json.dumps(ranks[-1].state_dict())), changes + 1
-    assert found == expected
-    assert changes > 2
+    found = resumed(lambda **others: loader(**options, **others), drawn)
+    assert Counter(found) == Counter(drawn(loader(**options, epochs=2)))
 
 
 def test_states_of_another_choice_are_refused() -> None:
@@ -173,9 +151,6 @@ def test_states_of_another_choice_are_refused() -> None:
                     loader(**options).load_state_dict(state)
     old = {name: value for name, value in states[0].items() if name != "order"}
     loader().load_state_dict(old)
-
-
-# -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "message"), [

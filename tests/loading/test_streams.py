@@ -13,22 +13,17 @@ import gpuimg as gi
 from gpuimg._loading.streams import shuffled_within
 
 from ..data_sets import CORRUPT, FILES, cpu, pixels_of, valid_indices
-from ..watchdog import no_hang
 
-
-@pytest.fixture(autouse=True)
-def _watch() -> Iterator[None]:
-    with no_hang():
-        yield
-
-
-def stream(n: int, **options: Any) -> Any:
-    """A stream of ``n`` samples, labelled by their places."""
-    return gi.iterable(lambda: ((FILES[k % len(FILES)], k) for k in range(n)), **options)
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def pairs(n: int) -> list[tuple[bytes, int]]:
     return [(FILES[k % len(FILES)], k) for k in range(n)]
+
+
+def stream(n: int, **options: Any) -> Any:
+    """A stream of the same samples."""
+    return gi.iterable(lambda: iter(pairs(n)), **options)
 
 
 def seen(loader: Any) -> list[tuple[list[int], list[int], list[bool]]]:
@@ -120,6 +115,7 @@ def test_a_stream_for_each_rank() -> None:
         return ((FILES[k], k) for k in range(rank, 40, world))
 
     source = gi.iterable(own, sharded=True)
+    assert repr(gi.iterable([], buffer=2000)) == "<gpuimg.iterable list: shuffled 2,000 at a time>"
     loaders = [cpu(source, shard=(rank, 2), batch_size=4) for rank in range(2)]
     for rank, loader in enumerate(loaders):
         batches = list(loader)
@@ -160,8 +156,3 @@ def test_failures() -> None:
 def test_what_is_refused(error: type[Exception], match: str, make: Any) -> None:
     with pytest.raises(error, match=match):
         make()
-
-
-def test_repr() -> None:
-    assert repr(gi.iterable([], buffer=2000)) == "<gpuimg.iterable list: shuffled 2,000 at a time>"
-    assert "iterable" in repr(cpu(stream(5)))

@@ -45,6 +45,12 @@ def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
 
 
+def order(loop: Any) -> list[int]:
+    """Indices of a loop."""
+    found: list[int] = torch.cat([batch.indices for batch in loop]).tolist()
+    return found
+
+
 def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.random_crop(x, 24, rng=rng)
 
@@ -65,14 +71,9 @@ def test_two_names_unpack_a_batch_of_the_same_pixels() -> None:
         assert batch.valid.dtype == torch.bool
         assert batch.valid.tolist() == expected.valid.tolist()
     assert ours() == []
-
-
-def test_tensors_share_the_memory_of_the_loader() -> None:
-    loader = load(preprocess=lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=8)
-    assert len({batch.images.data_ptr() for batch in loader}) <= 2 + 2 + 3 + 3
-
-
-def test_images_of_several_sizes_and_labels_that_are_no_numbers() -> None:
+    large = load(preprocess=lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=8)  # in memory of the loader
+    assert len({batch.images.data_ptr() for batch in large}) <= 2 + 2 + 3 + 3
+    assert next(iter(load(pin_memory=True))).images.is_pinned() == torch.cuda.is_available()
     (batch,) = load([(FILES[0], "a"), (FILES[1], "b")], None)
     assert [tuple(image.shape) for image in batch.images] == [(3, 20, 28)] * 2
     assert batch.labels == ["a", "b"]
@@ -129,17 +130,15 @@ def test_a_device_has_the_batches_before_the_loop_requests_them() -> None:
         load(device="cuda" if not torch.cuda.is_available() else "xpu")
 
 
-def test_pinned_memory_is_that_of_results_where_there_is_a_gpu() -> None:
-    batch = next(iter(load(pin_memory=True)))
-    assert batch.images.is_pinned() == torch.cuda.is_available()
-
-
 def test_dicts_for_trainers_that_call_the_model_by_keywords() -> None:
     (batch, *_) = load(keys=("pixel_values", "labels"), progress=importlib.util.find_spec("tqdm") is not None)
     assert {name: tuple(value.shape) for name, value in batch.items()} == {"pixel_values": (4, 3, 8, 8), "labels": (4,)}
     for keys in (5, "ab", ("a",), (1, 2)):
         with pytest.raises(ValueError, match="keys must be two strings"):
             load(keys=keys)
+    for name in ("num_workers", "sampler", "collate_fn"):
+        with pytest.raises(TypeError, match=f"load\\(\\) has no parameter '{name}'"):
+            load(**{name: 1})
 
 
 def test_lengths_are_those_that_programs_expect() -> None:
@@ -152,12 +151,6 @@ def test_lengths_are_those_that_programs_expect() -> None:
         assert all(len(loader) == len(list(loader)) for loader in ranks)
 
 
-def test_keywords_of_a_data_loader_are_explained() -> None:
-    for name in ("num_workers", "sampler", "collate_fn"):
-        with pytest.raises(TypeError, match=f"load\\(\\) has no parameter '{name}'"):
-            load(**{name: 1})
-
-
 # -- epochs ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,13 +158,13 @@ def test_each_loop_is_another_epoch_or_the_one_that_is_set() -> None:
     loader = load(shuffle=True)
     plain = cpu(Source(21), shuffle=True, batch_size=4)
     epochs = [valid_indices(plain) for _ in range(4)]
-    assert [torch.cat([batch.indices for batch in loader]).tolist() for _ in range(2)] == epochs[:2]
+    assert [order(loader) for _ in range(2)] == epochs[:2]
     for epoch in (3, 0, 1):
         loader.sampler.set_epoch(epoch)
-        assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[epoch]
+        assert order(loader) == epochs[epoch]
     next(iter(loader))
     loader.set_epoch(2)  # the loop was left: its epoch begins again
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[2]
+    assert order(loader) == epochs[2]
 
 
 def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
@@ -180,28 +173,28 @@ def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
     epochs = [valid_indices(cpu(Source(21), shuffle=True, batch_size=4, epochs=k + 1))[21 * k :] for k in range(2)]
     running = iter(loader)
     loader.set_epoch(0)
-    assert torch.cat([batch.indices for batch in running]).tolist() == epochs[0]
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[1]
+    assert order(running) == epochs[0]
+    assert order(loader) == epochs[1]
     running = iter(loader)
     next(running)
     loader.set_epoch(0)
-    assert torch.cat([batch.indices for batch in loader]).tolist() == epochs[0]
+    assert order(loader) == epochs[0]
 
 
 def test_setting_the_epoch_keeps_a_position_within_it() -> None:
     """A program that resumes sets the epoch too."""
     loader = load(shuffle=True, epochs=2)
-    expected = torch.cat([batch.indices for batch in loader]).tolist()
+    expected = order(loader)
     loader = load(shuffle=True, epochs=2)
     for _ in islice(loader, 8):
         pass
     resumed = load(shuffle=True, epochs=2)
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(1)
-    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected[21 + 8 :]
+    assert order(resumed) == expected[21 + 8 :]
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(0)
-    assert torch.cat([batch.indices for batch in resumed]).tolist() == expected
+    assert order(resumed) == expected
 
 
 def digests(loaded: Any) -> dict[int, bytes]:
@@ -283,6 +276,87 @@ def test_mapped_labels_and_failures() -> None:
     with pytest.raises(IndexError, match="of 10"):
         mapped()[2**70]
     np.testing.assert_array_equal(mapped()[torch.tensor(-7)][0], mapped()[3][0])
+
+
+# -- a data set of batches ---------------------------------------------------------------------------------------------
+
+
+def dataset(n: int = 21, **options: Any) -> Any:
+    import gpuimg.torch
+
+    options = {"batch_size": 4, "device": "cpu", "shuffle": True, **options}
+    return gpuimg.torch.IterableDataset(Source(n), train, **options)
+
+
+def test_batches_are_tensors_of_the_loader() -> None:
+    loaded = data.DataLoader(dataset(), batch_size=None)
+    expected = list(cpu(Source(21), batch_size=4, shuffle=True, layout="NCHW"))
+    assert len(loaded) == 6
+    for (images, labels), batch in zip(loaded, expected, strict=True):
+        np.testing.assert_array_equal(images.numpy(), batch.images)
+        np.testing.assert_array_equal(labels.numpy(), batch.labels)
+    assert repr(dataset()) == (
+        "<gpuimg.torch.IterableDataset: <gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>>"
+    )
+    pytest.importorskip("ml_dtypes")
+    assert next(iter(dataset(dtype="bfloat16")))[0].dtype == torch.bfloat16
+
+
+def test_valid_says_what_not_to_count() -> None:
+    rows = list(dataset(5, with_valid=True, shard=(1, 2), shuffle=False, batch_size=2))
+    assert [row.labels.tolist() for row in rows] == [[1, 3], [0]]
+    assert [row.valid.tolist() for row in rows] == [[True, True], [False]]
+    loaded = data.DataLoader(dataset(5, with_valid=True, batch_size=2), batch_size=None, pin_memory=False)
+    assert [tuple(type(part) for part in row) for row in loaded] == [(torch.Tensor,) * 3] * 3
+
+
+@pytest.mark.parametrize("with_valid", [False, True])
+def test_a_batch_size_of_the_data_loader_is_refused(with_valid: bool) -> None:
+    for options in ({}, {"batch_size": 4}):
+        with pytest.raises(TypeError, match=r"DataLoader\(dataset, batch_size=None\)"):
+            next(iter(data.DataLoader(dataset(with_valid=with_valid), **options)))
+
+
+class OwnDataset(data.IterableDataset):  # type: ignore[misc, name-defined]
+    """A data set that creates its loader where it is iterated over."""
+
+    def __iter__(self) -> Any:
+        return iter(cpu(Source(8), batch_size=4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_worker_processes_are_refused(method: str) -> None:
+    """In a process of their own: JAX, which other tests import, warns of forks."""
+    code = f"""
+from torch.utils.data import DataLoader
+from tests.loading.test_torch_loader import OwnDataset, dataset
+for workers, one in ((2, dataset()), (1, OwnDataset())):
+    try:
+        next(iter(DataLoader(one, batch_size=None, num_workers=workers, multiprocessing_context="{method}")))
+    except Exception as error:
+        print(type(error).__name__, "num_workers=0" in str(error))
+"""
+    assert python("-c", code) == f"{'RuntimeError' if method == 'fork' else 'TypeError'} True\nRuntimeError True\n"
+
+
+def test_an_empty_epoch_warns() -> None:
+    with pytest.warns(RuntimeWarning, match="drop_last leaves no full batch of .* of 3 samples, batches of 4"):
+        assert list(dataset(3, drop_last=True)) == []
+    assert len(dataset(4, drop_last=True)) == 1
+
+
+def test_positions() -> None:
+    one, other = dataset(), dataset()
+    running = iter(one)
+    first = [next(running)[1].tolist() for _ in range(2)]
+    other.load_state_dict(one.state_dict())
+    rest = [labels.tolist() for _, labels in other]
+    assert sorted(i for labels in first + rest for i in labels) == list(range(21))
+    one.set_epoch(0)
+    assert [labels.tolist() for _, labels in one][:2] == first
+    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, not -1"):
+        one.set_epoch(-1)
 
 
 # -- trainers ----------------------------------------------------------------------------------------------------------

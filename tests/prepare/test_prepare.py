@@ -27,10 +27,10 @@ import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
 from gpuimg.typing import PrepareReport
 
-from ..decoding.test_index import SOURCES, make_source
 from ..processes import Forks, forks, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, with_orientation
+from ..sources.writers import SOURCES, make_source
 
 JPEGTRAN = shutil.which("jpegtran")
 needs_jpegtran = pytest.mark.skipif(JPEGTRAN is None, reason="jpegtran is not on the PATH")

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ import gpuimg as gi
 from ..data_sets import Source
 from ..decoding.jpegs import DQT, header_segments, joined, scan_start
 from ..decoding.pngs import encode
-from .formats import encoded
+from ..samples import file_of
 from .guard_pages import flush
 from .mutate import Draw
 from .originals import jpeg, picture
@@ -50,7 +50,7 @@ def files() -> dict[str, list[bytes]]:
         "steps": [_steps_last(jpeg(one)) for one in three],
         "progressive": [jpeg(one, progressive=True) for one in three],
         "png": [encode(np.asarray(one), "rgb", 8, (4, 1), part=900) for one in three],
-        "webp": [encoded(one, "WEBP") for one in three],
+        "webp": [file_of(one, "WEBP") for one in three],
     }
 
 
@@ -61,55 +61,35 @@ def _steps_last(data: bytes) -> bytes:
     return joined(parts, data[scan_start(data) :][:9])
 
 
-# -- between opening and running ---------------------------------------------------------------------------------------
-
-
-class OneBuffer(Source):
-    """A source that reads all its files into one buffer."""
-
-    def __init__(self, samples: Sequence[bytes]) -> None:
-        super().__init__(len(samples))
-        self._samples, self._buffer, self._lock = samples, np.zeros(_LARGEST, np.uint8), threading.Lock()
-
-    def __getitem__(self, i: int) -> Any:
-        with self._lock:
-            _put(self._buffer, self._samples[i])
-        return self._buffer, i
-
-
-def _put(buffer: Any, data: bytes) -> None:
-    memoryview(buffer)[: len(data)] = data
-
-
-def _buffers(folder: Path) -> Iterator[Any]:
-    """Memory of every kind that can be written to."""
-    path = folder / "file"
-    path.write_bytes(bytes(_LARGEST))
-    yield from (bytearray(_LARGEST), np.zeros(_LARGEST, np.uint8))
-    with open(path, "r+b") as file:
-        yield memoryview(mmap.mmap(file.fileno(), 0))
-
-
 def overwritten(folder: Path) -> Counter[str]:
     """Overwrite every kind of buffer with every file before its batch runs; count the batches."""
     every = [data for name in FORMATS for data in files()[name]]
+    (folder / "file").write_bytes(bytes(_LARGEST))
     count = 0
-    for buffer, before, after in itertools.product(_buffers(folder), every, every):
-        _put(buffer, before)
-        for cropped in (False, True):
-            _put(buffer, before)
-            x = gi.open_batch([buffer, before], device="cpu")
-            x = gi.crop(x, 2, 3, 5, 40) if cropped else x
-            _put(buffer, after)
-            np.testing.assert_array_equal(x[0], x[1])
-            count += 1
-    loader = gi.load(OneBuffer(every), shuffle=False, batch_size=1, dtype="uint8", readers=1, device="cpu")
+    with open(folder / "file", "r+b") as file:
+        buffers: list[Any] = [bytearray(_LARGEST), np.zeros(_LARGEST, np.uint8), mmap.mmap(file.fileno(), 0)]
+    for buffer, before, after, cropped in itertools.product(buffers, every, every, (False, True)):
+        memory = memoryview(buffer)
+        memory[: len(before)] = before
+        x = gi.open_batch([memory, before], device="cpu")
+        x = gi.crop(x, 2, 3, 5, 40) if cropped else x
+        memory[: len(after)] = after
+        np.testing.assert_array_equal(x[0], x[1])
+        count += 1
+    buffer, lock = np.zeros(_LARGEST, np.uint8), threading.Lock()
+
+    class OneBuffer(Source):
+        """A source that reads all its files into one buffer."""
+
+        def __getitem__(self, i: int) -> Any:
+            with lock:
+                memoryview(buffer)[: len(every[i])] = every[i]
+            return buffer, i
+
+    loader = gi.load(OneBuffer(len(every)), shuffle=False, batch_size=1, dtype="uint8", readers=1, device="cpu")
     for batch, data in zip(loader, every, strict=True):
         np.testing.assert_array_equal(batch.images[0], gi.decode_batch([data], device="cpu")[0])
     return Counter(pixels=count)
-
-
-# -- while opening -----------------------------------------------------------------------------------------------------
 
 
 def _disturb(buffer: NDArray[np.uint8], other: bytes, goes_on: Callable[[], bool]) -> None:

@@ -17,6 +17,9 @@ import json
 import os
 import platform
 import resource
+import select
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -29,8 +32,6 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-
-from .children import Dead, Voice, events
 
 #: Takes a number; returns its outcome, or counts of several; raises for a finding. Made with a folder for its files.
 Check: TypeAlias = "Callable[[int], str | Mapping[str, int]]"
@@ -66,7 +67,7 @@ SUBJECTS = {
     "videos": Subject("videos:check", 0.5, 20.0, 600, is_loud=True),
 }
 COMMAND = (sys.executable, "-X", "faulthandler", "-m", "tests.robustness", "--child")
-_SILENCE = 180.0  # seconds without a word, after which a child hangs
+_SILENCE, _START = 180.0, 900.0  # seconds without a word, after which a child hangs; at first, when it compiles
 _WARM = 3  # numbers before memory counts
 
 
@@ -78,7 +79,8 @@ class Result(NamedTuple):
     finding: str = ""
 
 
-# -- the child -----------------------------------------------------------------------------------------------------
+class ChildDied(Exception):  # noqa: N818  (not an error of this program)
+    """A child exited without having reported, by a signal or for want of progress: with its last words."""
 
 
 def _kept() -> dict[str, int]:
@@ -99,7 +101,12 @@ def _end_process(error: Any) -> None:
 
 def child(name: str, first: int, stop: int) -> None:
     """Check numbers, with a message before and after each."""
-    voice = Voice()
+    reports = os.dup(1)  # a separate descriptor: output of libraries does not mix with them
+    os.dup2(2, 1)
+
+    def say(**event: Any) -> None:
+        os.write(reports, json.dumps(event).encode() + b"\n")
+
     faulthandler.enable(os.dup(2))
     sys.unraisablehook = _end_process
     subject = SUBJECTS[name]
@@ -112,7 +119,7 @@ def child(name: str, first: int, stop: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (mapped + subject.room,) * 2)
         before: dict[str, int] = {}
         for number in range(first, stop):
-            voice.say(number=number)
+            say(number=number)
             said, start, broken = os.fstat(2).st_size, time.perf_counter(), list[str]()
             outcomes: Mapping[str, int] = {"broken": 1}
             try:
@@ -133,10 +140,37 @@ def child(name: str, first: int, stop: int) -> None:
             over = [what for what in before if kept[what] > before[what] + limits[what]]
             broken += [f"{before[what]} {what} before, {kept[what]} now" for what in over]
             before |= {what: kept[what] for what in over}  # reported once
-            voice.say(number=number, outcomes=outcomes, finding="; ".join(broken))
+            say(number=number, outcomes=outcomes, finding="; ".join(broken))
 
 
-# -- the parent ----------------------------------------------------------------------------------------------------
+def _events(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield a child's messages as they come; raise ChildDied where it crashes, or hangs."""
+    with tempfile.TemporaryFile() as words:
+        child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=words, env={**os.environ, **environment})
+        assert child.stdout is not None
+        rest, patience, how = b"", _START, ""
+        try:
+            while not how:
+                if not select.select([child.stdout], [], [], patience)[0]:
+                    child.send_signal(signal.SIGABRT)  # faulthandler writes where it is
+                    time.sleep(1.0)
+                    how = "no progress"
+                elif data := os.read(child.stdout.fileno(), 1 << 16):
+                    *lines, rest = (rest + data).split(b"\n")
+                    yield from map(json.loads, lines)
+                    patience = _SILENCE
+                elif status := child.wait():
+                    how = (
+                        f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
+                    )
+                else:
+                    return
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+        words.seek(0)
+        raise ChildDied(f"{how}: {words.read().decode(errors='replace').partition('Extension modules:')[0][-3000:]}")
 
 
 def run(
@@ -149,17 +183,16 @@ def run(
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(folder)}
     while first < stop:
         end, has_begun = min(first + SUBJECTS[name].chunk, stop), False
-        arguments = [name, str(first), str(end)]
         try:
-            for event in events(arguments, command=command, timeout=_SILENCE, environment=environment):
+            for event in _events([*command, name, str(first), str(end)], environment):
                 has_begun = True
                 if "outcomes" in event:
                     first = event["number"] + 1
                     yield Result(event["number"], event["outcomes"], event["finding"])
-        except Dead as dead:
+        except ChildDied as died:
             if not has_begun:
-                raise RuntimeError(f"{name} does not begin: {dead.how}: {dead.last_words}") from dead
-            yield Result(first, {"died": 1}, f"{dead.how}: {dead.last_words}")
+                raise RuntimeError(f"{name} does not begin: {died}") from died
+            yield Result(first, {"died": 1}, str(died))
             first += 1
 
 

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +19,11 @@ from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
 from gpuimg._decoding.options import DecodeOptions
 
 from ..decoding.tiffs import of_array
+from ..samples import file_of, with_orientation
 from .mutate import Draw, changed
 from .originals import picture
 
 MAX_PIXELS = 1 << 22
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
-    """A file of an image."""
-    file = io.BytesIO()
-    image.save(file, form, **options)
-    return file.getvalue()
 
 
 @lru_cache(maxsize=1)
@@ -43,46 +33,45 @@ def originals() -> dict[str, list[bytes]]:
     clear, palette, black = color.copy(), color.quantize(50), gray.convert("1")
     clear.putalpha(gray.resize(color.size))
     deep = Image.fromarray(np.asarray(gray).astype(np.uint16) * 257)
-    turn = Image.Exif()
-    turn[0x0112] = 6
+    turn = with_orientation(6)
     tiles = of_array(np.asarray(color), 2, tile=(32, 16), tags={274: 6})
     packed = ("tiff_lzw", "tiff_adobe_deflate", "packbits", "lzma", "jpeg")
     return {
         "png": [
-            *(encoded(image, "PNG") for image in (color, gray, clear, palette, black, deep)),
-            encoded(color, "PNG", exif=turn), encoded(palette, "PNG", transparency=3),
+            *(file_of(image, "PNG") for image in (color, gray, clear, palette, black, deep)),
+            file_of(color, "PNG", exif=turn), file_of(palette, "PNG", transparency=3),
         ],
         "webp": [
-            encoded(color, "WEBP"), encoded(color, "WEBP", lossless=True), encoded(clear, "WEBP", exif=turn),
-            encoded(color, "WEBP", save_all=True, append_images=[other.resize(color.size)]),
+            file_of(color, "WEBP"), file_of(color, "WEBP", lossless=True), file_of(clear, "WEBP", exif=turn),
+            file_of(color, "WEBP", save_all=True, append_images=[other.resize(color.size)]),
         ],
-        "avif": [*(encoded(image, "AVIF") for image in (color, clear, gray)), encoded(other, "AVIF", exif=turn)],
+        "avif": [*(file_of(image, "AVIF") for image in (color, clear, gray)), file_of(other, "AVIF", exif=turn)],
         "gif": [
-            encoded(palette, "GIF"), encoded(gray, "GIF"), encoded(palette, "GIF", transparency=5),
-            encoded(palette, "GIF", save_all=True, append_images=[other.quantize(9)], comment=b"x" * 300),
+            file_of(palette, "GIF"), file_of(gray, "GIF"), file_of(palette, "GIF", transparency=5),
+            file_of(palette, "GIF", save_all=True, append_images=[other.quantize(9)], comment=b"x" * 300),
         ],
         "tiff": [
-            *(encoded(image, "TIFF") for image in (color, gray, clear, palette, black, deep, color.convert("CMYK"))),
-            *(encoded(other, "TIFF", compression=name) for name in packed),
-            encoded(color.convert("YCbCr"), "TIFF"), encoded(color.convert("LAB"), "TIFF"),
-            tiles, encoded(other, "TIFF", big_tiff=True),
-            encoded(black, "TIFF", compression="group4"),
-            encoded(other, "TIFF", strip_size=1000, compression="tiff_lzw"),
+            *(file_of(image, "TIFF") for image in (color, gray, clear, palette, black, deep, color.convert("CMYK"))),
+            *(file_of(other, "TIFF", compression=name) for name in packed),
+            file_of(color.convert("YCbCr"), "TIFF"), file_of(color.convert("LAB"), "TIFF"),
+            tiles, file_of(other, "TIFF", big_tiff=True),
+            file_of(black, "TIFF", compression="group4"),
+            file_of(other, "TIFF", strip_size=1000, compression="tiff_lzw"),
         ],
-        "bmp": [encoded(image, "BMP") for image in (color, gray, palette, black, clear)],
+        "bmp": [file_of(image, "BMP") for image in (color, gray, palette, black, clear)],
         "pnm": [
-            *(encoded(image, "PPM") for image in (color, gray, black, deep)),
+            *(file_of(image, "PPM") for image in (color, gray, black, deep)),
             b"P2\n# text\n4 3\n15\n" + b" ".join(b"%d" % k for k in range(12)), b"P5 8 8 1000\n" + bytes(range(128)),
             b"P6 4 4 15\n" + bytes(48), b"P3 2 2 255 1 2 3 4 5 6 7 8 9 10 11 12\n", b"P1 3 2\n1 0 1 0 1 0\n",
         ],
         "jpeg2k": [
-            *(encoded(image, "JPEG2000") for image in (color, gray, clear, deep)),
-            encoded(color, "JPEG2000", no_jp2=True), encoded(other, "JPEG2000", tile_size=(32, 32)),
-            encoded(other, "JPEG2000", irreversible=True, quality_layers=[30, 10], precinct_size=(64, 64)),
+            *(file_of(image, "JPEG2000") for image in (color, gray, clear, deep)),
+            file_of(color, "JPEG2000", no_jp2=True), file_of(other, "JPEG2000", tile_size=(32, 32)),
+            file_of(other, "JPEG2000", irreversible=True, quality_layers=[30, 10], precinct_size=(64, 64)),
         ],
         "jpeg": [
-            encoded(color, "JPEG", progressive=True), encoded(gray, "JPEG", progressive=True),
-            encoded(color.convert("CMYK"), "JPEG"), encoded(other, "JPEG", progressive=True, subsampling=0, exif=turn),
+            file_of(color, "JPEG", progressive=True), file_of(gray, "JPEG", progressive=True),
+            file_of(color.convert("CMYK"), "JPEG"), file_of(other, "JPEG", progressive=True, subsampling=0, exif=turn),
         ],
     }  # fmt: skip
 
@@ -107,9 +96,6 @@ def with_checksums(data: bytes) -> bytes:
         result[end : end + 4] = zlib.crc32(data[at + 4 : end]).to_bytes(4, "big")
         at = end + 4
     return bytes(result)
-
-
-# -- one file ----------------------------------------------------------------------------------------------------------
 
 
 def theirs(data: bytes, orientation: int) -> NDArray[np.uint8] | None:

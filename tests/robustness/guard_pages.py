@@ -14,9 +14,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import layout as words
 
-from ..decoding import progressive_jpegs
-from ..decoding.jpegs import DHT, DQT, DRI, SOS, Bits, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
+from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, pillow_pixels
+from ..decoding.progressive_jpegs import Table, baseline, picture
+from ..decoding.progressive_jpegs import made as made_progressive
 from ..decoding.seek_oracle import checksum_of_entry
 from .mutate import KINDS, Draw, mutation
 
@@ -38,9 +39,6 @@ _DAMAGES = [
     for name in ("bit flips", *("scan damage",) * 4, "overwrites", "runs", "deletions", *("truncation",) * 3)
 ]
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
 
 
 class Flush:
@@ -74,23 +72,10 @@ def flush(data: Any, *, at_end: bool) -> NDArray[np.uint8]:
     return memory.bytes
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-class _Codes(NamedTuple):
-    """A Huffman table: its definition, and for each symbol its code and how long that is."""
-
-    definition: bytes
-    codes: dict[int, tuple[int, int]]
-
-    def fitting(self, most: int) -> list[int]:
-        """Symbols of AC coefficients that advance by no more than this, and the end of a block."""
-        return [symbol for symbol in self.codes if symbol == 0 or (symbol >> 4) + 1 <= most]
-
-
-def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
-    """A table with codes of random lengths, not all of which are in use; some symbols have none, but not the first."""
-    left = list(symbols)
+def _table(draw: Draw, used: Mapping[int, int], of_ac: bool) -> Table:
+    """A table with codes of random lengths, not all of which are in use."""
+    more = [draw.below(16) << 4 | draw.between(1, 10) if of_ac else draw.below(12) for _ in range(draw.below(20))]
+    left = list(dict.fromkeys([*used, *more])) or [0]
     for k in range(len(left) - 1, 0, -1):
         other = draw.below(k + 1)
         left[k], left[other] = left[other], left[k]
@@ -104,82 +89,24 @@ def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
         codes |= {symbol: (code + k, length) for k, symbol in enumerate(left[:take])}
         left, free, code = left[take:], free - take, code + take
         counts.append(take)
-    return _Codes(bytes(counts) + bytes(codes), codes) if symbols[0] in codes else _table(draw, symbols)
-
-
-def _put_block(draw: Draw, bits: Bits, dc: _Codes, ac: _Codes, dense: int) -> None:
-    """A block of random symbols with random coefficients."""
-    size = draw.pick(tuple(dc.codes))
-    bits.put(*dc.codes[size])
-    bits.put(draw.below(1 << size), size)
-    k, every = 0, tuple(ac.codes)
-    while k < 63:
-        symbol = 0
-        if draw.below(16) < dense:
-            symbol = draw.pick(every if k <= 63 - 16 else ac.fitting(63 - k))
-        bits.put(*ac.codes[symbol])
-        if symbol == 0:
-            return
-        bits.put(draw.below(1 << (symbol & 15)), symbol & 15)
-        k += (symbol >> 4) + 1
+    return (bytes(counts) + bytes(codes), codes) if used.keys() <= codes.keys() else _table(draw, used, of_ac)
 
 
 def made(draw: Draw) -> bytes:
-    """A file of random size, sampling, tables, restart intervals and coefficients, valid but for rare features."""
-    large = draw.below(10) == 0
-    most = 300 if large else 60  # a few scans are longer than what is cleaned of stuffing at a time
-    width, height = draw.between(1, most), draw.between(1, most)
+    """A baseline file of random size, sampling, tables, restart intervals and coefficients."""
+    most = 300 if draw.below(10) == 0 else 60  # a few scans are longer than what is cleaned of stuffing at a time
     count = draw.pick((*(1,) * 4, *(3,) * 14, 2, 4))
     factors = [draw.pick((*(0x11, 0x21, 0x22, 0x12) * 4, 0x41, 0x14, 0x13)), *[0x11] * (count - 1)]
     if draw.below(20) == 0:
         factors[-1] = draw.between(1, 4) << 4 | draw.between(1, 4)
     wide = draw.below(4) == 0
-    numbers = [draw.below(4) for _ in range(count)]
-    steps = draw.pick((2, 20, 255)) if not wide else draw.pick((300, 65535))
-    file = b"\xff\xd8"
-    if draw.below(2):
-        file += segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")
-    for number in sorted(set(numbers)):
-        values = [draw.between(1, steps) for _ in range(64)]
-        file += segment(DQT, bytes((wide << 4 | number,)) + b"".join(v.to_bytes(1 + wide, "big") for v in values))
-    tables = []
-    largest = draw.pick((3, 6, 10, 11))
-    for kind in range(2):
-        for number in range(draw.between(1, 2)):
-            if kind:
-                others = [run << 4 | size for run in range(16) for size in range(1, min(largest, 10) + 1)]
-                kept = [symbol for symbol in others if draw.below(3)] or others
-                symbols = [0, *kept, *([0xF0] if draw.below(2) else [])][: draw.between(2, 162)]
-            else:
-                symbols = list(range(draw.between(1, largest + 1)))
-            tables.append((kind, number, _table(draw, symbols)))
-    for kind, number, table in tables:
-        file += segment(DHT, bytes((kind << 4 | number,)) + table.definition)
-    interval = draw.pick((0, 0, 0, 1, 2, 3, 7, 100))
-    if interval:
-        file += segment(DRI, interval.to_bytes(2, "big"))
-    order = list(range(count))
-    if draw.below(20) == 0:
-        order.reverse()
-    frame = b"".join(bytes((k + 1, factors[k], numbers[k])) for k in range(count))
-    file += segment(draw.pick((0xC0, 0xC0, 0xC1)), b"\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big")
-                    + bytes((count,)) + frame)  # fmt: skip
-    chosen = [[draw.pick([t for t in tables if t[0] == kind]) for kind in range(2)] for _ in range(count)]
-    scan = b"".join(bytes((k + 1, chosen[k][0][1] << 4 | chosen[k][1][1])) for k in order)
-    file += segment(SOS, bytes((count,)) + scan + b"\0\x3f\0")
-    across, down = max(f >> 4 for f in factors), max(f & 15 for f in factors)
-    mcus = -(-width // (8 * across)) * -(-height // (8 * down))
-    if count == 1:
-        factors, mcus = [0x11], -(-width // 8) * -(-height // 8)
-    bits, dense = Bits(), draw.pick((15, 16) if large else (0, 4, 12, 15, 16))
-    for m in range(mcus):
-        if interval and m and m % interval == 0:
-            bits.restart(bytes((0xFF, 0xD0 + (m // interval - 1) % 8)))
-        for k in order:
-            for _ in range((factors[k] >> 4) * (factors[k] & 15)):
-                _put_block(draw, bits, chosen[k][0][2], chosen[k][1][2], dense)
-    bits.restart(b"" if draw.below(20) == 0 else b"\xff\xd9")
-    return file + bytes(bits.bytes)
+    top = draw.pick((300, 65535) if wide else (2, 20, 255))
+    steps = [draw.between(1, top).to_bytes(1 + wide, "big") for _ in range(64)]
+    image = picture(np.random.default_rng(draw.word()), draw.between(1, most), draw.between(1, most), factors)
+    return baseline(
+        image, draw.pick((0, 0, 0, 1, 2, 3, 7, 100)), draw.pick((0xC0, 0xC0, 0xC1)),
+        steps=bytes((wide << 4,)) + b"".join(steps), coding=partial(_table, draw),
+    )  # fmt: skip
 
 
 def file(seed: int) -> bytes:
@@ -190,12 +117,12 @@ def file(seed: int) -> bytes:
     draw = Draw(seed)
     if draw.below(3) == 0:
         return mutation(seed)[0]
-    return _damaged(draw, made(draw) if draw.below(3) else progressive_jpegs.made(np.random.default_rng(seed)))
+    return _damaged(draw, made(draw) if draw.below(3) else made_progressive(np.random.default_rng(seed)))
 
 
 def progressive_file(seed: int) -> bytes:
     """Progressive file number ``seed``, half of which are damaged."""
-    return _damaged(Draw(seed), progressive_jpegs.made(np.random.default_rng(seed)))
+    return _damaged(Draw(seed), made_progressive(np.random.default_rng(seed)))
 
 
 def _damaged(draw: Draw, data: bytes) -> bytes:
@@ -205,9 +132,6 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
             if len(data) > 32:
                 data = draw.pick(_DAMAGES)(draw, data, data)
     return data
-
-
-# -- cases -------------------------------------------------------------------------------------------------------------
 
 
 class Checker:
@@ -234,17 +158,16 @@ class Checker:
         channels = 3 if header["color"] == words.RGB else draw.pick((3, 3, 1))
         scale = draw.pick((8, 8, 8, 4, 2, 1))
         whole = self._twice(placed, header, None, channels, scale=scale)
-        region = _some_region(draw, *whole.pixels.shape[:2])
+        region = draw.region(*whole.pixels.shape[:2])
         part = self._twice(placed, header, region, channels, scale=scale)
         baseline = header["kind"] == words.BASELINE
         ends = {whole.how} if baseline else {whole.how, part.how}
         reference = _reference(data, channels, scale) if words.DONE in ends else None
         for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
             if found.how == words.DONE and reference is not None:
-                x0, y0, x1, y1 = box
-                assert np.array_equal(found.pixels, reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {box}"
+                assert np.array_equal(found.pixels, _cut(reference, box)), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
-            assert np.array_equal(part.pixels, _cut(whole, region)), f"other pixels in {region} than of the whole"
+            assert np.array_equal(part.pixels, _cut(whole.pixels, region)), f"not the whole's pixels in {region}"
             if baseline and not header["restart"]:
                 self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
@@ -274,21 +197,16 @@ class Checker:
         forged[12:16].view("<u4")[0] = checksum_of_entry(forged.tobytes(), every)
         for kind, entry in (("built", built), ("forged", forged)):
             entries = [flush(entry, at_end=at_end) for at_end in (True, False)]
-            region = _some_region(draw, *whole.pixels.shape[:2])
+            region = draw.region(*whole.pixels.shape[:2])
             found = self._twice(placed, header, region, channels, scale=scale, entries=entries, every=every)
             if kind == "built":
                 assert (found.how, found.entry) == (words.DONE, words.USED), f"built entry: {found[1:]}"
-                assert np.array_equal(found.pixels, _cut(whole, region)), f"built entry: other pixels in {region}"
+                assert np.array_equal(found.pixels, _cut(whole.pixels, region)), f"built entry: {region}"
 
 
-def _some_region(draw: Draw, height: int, width: int) -> Region:
-    x0, y0 = draw.below(width), draw.below(height)
-    return x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)
-
-
-def _cut(found: Decoded, region: Region) -> Any:
+def _cut(pixels: Any, region: Region) -> Any:
     x0, y0, x1, y1 = region
-    return found.pixels[y0:y1, x0:x1]
+    return pixels[y0:y1, x0:x1]
 
 
 def _reference(data: bytes, channels: int, scale: int) -> Any:

@@ -108,7 +108,7 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
         header = jpegs.header_of(data)
         if header["kind"] != words.BASELINE or entry is None:
             return "no entry" if entry is None else "not ours"
-        region = _region(draw, header)
+        region = draw.region(int(header["height"]), int(header["width"]))
         found = decoder(data, region, header=header, entry=entry, every=every)
         assert found.how == words.DONE, found[1:]
         assert not right or np.array_equal(found.pixels, decoder(data, region, header=header).pixels), region
@@ -132,12 +132,6 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
     return checked
 
 
-def _region(draw: Draw, header: Any) -> tuple[int, int, int, int]:
-    height, width = int(header["height"]), int(header["width"])
-    x0, y0 = draw.below(width), draw.below(height)
-    return x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)
-
-
 def _built(decoder: jpegs.Decoder, draw: Draw, number: int) -> str:
     """Build the entry of a damaged JPEG: there is one exactly if it decodes, and it is used then."""
     data, every = mutation(number)[0], draw.pick((0, 1, 3, 8))
@@ -152,7 +146,7 @@ def _built(decoder: jpegs.Decoder, draw: Draw, number: int) -> str:
     assert (whole.how == words.DONE) == (not built.texts), built.texts
     if built.texts:
         return "not built"
-    x0, y0, x1, y1 = region = _region(draw, header)
+    x0, y0, x1, y1 = region = draw.region(int(header["height"]), int(header["width"]))
     entry = np.frombuffer(built.content, np.uint8).copy()
     found = decoder(data, region, header=header, entry=entry, every=every)
     assert (found.how, found.entry) == (words.DONE, words.USED), found[1:]

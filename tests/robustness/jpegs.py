@@ -31,9 +31,6 @@ MAX_PIXELS = 1 << 22
 _SIZE = (24, 32)
 
 
-# -- the reference -------------------------------------------------------------------------------------------------
-
-
 def turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Pixels as an EXIF orientation wants them seen (EXIF 2.32, tag 0x0112)."""
     if orientation >= 5:
@@ -74,9 +71,6 @@ def expected(data: bytes, color: str) -> tuple[Pixels | None, str]:
             continue
         return turned(stored, orientation), why
     return None, ""
-
-
-# -- batches -------------------------------------------------------------------------------------------------------
 
 
 def batches(folder: Path) -> Callable[[int], Counter[str]]:
@@ -140,9 +134,6 @@ def _crop(draw: Draw, height: int, width: int) -> tuple[int, int, int, int]:
 def _cropped(images: Any, crops: list[tuple[int, int, int, int]]) -> gi.Batch:
     top, left, height, width = (list(column) for column in zip(*crops, strict=True))
     return gi.resized_crop(images, top, left, height, width, _SIZE)
-
-
-# -- the decoder alone ---------------------------------------------------------------------------------------------
 
 
 def guard_pages(folder: Path) -> Callable[[int], str]:

@@ -57,6 +57,11 @@ class Draw:
         """One of the items."""
         return items[self.below(len(items))]
 
+    def region(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """A region of an image: x0, y0, x1, y1."""
+        x0, y0 = self.below(width), self.below(height)
+        return x0, y0, self.between(x0 + 1, width), self.between(y0 + 1, height)
+
     def text(self, size: int) -> bytes:
         """Random bytes."""
         return b"".join(self.word().to_bytes(8, "big") for _ in range(-(-size // 8)))[:size]
@@ -208,50 +213,31 @@ def cut_in_a_segment(draw: Draw, data: bytes, _: bytes) -> bytes:
     return data[: draw.pick((draw.pick(places(data, range(256))) + draw.between(0, 5), scan))]
 
 
-def trailing_junk(draw: Draw, data: bytes, other: bytes) -> bytes:
-    size = draw.pick((1, 2, 100, 5000))
-    return data + draw.pick(
-        (draw.text(size), bytes(size), b"\xff" * size, b"\xff\xd9" * size, other, other[: len(other) // 2])
-    )
-
-
-def leading_junk(draw: Draw, data: bytes, other: bytes) -> bytes:
-    size = draw.pick((1, 2, 3, 100))
-    return draw.pick((draw.text(size), bytes(size), b"\xff" * size, b"\xff\xd8" * size, other)) + data
-
-
-def nearly_nothing(draw: Draw, data: bytes, _: bytes) -> bytes:
-    size = draw.pick((0, 0, 1, 2, 3, 4, 11, 12, 20))
-    return draw.pick((data, b"\xff" * 20, bytes(20), b"\xff\xd8\xff\xd9" * 5))[:size]
-
-
-def foreign_segment(draw: Draw, data: bytes, other: bytes) -> bytes:
+def other_segments(draw: Draw, data: bytes, other: bytes) -> bytes:
+    """Segments that are removed, repeated, moved, or of another file."""
     pieces, new = segments(data), draw.pick(segments(other))
-    at = draw.below(len(pieces) + 1)
-    return b"".join([*pieces[:at], new, *pieces[at + draw.below(2) :]])
+    for _ in range(draw.between(1, 3)):
+        at, piece = draw.below(len(pieces)), draw.pick(pieces)
+        pieces[at : at + draw.below(2)] = draw.pick(([], [piece], [pieces[at]] * draw.pick((2, 3, 31)), [new], [new]))
+        pieces = pieces or [new]
+    return b"".join(pieces)
+
+
+def junk_around(draw: Draw, data: bytes, other: bytes) -> bytes:
+    size = draw.pick((1, 2, 3, 100, 5000))
+    junk = draw.pick((draw.text(size), bytes(size), b"\xff" * size, b"\xff\xd8" * size, b"\xff\xd9" * size, other))
+    return draw.pick((data + junk, junk + data, junk[:20]))
+
+
+def new_segment(draw: Draw, data: bytes, _: bytes) -> bytes:
+    """Another restart interval, or quantization table, before a scan."""
+    at, table = draw.pick(places(data, (SOS,))), draw.pick((b"\0", b"\xff", draw.text(1))) * 64
+    interval = draw.pick((0, 1, 2, 3, 7, 1000, 65535)).to_bytes(2, "big")
+    return data[:at] + draw.pick((segment(DRI, interval), segment(DQT, b"\0" + table))) + data[at:]
 
 
 def foreign_scans(draw: Draw, data: bytes, other: bytes) -> bytes:
     return data[: draw.pick(places(data, (SOS,)))] + other[draw.pick(places(other, (SOS,))) :]
-
-
-def duplicates(draw: Draw, data: bytes, _: bytes) -> bytes:
-    pieces = segments(data)
-    at = draw.below(len(pieces))
-    return b"".join(pieces[:at] + pieces[at : at + 1] * draw.pick((2, 2, 3, 31)) + pieces[at + 1 :])
-
-
-def removal(draw: Draw, data: bytes, _: bytes) -> bytes:
-    pieces = segments(data)
-    del pieces[draw.below(len(pieces))]
-    return b"".join(pieces)
-
-
-def reordering(draw: Draw, data: bytes, _: bytes) -> bytes:
-    pieces = segments(data)
-    for _i in range(draw.between(1, 4)):
-        pieces.insert(draw.below(len(pieces)), pieces.pop(draw.below(len(pieces))))
-    return b"".join(pieces)
 
 
 def many_scans(draw: Draw, data: bytes, _: bytes) -> bytes:
@@ -347,21 +333,11 @@ def huffman_table(draw: Draw, data: bytes, _: bytes) -> bytes:
     return patched(data, at + offset, new)
 
 
-def quantisation_table(draw: Draw, data: bytes, _: bytes) -> bytes:
-    return patched(data, draw.pick(places(data, (DQT,))) + 5, draw.pick((b"\0", b"\xff", draw.text(1))) * 64)
-
-
-def restart_interval(draw: Draw, data: bytes, _: bytes) -> bytes:
-    at = draw.pick(places(data, (SOS,)))
-    return data[:at] + segment(DRI, draw.pick((0, 1, 2, 3, 7, 1000, 65535)).to_bytes(2, "big")) + data[at:]
-
-
 KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", " "): kind
     for kind in (
-        *ANYWHERE, scan_damage, cut_in_a_segment, trailing_junk, leading_junk, nearly_nothing, foreign_segment,
-        foreign_scans, duplicates, removal, reordering, many_scans, segment_length, marker_in_scan, header_field,
-        frame_size, frame_components, hidden_frame, huffman_table, quantisation_table, restart_interval,
+        *ANYWHERE, scan_damage, cut_in_a_segment, junk_around, other_segments, foreign_scans, new_segment, many_scans,
+        segment_length, marker_in_scan, header_field, frame_size, frame_components, hidden_frame, huffman_table,
     )
 }  # fmt: skip
 
@@ -369,7 +345,7 @@ KINDS: dict[str, Kind] = {
 # damage of headers keeps our decoders from reading the file.
 _CHOICES = (
     *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 36, *(truncation,) * 2, *(header_field,) * 6,
-    frame_size, quantisation_table, huffman_table,
+    *(other_segments,) * 3, *(new_segment,) * 2, *(junk_around,) * 2, frame_size, huffman_table,
 )  # fmt: skip
 
 

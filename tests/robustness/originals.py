@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-_ORIENTATION = 0x0112
+from ..samples import file_of, with_orientation
 
 
 def picture(height: int, width: int, seed: int) -> Image.Image:
@@ -27,11 +26,8 @@ def picture(height: int, width: int, seed: int) -> Image.Image:
 def jpeg(image: Image.Image, *, orientation: int | None = None, **options: Any) -> bytes:
     """A JPEG file, of quality 85 unless the options say otherwise."""
     if orientation is not None:
-        options["exif"] = Image.Exif()
-        options["exif"][_ORIENTATION] = orientation
-    file = io.BytesIO()
-    image.save(file, "JPEG", **{"quality": 85, **options})
-    return file.getvalue()
+        options["exif"] = with_orientation(orientation)
+    return file_of(image, **{"quality": 85, **options})
 
 
 @lru_cache(maxsize=1)

@@ -6,11 +6,9 @@ damaged, but not forged, is completed.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
 
+from ..sources.writers import write_tar
 from .mutate import ANYWHERE, Draw, changed
 from .originals import jpeg, picture
 
@@ -38,9 +37,6 @@ class Case(NamedTuple):
     source: Any
     options: dict[str, Any]
     whole: Path
-
-
-# -- damage ------------------------------------------------------------------------------------------------------------
 
 
 def _lines(out: Path) -> list[bytes]:
@@ -104,46 +100,34 @@ def a_file_gone(draw: Draw, out: Path) -> None:
     _clear(_some(draw, out))
 
 
-def a_file_cut(draw: Draw, out: Path) -> None:
-    path = _some(draw, out)
-    if path.is_file() and not path.is_symlink():
-        os.truncate(path, draw.below(path.stat().st_size + 1))
-
-
 def a_part(draw: Draw, out: Path) -> None:
     path = _some(draw, out)
     if path.is_file() and not path.is_symlink() and path.suffix != ".part":
         path.rename(f"{path}.part")
 
 
-def a_link(draw: Draw, out: Path) -> None:
-    path = draw.pick((_some(draw, out), out / NAME, out / "list.txt.part"))
-    _clear(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    targets = ("outside", "outside/kept", "outside/gone", "outside/a", "in", "nowhere/deep")
-    path.symlink_to(out.parent / draw.pick(targets))
+def a_file_cut(draw: Draw, out: Path) -> None:
+    path = _some(draw, out)
+    if path.is_file() and not path.is_symlink():
+        os.truncate(path, draw.below(path.stat().st_size + 1))
 
 
 def another_thing(draw: Draw, out: Path) -> None:
-    """A pipe nobody writes to, or a folder."""
-    path = draw.pick((_some(draw, out), out / NAME))
+    """A link, a pipe nobody writes to, or a folder."""
+    path = draw.pick((_some(draw, out), out / NAME, out / "list.txt.part"))
     _clear(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if draw.below(2):
-        os.mkfifo(path)
-    else:
-        path.mkdir()
+    target = draw.pick(("outside", "outside/kept", "outside/gone", "outside/a", "in", "nowhere/deep"))
+    make = draw.pick((path.mkdir, lambda: os.mkfifo(path), *(lambda: path.symlink_to(out.parent / target),) * 4))
+    make()
 
 
 #: What an interruption or a fault of a disk leaves: all is made whole again.
 DAMAGE: Sequence[Kind] = (cut, a_file_gone, a_part)
 #: What somebody did.
 FORGED: Sequence[Kind] = (
-    flips, moved_lines, other_values, other_values, strange_lines, a_file_cut, a_link, a_link, another_thing,
+    flips, moved_lines, other_values, other_values, strange_lines, a_file_cut, *(another_thing,) * 3,
 )  # fmt: skip
-
-
-# -- what becomes of it ------------------------------------------------------------------------------------------------
 
 
 def _cases(root: Path) -> list[Case]:
@@ -152,11 +136,7 @@ def _cases(root: Path) -> list[Case]:
     for name, data in files.items():
         (root / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "in" / name).write_bytes(data)
-    with tarfile.open(root / "in.tar", "w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
+    write_tar(root / "in.tar", *files.items())
     (root / "outside" / "a").mkdir(parents=True)
     (root / "outside" / "kept").write_bytes(b"kept")
     (root / "outside" / "a" / "0.jpg").write_bytes(b"kept")

@@ -9,13 +9,11 @@ sample once, with the pixels of the local file.
 from __future__ import annotations
 
 import collections
-import io
 import logging
 import random
-import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,10 +21,10 @@ from typing import Any
 
 import gpuimg as gi
 from gpuimg.sources import _remote
-from gpuimg.sources.tfrecord import masked
 
 from ..data_sets import FILES, cpu, pixels_of
 from ..sources.remote_server import Fault, Request, Server, serving
+from ..sources.writers import archive, framed
 
 MOST = 5  # faults of one request in a row; sources try 8 times
 FAULTS: tuple[Fault, ...] = (500, 502, 503, 504, 429, 408, "drop", "cut", "short")
@@ -87,33 +85,11 @@ def options(server: Server, **others: Any) -> gi.Remote:
     return gi.Remote(storage_options={**KEYS, "endpoint_url": server.url}, **others)
 
 
-def archive(samples: Sequence[tuple[bytes, int]]) -> bytes:
-    """A shard of images and labels."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tar:
-        for data, label in samples:
-            for ending, content in (("jpg", data), ("cls", str(label).encode())):
-                member = tarfile.TarInfo(f"{label:05d}.{ending}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    return file.getvalue()
-
-
-def records(payloads: Sequence[bytes]) -> bytes:
-    """A TFRecord file."""
-    import google_crc32c
-
-    def framed(data: bytes) -> bytes:
-        return data + masked(google_crc32c.value(data)).to_bytes(4, "little")
-
-    return b"".join(framed(len(data).to_bytes(8, "little")) + framed(data) for data in payloads)
-
-
 def data_set() -> dict[str, bytes]:
     """The same samples as shards, records and files, by their names."""
     shards = {f"{k}.tar": archive(SAMPLES[k::3]) for k in range(3)}
     files = {f"train/{label % 4}/{label:05d}.jpg": data for data, label in SAMPLES}
-    return shards | files | {"records": records(FILES)}
+    return shards | files | {"records": framed(*FILES)}
 
 
 def _counts(expected: dict[int, str], parts: list[dict[int, str]]) -> collections.Counter[str]:

@@ -7,7 +7,6 @@ damaged index changes nothing.
 from __future__ import annotations
 
 import io
-import struct
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -15,18 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
-from gpuimg.sources.tfrecord import masked
 
 from ..data_sets import FILES
+from ..sources.writers import archive, framed, masked, packed, record, write_lmdb
 from .mutate import NUMBERS, Draw, changed
-from .remote import archive, records
 
 _GUARD = 1 << 12  # bytes on each side of a buffer
 _DTYPES = tuple(map(np.dtype, ("i1", "u1", "i4", "u8", "f8", ">i8", "?", "M8[s]")))
@@ -42,37 +39,25 @@ _ALL: dict[str, Callable[..., Table]] = {**OPENERS, "lmdb": gi.lmdb}
 KINDS = (*(f"{name} index" for name in OPENERS), "lmdb", "recordio", "tar", "tfrecord")
 
 
-# -- intact data sets --------------------------------------------------------------------------------------------------
-
-
 def written(kind: str, root: Path) -> Any:
     """An intact data set of a kind in a folder: a path, or those of two shards."""
     samples = list(zip(FILES[:18], range(18), strict=True))
     halves = samples[:9], samples[9:]
     paths = [root / f"{k}.{kind}" for k in range(2)]
     if kind == "recordio":
-        parts = [_recordio_part(struct.pack("<IfQQ", 0, label, label, 0) + data) for data, label in samples]
+        parts = [record(packed(data, label)) for data, label in samples]
         offsets = np.cumsum([0, *map(len, parts)])[:-1].tolist()
         (root / "0.idx").write_text("".join(f"{k}\t{offset}\n" for k, offset in enumerate(offsets)))
         paths[0].write_bytes(b"".join(parts))
         return paths[0]
     if kind == "lmdb":
-        import lmdb
-
-        environment = lmdb.open(str(paths[0]), subdir=False, map_size=1 << 24)
-        with environment.begin(write=True) as transaction:
-            for data, label in samples:
-                transaction.put(b"%05d" % label, data)
-                transaction.put(b"small %05d" % label, data[:200])
-        environment.close()
-        return paths[0]
+        entries = {
+            name % k: data[:most] for data, k in samples for name, most in ((b"%05d", 1 << 20), (b"small %05d", 200))
+        }
+        return write_lmdb(paths[0], entries, subdir=False)
     for path, half in zip(paths, halves, strict=True):
-        path.write_bytes(archive(half) if kind == "tar" else records([data for data, _ in half]))
+        path.write_bytes(archive(half) if kind == "tar" else framed(*(data for data, _ in half)))
     return paths
-
-
-def _recordio_part(record: bytes) -> bytes:
-    return struct.pack("<II", 0xCED7230A, len(record)) + record + bytes(-len(record) % 4)
 
 
 @lru_cache(maxsize=16)
@@ -83,16 +68,13 @@ def _intact(kind: str) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if "lock" not in path.name}
 
 
-# -- damage ------------------------------------------------------------------------------------------------------------
-
-
 def damaged_files(draw: Draw, kind: str) -> dict[str, bytes]:
     """The files of a data set by their names, one of them damaged."""
     files = dict(_intact(kind))
     name, other = draw.pick(sorted(files)), draw.pick(sorted(files))
     if kind == "tfrecord" and not draw.below(3):  # another length of the first record, with its checksum
         length = (_number(draw, len(files[name])) & (1 << 64) - 1).to_bytes(8, "little")
-        files[name] = length + masked(google_crc32c.value(length)).to_bytes(4, "little") + files[name][12:]
+        files[name] = length + masked(length) + files[name][12:]
     else:
         files[name] = changed(draw, files[name], files[other])[0]
     return files
@@ -115,11 +97,8 @@ def damaged_index(draw: Draw, index: bytes) -> bytes:
         what = draw.below(7)
         if what == 0:
             del members[name]
-        elif what == 1:
-            members[name] = changed(draw, members[name])[0]
         else:
-            change = (_another_type, _another_shape, _numbers, _numbers, _numbers)[what - 2]
-            members[name] = _saved(change(draw, _loaded(members[name])))
+            members[name] = changed(draw, members[name])[0] if what == 1 else _changed(draw, members[name])
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", draw.pick((zipfile.ZIP_STORED,) * 7 + (zipfile.ZIP_DEFLATED,))) as file:
         for name, data in members.items():
@@ -127,43 +106,27 @@ def damaged_index(draw: Draw, index: bytes) -> bytes:
     return whole.getvalue()
 
 
-def _loaded(data: bytes) -> NDArray[Any]:
+def _changed(draw: Draw, data: bytes) -> bytes:
+    """An array of an index with other numbers, or another type or shape."""
     try:
-        found: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+        array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     except Exception:  # was damaged before
-        found = np.zeros(3, np.int64)
-    return found
-
-
-def _saved(array: NDArray[Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()
-
-
-def _numbers(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
+        array = np.zeros(3, np.int64)
     result = np.atleast_1d(array.copy())
-    if result.dtype.kind in "iu" and result.size:
+    what = draw.below(5)
+    if what == 0:
+        with np.errstate(all="ignore"):
+            result = array.astype(draw.pick(_DTYPES))
+    elif what == 1 and array.ndim:
+        n = draw.below(len(array) + 1)
+        result = draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
+    elif result.dtype.kind in "iu" and result.size:
         for _ in range(draw.pick((1, 1, 3, result.size))):
             value = np.array(_number(draw, 4096) & (1 << 64) - 1, np.uint64)
             result.flat[draw.below(result.size)] = value.astype(result.dtype)
-    return result
-
-
-def _another_type(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(all="ignore"):
-        result: NDArray[Any] = array.astype(draw.pick(_DTYPES))
-    return result
-
-
-def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
-    n = draw.below(len(array) + 1) if array.ndim else 0
-    if not array.ndim:
-        return array
-    return draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
-
-
-# -- what becomes of it ------------------------------------------------------------------------------------------------
+    file = io.BytesIO()
+    np.save(file, result, allow_pickle=False)
+    return file.getvalue()
 
 
 class Guarded(ChunkReader):

@@ -16,6 +16,7 @@ from gpuimg.sources import parquet
 from gpuimg.sources.parquet import Recent
 
 from .laws import assert_law, needs, photos
+from .writers import write_parquet as write
 
 columns = importlib.import_module("gpuimg.sources.parquet")  # the name in the package is the function's
 
@@ -25,18 +26,9 @@ def _library() -> None:
     needs("pyarrow")
 
 
-def write(path: Path, images: list[Any], labels: list[Any], group: int = 3, **options: Any) -> Path:
-    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
-    library.write_table(arrow.table({"image": images, "label": labels}), path, row_group_size=group, **options)
-    return path
-
-
 def as_struct(data: list[bytes]) -> list[dict[str, Any]]:
     """The layout of Hugging Face's ``datasets``."""
     return [{"bytes": content, "path": f"{i}.jpg"} for i, content in enumerate(data)]
-
-
-# -- what is read ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layout", [as_struct, list])
@@ -95,9 +87,6 @@ def test_empty_groups_and_files(tmp_path: Path) -> None:
         parquet(tmp_path / "1")
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------------------
-
-
 def test_arguments(tmp_path: Path) -> None:
     path = write(tmp_path / "a", photos(1), [1])
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -125,9 +114,6 @@ def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         one[0]
     assert found[1] == (photos(2)[1], 1)  # still in memory
-
-
-# -- row groups in memory ----------------------------------------------------------------------------------------------
 
 
 def test_threads_wait_for_the_one_that_loads() -> None:

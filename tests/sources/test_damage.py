@@ -18,11 +18,8 @@ from gpuimg.sources import Table
 from gpuimg.sources._reading import OPEN_FILES
 
 from .laws import assert_threads, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
-from .test_columns import write as write_parquet
-from .test_databases import write as write_lmdb
 from .test_mxnet import GOLDEN
-from .test_records import frame, write_array
-from .test_shards import write as write_tar
+from .writers import framed, write_array, write_lmdb, write_parquet, write_tar
 
 DATA = photos(6)
 NOISE = [np.random.default_rng(k).bytes(3000) for k in range(20)]  # of ArrayRecord, whose blocks are large
@@ -41,7 +38,8 @@ ANY = frozenset({"refused", "unreadable", "same", "other"})
 
 def _tar(path: Path) -> None:
     members = [(f"{i}.{end}", value) for i, d in enumerate(DATA) for end, value in (("jpg", d), ("cls", b"%d" % i))]
-    os.truncate(write_tar(path, *members), 512 * sum(1 + -(-len(data) // 512) for _, data in members) + 512)
+    write_tar(path, *members)
+    os.truncate(path, 512 * sum(1 + -(-len(data) // 512) for _, data in members) + 512)
 
 
 def _recordio(path: Path, *, index: bool = True) -> None:
@@ -57,7 +55,7 @@ def _parquet(path: Path) -> None:
 KINDS = {
     "tar": Kind(_tar, gi.tar, ANY),
     "tfrecord": Kind(
-        lambda path: path.write_bytes(frame(*DATA)),
+        lambda path: path.write_bytes(framed(*DATA)),
         lambda path, **options: gi.tfrecord(path, image=None, **options),
         frozenset({"refused", "unreadable"}),
     ),

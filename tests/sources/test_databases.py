@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +12,7 @@ import pytest
 from gpuimg.sources import lmdb
 
 from .laws import assert_law, needs, photos
-
-
-def write(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
-    library = needs("lmdb")
-    environment = library.open(str(path), map_size=1 << 26, **options)
-    with environment.begin(write=True) as transaction:
-        for key, value in entries.items():
-            transaction.put(key, value)
-    environment.close()
-    return path
+from .writers import write_lmdb as write
 
 
 def random_entries(n: int, seed: int = 0) -> dict[bytes, bytes]:
@@ -42,9 +31,6 @@ def label(key: bytes) -> str | bytes:
         return key.decode()
     except UnicodeDecodeError:
         return key
-
-
-# -- what is read ------------------------------------------------------------------------------------------------------
 
 
 def test_raw(tmp_path: Path) -> None:
@@ -130,9 +116,6 @@ def test_database_that_is_open(tmp_path: Path) -> None:
     with environment.begin() as transaction:
         assert lmdb(path)[0] == lmdb(path)[0] == (transaction.get(b"a"), "a")
     environment.close()
-
-
-# -- what is wrong -----------------------------------------------------------------------------------------------------
 
 
 def test_arguments(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from gpuimg._io import native_read
 from gpuimg._io.native_read import ChunkReader
 
-from ..processes import python
 from ..robustness.sources import OPENERS, written
 
 KINDS = sorted(OPENERS)
@@ -93,33 +92,6 @@ def test_arrays_that_would_grow_in_memory(kind: str, tmp_path: Path) -> None:
     small = index.stat().st_size
     assert list(OPENERS[kind](path, index_cache=index)) == expected
     assert index.stat().st_size != small  # built again
-
-
-SURVIVES = """
-import warnings
-from pathlib import Path
-import numpy as np
-import gpuimg as gi
-from tests.robustness.sources import OPENERS, written
-from tests.sources.test_kept_indexes import forged, put
-warnings.simplefilter("ignore")
-for kind, opens in OPENERS.items():
-    for size in (-1000, -60_000):
-        root = Path(sys.argv[1], f"{kind} {size}")
-        root.mkdir()
-        path, index = written(kind, root), root / "index.npz"
-        opens(path, index_cache=index)
-        forged(index, **{"span" if kind == "recordio" else "size": put(size)})
-        source = opens(path, index_cache=index)
-        batches = list(gi.load(source, batch_size=16, device="cpu", on_error="fill"))
-        assert sum(batch.valid.sum() for batch in batches) == len(source)
-"""
-
-
-@pytest.mark.slow
-def test_a_loader_survives(tmp_path: Path) -> None:
-    """In a child: such an index ended the process."""
-    python("-c", f"import sys{SURVIVES}", tmp_path)
 
 
 @pytest.mark.parametrize("native", [True, False])

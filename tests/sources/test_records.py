@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuimg.sources import array_record, tfrecord
-from gpuimg.sources._tf_example import Keys
+from gpuimg.sources._protobuf import Keys
 
 from .laws import assert_law, needs, photos
+from .writers import framed as frame
+from .writers import write_array
+from .writers import write_examples as write
 
 tfrecord_module = importlib.import_module("gpuimg.sources.tfrecord")  # the name in the package is the function's
 
@@ -27,31 +29,10 @@ def examples(n: int, **extra: tuple[Any, str]) -> list[dict[str, tuple[Any, str]
     return [{IMAGE: (data, "byte"), LABEL: (i, "int"), **extra} for i, data in enumerate(photos(n))]
 
 
-def write(path: Path, written: list[dict[str, tuple[Any, str]]]) -> Path:
-    writer = needs("tfrecord").TFRecordWriter(str(path))
-    for example in written:
-        writer.write(example)
-    writer.close()
-    return path
-
-
-def frame(*payloads: bytes) -> bytes:
-    """Records that are no examples."""
-    masked_crc = needs("tfrecord").TFRecordWriter.masked_crc
-    parts = []
-    for data in payloads:
-        length = struct.pack("<Q", len(data))
-        parts += [length, masked_crc(length), data, masked_crc(data)]
-    return b"".join(parts)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _libraries() -> None:
     needs("google_crc32c")
     needs("tfrecord")
-
-
-# -- TFRecord ----------------------------------------------------------------------------------------------------------
 
 
 def test_examples(tmp_path: Path) -> None:
@@ -151,27 +132,6 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_records(scratch: Path, data: list[bytes]) -> None:
     scratch.write_bytes(frame(*data))
     assert [record for record, _ in tfrecord(scratch, image=None)] == data
-
-
-@given(st.binary(max_size=200), st.binary(max_size=99))
-def test_any_bytes(scratch: Path, data: bytes, more: bytes) -> None:
-    for content in (data, frame(data) + more, frame(data)[: len(more)]):
-        scratch.write_bytes(content)
-        with contextlib.suppress(ValueError):
-            for i in range(len(found := tfrecord(scratch))):
-                with contextlib.suppress(ValueError):
-                    found[i]
-
-
-# -- ArrayRecord -------------------------------------------------------------------------------------------------------
-
-
-def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> Path:
-    writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
-    for data in payloads:
-        writer.write(data)
-    writer.close()
-    return path
 
 
 def serialized(n: int) -> list[bytes]:

@@ -28,13 +28,13 @@ from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 
 from ..data_sets import FILES, cpu, pixels_of, valid_indices
 from ..processes import python
-from ..robustness.remote import SAMPLES, archive, data_set, options, s3
+from ..robustness.remote import SAMPLES, data_set, options, s3
 from ..watchdog import no_hang
 from .laws import assert_law, assert_same, needs
 from .remote_server import Request, Server, serving
-from .test_columns import write as write_parquet
 from .test_damage import KINDS, written
 from .test_mxnet import GOLDEN
+from .writers import archive, write_parquet
 
 fsspec, *_ = map(needs, ("fsspec", "aiohttp", "s3fs", "moto"))
 
@@ -154,15 +154,14 @@ def test_every_source(tmp_path: Path, kind: str, where: str) -> None:
 def test_names_of_a_list_may_be_urls(web: Server, tmp_path: Path) -> None:
     (tmp_path / "1.jpg").write_bytes(FILES[1])
     urls = [f"{web.url}/bucket/train/0/00000.jpg", str(tmp_path / "1.jpg"), f"{web.url}/bucket/train/2/00002.jpg"]
-    assert pixels_of(cpu(gi.file_list(urls, [0, 1, 2]))) == pixels_of(cpu(SAMPLES[:3]))
+    source = gi.file_list(urls, [0, 1, 2])
+    assert pixels_of(cpu(source)) == pixels_of(cpu(SAMPLES[:3]))
     (tmp_path / "list.txt").write_text("\n".join(urls))
     assert [data for data, _ in gi.file_list(tmp_path / "list.txt")] == FILES[:3]
-
-
-def test_videos_are_read_whole(web: Server) -> None:
-    source = gi.file_list([f"{web.url}/bucket/train/0/00000.jpg"])
-    (sample,) = name_videos(source, [0], [True], Columns(), 1 << 30)
-    assert (sample.data, sample.path) == (FILES[0], None)
+    (video,) = name_videos(source, [0], [True], Columns(), 1 << 30)
+    assert (video.data, video.path) == (FILES[0], None)
+    secret = gi.Remote(storage_options={"key": "me", "secret": "hush"})
+    assert "hush" not in repr(secret) + repr(gi.file_list(["s3://bucket/a.jpg"], remote=secret))
 
 
 def test_idx_that_may_not_be_looked_for(tmp_path: Path) -> None:
@@ -595,11 +594,6 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
 
 
 # -- what users type ---------------------------------------------------------------------------------------------------
-
-
-def test_secrets_are_not_shown() -> None:
-    secret = gi.Remote(storage_options={"key": "me", "secret": "hush"})
-    assert "hush" not in repr(secret) + repr(gi.file_list(["s3://bucket/a.jpg"], remote=secret))
 
 
 @pytest.mark.parametrize(("make", "error", "message"), [

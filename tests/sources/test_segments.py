@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import gpuimg
 from gpuimg.sources import coco
 
-from .test_annotations import IMAGES
-from .test_annotations import write as write_all
+from .test_annotations import write
 
 of_older_numpy = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
 BOX = {"category_id": 1, "bbox": [0, 0, 3, 4]}
@@ -23,8 +21,8 @@ RUNS = {"size": [24, 16], "counts": [24 * 3 + 5, 1, 384 - 78]}
 TEXT = {"size": [24, 16], "counts": "]21b9"}
 
 
-def write(root: Path, annotations: list[dict[str, Any]]) -> Path:
-    return write_all(root, annotations=annotations)
+def opened(root: Path, annotations: list[dict[str, Any]], **options: Any) -> Any:
+    return coco(root, write(root, annotations=annotations), **options)
 
 
 def annotations_of(*segmentations: Any, image: int = 2, **more: Any) -> list[dict[str, Any]]:
@@ -48,7 +46,7 @@ def polygons(rng: np.random.Generator, height: int, width: int) -> list[list[flo
 
 
 def test_masks_by_hand(tmp_path: Path) -> None:
-    found = coco(tmp_path, write(tmp_path, annotations_of(SQUARE, RUNS, TEXT, [], ..., None)), segments=True)
+    found = opened(tmp_path, annotations_of(SQUARE, RUNS, TEXT, [], ..., None), segments=True)
     masks = found[0][1]["masks"]
     assert (masks.shape, masks.dtype) == ((6, 24, 16), bool)
     square, pixel = np.zeros((2, 24, 16), bool)
@@ -65,9 +63,10 @@ def test_masks_by_hand(tmp_path: Path) -> None:
 def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     library, codes = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.mask")
     rng = np.random.default_rng()
-    sizes = {int(entry["id"]): (int(entry["height"]), int(entry["width"])) for entry in IMAGES}
+    sizes = {9: (24, 16), 2: (1, 90), 5: (311, 517)}
+    images = [{"id": k, "file_name": f"{k}.jpg", "height": size[0], "width": size[1]} for k, size in sizes.items()]
     entries: list[dict[str, Any]] = []
-    for k in range(600):
+    for k in range(300):
         image = int(rng.choice(list(sizes)))
         height, width = sizes[image]
         segmentation: Any = polygons(rng, height, width)
@@ -79,7 +78,9 @@ def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFi
                 ends = np.flatnonzero(np.diff(pixels, prepend=9))
                 segmentation["counts"] = [0] * int(pixels[0]) + np.diff(ends, append=len(pixels)).tolist()
         entries.append({"id": k + 1, "image_id": image, **BOX, "segmentation": segmentation, "iscrowd": int(k % 3 > 0)})
-    path = write(tmp_path, entries)
+    path = write(tmp_path, annotations=entries, images=images)
+    for k in sizes:
+        (tmp_path / f"{k}.jpg").write_bytes(b"x")
     reference = library.COCO(str(path))
     capsys.readouterr()
     for _, label in coco(tmp_path, path, segments=True):
@@ -89,25 +90,10 @@ def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFi
     capsys.readouterr()
 
 
-@of_older_numpy
-def test_large_images_are_those_of_pycocotools() -> None:
-    codes = pytest.importorskip("pycocotools.mask")
-    segments = pytest.importorskip("gpuimg.sources._segments")
-    rng = np.random.default_rng()
-    for _ in range(40):
-        height, width = rng.integers(1, 900, 2).tolist()
-        given = polygons(rng, height, width)
-        stored = segments.Segments()
-        stored.add(segments.numbers_of(given, (width, height), "annotation 1"))
-        stored.pack()
-        expected: NDArray[np.uint8] = codes.decode(codes.merge(codes.frPyObjects(given, height, width)))
-        np.testing.assert_array_equal(stored.mask(0, height, width), expected)
-
-
 def test_key_points(tmp_path: Path) -> None:
     some = [1, 2, 2, 15.75, 23, 1, 0, 0, 0]
     entries = annotations_of(..., keypoints=some) + annotations_of(...) + annotations_of(..., image=9, keypoints=some)
-    found = coco(tmp_path, write(tmp_path, entries), keypoints=True)
+    found = opened(tmp_path, entries, keypoints=True)
     labels = [label for _, label in found]
     expected = np.array(some, np.float32).reshape(3, 3)
     assert labels[0]["keypoints"].dtype == np.float32
@@ -117,27 +103,7 @@ def test_key_points(tmp_path: Path) -> None:
     x = gpuimg.horizontal_flip(np.zeros((3, 24, 16, 3), np.uint8))
     moved = gpuimg.transform_keypoints(x, [label["keypoints"] for label in labels], pixel_indices=True)
     assert moved[0][0].tolist() == [[14, 2, 2], [0, 0, 0], [0, 0, 0]]
-    assert coco(tmp_path, write(tmp_path, annotations_of(...)), keypoints=True)[0][1]["keypoints"].shape == (1, 0, 3)
-
-
-def test_a_loader_transforms_them(tmp_path: Path) -> None:
-    points = [1, 2, 2, 11, 20, 1]
-    source = coco(
-        tmp_path, write(tmp_path, annotations_of(SQUARE, RUNS, keypoints=points)), segments=True, keypoints=True
-    )
-
-    def train(x: Any, rng: Any, labels: Any) -> Any:
-        x = gpuimg.letterbox(gpuimg.random_horizontal_flip(x, rng=rng), 48)
-        masks = gpuimg.transform_masks(x, [label["masks"] for label in labels])
-        keypoints = gpuimg.transform_keypoints(x, [label["keypoints"] for label in labels], pixel_indices=True)
-        boxes, _ = gpuimg.masks_to_boxes(masks)
-        return x, list(zip(masks, keypoints, boxes, strict=True))
-
-    (batch,) = gpuimg.load(source, train, batch_size=3, dtype="uint8", seed=1)
-    assert [masks.shape for masks, _, _ in batch.labels] == [(2, 48, 48), (0, 48, 48), (0, 48, 48)]
-    _, keypoints, boxes = batch.labels[0]
-    left = 8 + 2 * 2 if keypoints[0, 0, 0] < 24 else 48 - 8 - 2 * 5
-    assert boxes[0].tolist() == [left, 6, left + 6, 14]
+    assert opened(tmp_path, annotations_of(...), keypoints=True)[0][1]["keypoints"].shape == (1, 0, 3)
 
 
 def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> None:
@@ -145,7 +111,7 @@ def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> N
     good, points = annotations_of(SQUARE, RUNS, keypoints=[1, 2, 2]), {"keypoints": [3, 4, 1]}
     for wrong in ({"segmentation": [[1, 2]], **points}, {"segmentation": SQUARE, "keypoints": [1, 2]}):
         entries = [*annotations_of(TEXT, image=9, **points), {"id": 7, "image_id": 5, **BOX} | wrong, *good]
-        found = coco(tmp_path, write(tmp_path, entries), segments=True, keypoints=True)
+        found = opened(tmp_path, entries, segments=True, keypoints=True)
         with pytest.raises(ValueError, match="annotation 7: "):
             found.label(1)
         assert found.label(0)["masks"].sum((1, 2)).tolist() == [12, 1]
@@ -175,7 +141,7 @@ POLYGON = "a polygon must have x and y of at least 3 points"
     ({"keypoints": [1, 2, 3]}, r"the visibility of keypoints must be 0, 1 or 2, not \[3.0\]"),
 ])  # fmt: skip
 def test_wrong_entries(tmp_path: Path, values: dict[str, Any], match: str) -> None:
-    path = write(tmp_path, annotations_of(..., **values))
+    path = write(tmp_path, annotations=annotations_of(..., **values))
     coco(tmp_path, path)
     with pytest.raises(ValueError, match=rf"instances\.json: annotation 1: {match}"):
         coco(tmp_path, path, segments=True, keypoints=True)

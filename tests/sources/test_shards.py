@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -19,29 +18,16 @@ from gpuimg.sources import tar
 from tests.data_sets import FILES
 
 from .laws import assert_law, needs, photos
-
-
-def write(path: Path, *members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT) -> Path:
-    with tarfile.open(path, "w", format=form) as file:
-        for name, data in members:
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            file.addfile(member, io.BytesIO(data))
-    return path
+from .writers import archive
+from .writers import write_tar as write
 
 
 def shards(root: Path, count: int, each: int) -> list[tuple[bytes, int]]:
     """Shards ``0.tar``, ``1.tar`` and so on, of tiny samples."""
     samples = [(f"image {i}".encode(), i) for i in range(count * each)]
     for number in range(count):
-        members = []
-        for data, label in samples[number * each : (number + 1) * each]:
-            members += [(f"{label:05d}.jpg", data), (f"{label:05d}.cls", str(label).encode())]
-        write(root / f"{number}.tar", *members)
+        (root / f"{number}.tar").write_bytes(archive(samples[number * each : (number + 1) * each]))
     return samples
-
-
-# -- what is read ------------------------------------------------------------------------------------------------------
 
 
 def test_what_webdataset_writes(tmp_path: Path) -> None:
@@ -105,9 +91,6 @@ def test_paths(tmp_path: Path) -> None:
     for odd in ("{0..2}.tar", "[1].tar"):
         path = write(tmp_path / odd, ("1.jpg", b"x"), ("2.jpg", b"y"), ("2.cls", b"2"), ("1.cls", b"1"))
         assert list(tar(path)) == [(b"x", 1), (b"y", 2)]  # members of a sample need not be neighbors
-
-
-# -- what is wrong -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("members", "match"), [
@@ -232,25 +215,6 @@ def test_a_header_of_more_than_the_memory(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=300)
     assert "a.tar: damaged at byte 0: too many or too large headers of one member" in done.stderr
-
-
-# -- descriptors -------------------------------------------------------------------------------------------------------
-
-
-def test_small_limit_of_open_files(tmp_path: Path) -> None:
-    import resource
-
-    samples = shards(tmp_path, 60, 1)
-    found = tar(f"{tmp_path}/{{0..59}}.tar")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, hard))
-    try:
-        assert [found[i] for i in range(60)] == samples
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-# -- the index in a file -----------------------------------------------------------------------------------------------
 
 
 def test_kept_index(tmp_path: Path) -> None:

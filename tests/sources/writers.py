@@ -1,0 +1,150 @@
+"""Files of every format of sources, by the formats' libraries, or written here from their descriptions."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gpuimg as gi
+
+from .laws import needs
+
+MAGIC = struct.pack("<I", 0xCED7230A)  # of RecordIO
+
+
+def write_tar(path: Any, *members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT) -> Any:
+    """Members of a tar file, by a path or a file that is open."""
+    target = {"name": path} if isinstance(path, Path) else {"fileobj": path}
+    with tarfile.open(mode="w", format=form, **target) as file:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+    return path
+
+
+def archive(samples: Iterable[tuple[bytes, int]]) -> bytes:
+    """A shard of images and labels."""
+    members = [(f"{k:05d}.{end}", one) for data, k in samples for end, one in (("jpg", data), ("cls", b"%d" % k))]
+    file: io.BytesIO = write_tar(io.BytesIO(), *members)
+    return file.getvalue()
+
+
+def masked(data: bytes) -> bytes:
+    """The checksum of TFRecord."""
+    checksum = needs("google_crc32c").value(data)
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def framed(*payloads: bytes) -> bytes:
+    """A TFRecord file."""
+    parts = [one for data in payloads for one in (len(data).to_bytes(8, "little"), data)]
+    return b"".join(part + masked(part) for part in parts)
+
+
+def record(data: bytes) -> bytes:
+    """A record as MXNet's writer splits it: at magic words that begin at a multiple of 4."""
+    pieces, start = [], 0
+    for at in range(0, len(data) // 4 * 4, 4):
+        if data[at : at + 4] == MAGIC:
+            pieces.append(data[start:at])
+            start = at + 4
+    pieces.append(data[start:])
+    last = len(pieces) - 1
+    flags = [0] if not last else [1, *[2] * (last - 1), 3]
+    return b"".join(
+        MAGIC + struct.pack("<I", flag << 29 | len(piece)) + piece + bytes(-len(piece) % 4)
+        for flag, piece in zip(flags, pieces, strict=True)
+    )
+
+
+def packed(data: bytes, label: float) -> bytes:
+    """An image with MXNet's header."""
+    return struct.pack("<IfQQ", 0, label, 0, 0) + data
+
+
+def write_lmdb(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
+    environment = needs("lmdb").open(str(path), map_size=1 << 26, **options)
+    with environment.begin(write=True) as transaction:
+        for key, value in entries.items():
+            transaction.put(key, value)
+    environment.close()
+    return path
+
+
+def write_parquet(path: Path, images: list[Any], labels: Any = None, group: int = 3, **options: Any) -> Path:
+    table = needs("pyarrow").table({"image": images} | ({} if labels is None else {"label": labels}))
+    needs("pyarrow.parquet").write_table(table, path, row_group_size=group, **options)
+    return path
+
+
+def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> Path:
+    """An ArrayRecord file."""
+    writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
+    for data in payloads:
+        writer.write(data)
+    writer.close()
+    return path
+
+
+def write_examples(path: Path, examples: Iterable[Mapping[str, tuple[Any, str]]]) -> Path:
+    """A TFRecord file of TensorFlow's examples."""
+    needs("google_crc32c")
+    writer = needs("tfrecord").TFRecordWriter(str(path))
+    for example in examples:
+        writer.write(example)
+    writer.close()
+    return path
+
+
+SOURCES = (
+    "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
+    "array_record",
+)  # fmt: skip
+
+
+def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
+    """A source of a kind with these samples, the default name of its index, and the arguments of the command for it."""
+    if kind == "pairs":
+        return [(one, k) for k, one in enumerate(data)], None, []
+    if kind == "mappings":
+        return [{"image": {"bytes": one, "path": None}, "label": k} for k, one in enumerate(data)], None, []
+    if kind in ("folder", "file_list", "text file", "coco"):
+        (root / "set" / "one").mkdir(parents=True)
+        paths = [root / "set" / "one" / f"{k}.jpg" for k in range(len(data))]
+        for path, one in zip(paths, data, strict=True):
+            path.write_bytes(one)
+        if kind == "folder":
+            return gi.folder(root / "set"), "set", [str(root / "set")]
+        if kind == "file_list":
+            return gi.file_list(paths), None, []
+        if kind == "text file":
+            (root / "list.txt").write_text("".join(f"set/one/{path.name} 3\n" for path in paths))
+            return gi.file_list(root / "list.txt"), "list.txt", [str(root / "list.txt")]
+        images = [{"id": k, "file_name": f"{k}.jpg", "height": 75, "width": 110} for k in range(len(data))]
+        (root / "boxes.json").write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
+        given = [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
+        return gi.coco(root / "set" / "one", root / "boxes.json"), "set/one", given
+    path = root / {"recordio": "set.rec", "lmdb": "set_lmdb"}.get(kind, f"set.{kind}")
+    options: dict[str, Any] = {"label": None}
+    if kind == "tar":
+        write_tar(path, *((f"{k}.jpg", one) for k, one in enumerate(data)))
+    elif kind == "recordio":
+        options = {}
+        path.write_bytes(b"".join(record(packed(one, k)) for k, one in enumerate(data)))
+    elif kind == "lmdb":
+        options = {}
+        write_lmdb(path, {b"%d" % k: one for k, one in enumerate(data)})
+    elif kind == "tfrecord":
+        write_examples(path, [{"image/encoded": (one, "byte")} for one in data])
+    elif kind == "parquet":
+        write_parquet(path, data)
+    else:
+        options = {"image": None}
+        write_array(path, *data)
+    return getattr(gi, kind)(path, **options), path.name, [] if kind == "array_record" else [str(path)]
