@@ -142,7 +142,7 @@ FAULTS = [
     Fault("cuda: private streams do not wait for the caller's", "gpuimg/_runtimes/cuda.py",
           "follow(own, caller)\n            try:", "try:", "cuda/cuda_host::test_mixing"),
     Fault("cuda: a collector destroys the events of results", "gpuimg/_runtimes/cuda_memory.py",
-          "self._blocks.add(block)\n", "pass\n", "cuda/cuda_host_loader::test_loops_that_are_left_early"),
+          "self._blocks.add(block)\n", "pass\n", "cuda/cuda_host_loader::test_memory_that_the_garbage_collector_gives_back_on_a_loaders_thread"),
     Fault("cuda: resident files are read before they are written", "gpuimg/_runtimes/cuda_resident.py",
           "if self._last is not None:", "if self._last is None and False:", "cuda/resident::test_copies_wait_for_those_of_other_streams"),
     Fault("cuda: a video decoder ends before its frames are converted", "gpuimg/_runtimes/cuda_video.py",

@@ -58,12 +58,13 @@ class Statuses:
             self._block.used.synchronize()
         images, seek = self._images, self._images.seek
         reported = np.flatnonzero(self._block.memory.words[: len(images)])
+        known = len(images.given_up)  # which only a kernel that is wrong itself reports again
         for i in reported.tolist():
             by_entry = seek is not None and seek.entry_status[i] == USED
-            images.given_up[id(images.data[i])] = MISMATCH if by_entry else 0
+            images.given_up.setdefault(id(images.data[i]), MISMATCH if by_entry else 0)
         if images.resident is not None:
             images.resident.files.forget(images.resident.indices[reported])
-        return len(reported) > 0
+        return len(images.given_up) > known
 
     def __del__(self) -> None:
         self._spare.append(self._block)

@@ -105,7 +105,9 @@ class Loaded:
 @cache
 def _announce_compiling() -> None:
     """Report, once, what the first batch waits for."""
-    print("gpuimg compiles CUDA kernels, once for this machine; `gpuimg warm --all` does so in advance", file=sys.stderr)
+    print(
+        "gpuimg compiles CUDA kernels, once for this machine; `gpuimg warm --all` does so in advance", file=sys.stderr
+    )
 
 
 # By the keys of kernels, for the process's life: the GPU may still run what nothing refers to any more.
