@@ -122,8 +122,8 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 # Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the
-# folder of results. It uses PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis
-# must be installed. Run `make gpu-photos` first, on any machine, and copy bench/.photos.
+# folder of results. It uses PYTHON as it is, without a network: what docs/gpu.md names for it must be installed.
+# Run `make gpu-photos` first, on any machine, and copy bench/.photos.
 gpu:
 	PYTHON=$(PYTHON) OUT=$(or $(OUT),bench/results/gpu) bash bench/gpu/run.sh $(PARTS)
 

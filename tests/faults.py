@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     file: str
     old: str  # occurs once in the file
     new: str
-    tests: str  # FOLDER/NAME for tests/FOLDER/test_NAME.py
+    tests: str  # FOLDER/NAME for tests/FOLDER/test_NAME.py, and perhaps ::TEST
 
 
 FAULTS = [
@@ -167,29 +167,74 @@ FAULTS = [
           "np.round(spare / 2.0)", "np.ceil(spare / 2.0)", "operations/geometry random/views"),
     # CUDA: the order of work, kernels
     Fault("cuda: results are reused before their reader is done", "gpuimg/_runtimes/cuda_memory.py",
-          "wait(stream, self._block.used)\n", "pass\n", "cuda/cuda_host_loader cuda/cuda_host"),
+          "wait(stream, self._block.used)\n", "pass\n", "cuda/cuda_host_loader::test_kernels_wait_for_what_read_the_memory_they_write_again"),
     Fault("cuda: private streams do not wait for the caller's", "gpuimg/_runtimes/cuda.py",
-          "follow(own, caller)\n            try:", "try:", "cuda/cuda_host"),
+          "follow(own, caller)\n            try:", "try:", "cuda/cuda_host::test_mixing"),
     Fault("cuda: a collector destroys the events of results", "gpuimg/_runtimes/cuda_memory.py",
-          "self._blocks.add(block)\n", "pass\n", "cuda/cuda_host_loader"),
+          "self._blocks.add(block)\n", "pass\n", "cuda/cuda_host_loader::test_memory_that_the_garbage_collector_gives_back_on_a_loaders_thread"),
     Fault("cuda: resident files are read before they are written", "gpuimg/_runtimes/cuda_resident.py",
-          "if self._last is not None:", "if self._last is None and False:", "cuda/resident"),
+          "if self._last is not None:", "if self._last is None and False:", "cuda/resident::test_copies_wait_for_those_of_other_streams"),
     Fault("cuda: a video decoder ends before its frames are converted", "gpuimg/_runtimes/cuda_video.py",
           "finally:\n            recorded(stream).synchronize()", "finally:\n            recorded(stream)",
           "cuda/cuda_video"),
+    Fault("cuda: kernels do not wait for a video's decoder", "gpuimg/_runtimes/cuda_video.py",
+          "follow(stream, _DEFAULT_STREAM)", "pass", "cuda/cuda_video::test_much_work_is_in_order"),
+    Fault("cuda: the caller's stream does not wait for results", "gpuimg/_runtimes/cuda.py",
+          "            finally:\n                follow(caller, own)", "            finally:\n                pass", "cuda/cuda_host::test_mixing"),
+    Fault("cuda: a batch is not ordered before its consumer", "gpuimg/_runtimes/cuda.py",
+          "wait(reader.address, event.event)", "pass", "cuda/cuda_host_loader::test_a_consumer_on_a_separate_stream"),
+    Fault("cuda: kernels do not wait for the decoding of their images", "gpuimg/_runtimes/cuda_decode.py",
+          "            wait(stream.ptr, own.done)", "            pass", "cuda/cuda_host::test_turned_images"),
+    Fault("cuda: a plan's pinned memory is filled before its copy is done", "gpuimg/_runtimes/cuda_memory.py",
+          "        block.used.record(stream)\n", "", "cuda/cuda_host::test_mixing"),
+    Fault("cuda: an arena is decoded into before its images are read", "gpuimg/_runtimes/cuda.py",
+          "arena.used.record(resources.stream)\n", "pass\n", "cuda/cuda_host::test_turned_images"),
+    Fault("cuda: an event is used after a collector destroyed it", "gpuimg/_runtimes/cuda_memory.py",
+          "super().__del__()\n        self.ptr = 0", "super().__del__()", "cuda/cuda_host_loader::test_loops_that_are_left_early"),
+    Fault("cuda: a consumer's stream may be destroyed before its batches", "gpuimg/_runtimes/cuda_memory.py",
+          "Stream(int(stream.ptr), stream)", "Stream(int(stream.ptr))", "cuda/cuda_host_loader::test_a_consumers_current_stream_lives_as_long_as_its_batches"),
+    Fault("cuda: the per-thread default stream is recorded on another thread", "gpuimg/_runtimes/cuda_memory.py",
+          "if stream != PER_THREAD_STREAM:", "if stream != -1:", "cuda/cuda_host_loader::test_a_consumer_on_the_per_thread_default_stream"),
+    Fault("cuda: nvImageCodec is called on the first device", "gpuimg/_runtimes/cuda_decode.py",
+          "partial(cupy.cuda.runtime.setDevice, self._index)", "partial(cupy.cuda.runtime.setDevice, 0)", "cuda/cuda_host_loader::test_nvimagecodec_on_the_second_device"),
+    Fault("cuda: a kernel of one device is launched on all", "gpuimg/_runtimes/cuda_launch.py",
+          "device = cupy.cuda.Device().id", "device = 0", "cuda/cuda_host_loader::test_two_devices"),
+    Fault("cuda: a loader's threads disturb a capture", "gpuimg/_runtimes/probe.py",
+          "ctypes.c_int(2), _driver()", "ctypes.c_int(0), _driver()", "cuda/cuda_host_loader::test_loaders_run_beside_the_capture_of_a_graph"),
+    Fault("cuda: arrays are passed without their items' size", "gpuimg/_runtimes/cuda_launch.py",
+          "words += (0, 0, size, step, argument.data.ptr, size, step)", "words += (0, 0, size, size, argument.data.ptr, size, size)",
+          "cuda/cuda_host::test_mixing"),
+    Fault("cuda: statuses of JPEGs begin with what memory holds", "gpuimg/_runtimes/cuda_jpeg.py",
+          "cupy.zeros(n, cupy.int32)", "cupy.empty(n, cupy.int32)", "cuda/cuda_jpeg::test_baseline_files_need_no_index"),
+    Fault("kernels: chroma of even rows is not mixed with that above", "kernels/cuda/jpeg_pixels.py",
+          "above = max(i32(row - 1), i32(0))", "above = row", "ptx/jpeg::test_whole_images"),
+    Fault("kernels: exact passes round down", "kernels/cuda/exact.py",
+          "half = i32(i32(1) << i32(bits - 1))", "half = i32(0)", "cuda/gpu::test_exact_resizes_are_the_cpus_to_the_last_bit"),
     Fault("kernels: a warp's sum lacks half of its threads", "kernels/cuda/statistics.py",
-          "for offset in (16, 8, 4, 2, 1):", "for offset in (8, 4, 2, 1):", "ptx/kernels"),
+          "for offset in (16, 8, 4, 2, 1):", "for offset in (8, 4, 2, 1):", "ptx/kernels::test_many_blocks"),
     Fault("kernels: taps reach one pixel beyond the window", "kernels/cuda/sample.py",
-          "min(end_x, x_high)", "min(end_x, x_high + f32(1.0))", "ptx/kernels"),
+          "min(end_x, x_high)", "min(end_x, x_high + f32(1.0))", "ptx/kernels::test_every_variant_has_the_cpus_pixels"),
+    Fault("kernels: a block's levels are summed before all are there", "kernels/cuda/statistics.py",
+          "k = i32(k + cuda.blockDim.x)\n    cuda.syncthreads()\n    chunk = thread", "k = i32(k + cuda.blockDim.x)\n    chunk = thread",
+          "ptx/kernels::test_every_variant_has_the_cpus_pixels"),
+    Fault("kernels: a block takes its ticket before all have added", "kernels/cuda/statistics.py",
+          "cuda.threadfence()\n    cuda.syncthreads()\n", "cuda.threadfence()\n", "ptx/kernels::test_many_blocks"),
+    Fault("kernels: a part of a file starts before the one in front of it ends", "kernels/cuda/jpeg_find.py",
+          "bit, state\n            cuda.syncthreads()\n", "bit, state\n", "ptx/find::test_segments_are_those_of_a_walk"),
+    Fault("kernels: codes are read before they are in shared memory", "kernels/cuda/jpeg_codes.py",
+          "        cuda.syncthreads()\n        k = i32(cuda", "        k = i32(cuda", "ptx/jpeg::test_whole_images"),
+    Fault("kernels: columns of a block are transformed before its rows", "kernels/cuda/jpeg_reduced.py",
+          "u32(0xFF))\n    cuda.syncwarp()\n", "u32(0xFF))\n", "ptx/jpeg::test_scaled_images_are_pillows"),
     Fault("kernels: sums over a warp lack a lane", "kernels/cuda/jpeg_find.py",
-          "before if lane >= offset", "before if lane > offset", "ptx/find"),
+          "before if lane >= offset", "before if lane > offset", "ptx/find::test_segments_are_those_of_a_walk"),
 ]  # fmt: skip
 
 
 def path_of(name: str) -> str:
-    """Return the path of a test file."""
-    folder, _, stem = name.rpartition("/")
-    return str(Path("tests", folder, f"test_{stem}.py"))
+    """Return the path of a test file, with the test in it that a row names."""
+    file, colons, test = name.partition("::")
+    folder, _, stem = file.rpartition("/")
+    return f"tests/{folder}/test_{stem}.py{colons}{test}"
 
 
 def problems() -> list[str]:
@@ -199,9 +244,9 @@ def problems() -> list[str]:
         count = (ROOT / one.file).read_text().count(one.old)
         if count != 1:
             found.append(f"{one.name}: {one.file} has the old text {count} times")
-        found += [
-            f"{one.name}: no {path_of(name)}" for name in one.tests.split() if not (ROOT / path_of(name)).exists()
-        ]
+        for path, _, test in (path_of(name).partition("::") for name in one.tests.split()):
+            if not (ROOT / path).exists() or f"def {test}" not in (ROOT / path).read_text():
+                found.append(f"{one.name}: no {test} in {path}")
     return found
 
 

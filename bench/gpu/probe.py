@@ -180,7 +180,8 @@ def main() -> None:
     """Describe the machine, then check one dependency after another."""
     arguments(__doc__, 60)
     cores = {"cores": os.cpu_count(), "usable": len(os.sched_getaffinity(0))}
-    show("machine", versions=versions(), processor=machine.processor(), commit=machine.commit(), **cores)
+    of = {"package": str(Path(gi.__file__).parent), "commit": machine.commit()}
+    show("machine", versions=versions(), processor=machine.processor(), **of, **cores)
     show("gpu", **about_gpu())
     for check, remedy in CHECKS.items():
         print(f"probe: {check.__name__}", file=sys.stderr, flush=True)

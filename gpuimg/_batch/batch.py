@@ -16,6 +16,7 @@ from .._data.images import EncodedImages, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
+from .._runtimes.attempt import delivered
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import Runtime
 from ..errors import Failure
@@ -461,7 +462,8 @@ class Batch(Sequence[Array]):
                 'compute("uint8" or "float32", layout="NHWC"), or record first'
             )
         if len(self):
-            outcome = planes.run(self._recording.runtime, source, self._recording.segments, flat, offsets, layout)
+            runtime, segments = self._recording.runtime, self._recording.segments
+            outcome = delivered(lambda: planes.run(runtime, source, segments, flat, offsets, layout))
             self._launches += outcome.launches
             self._recording.record_outcome(outcome)
 

@@ -13,6 +13,7 @@ from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
 from .._plan.plan import Plan
 from .._runtimes import whole_files
+from .._runtimes.attempt import delivered
 from .._runtimes.protocol import Outcome, Runtime, Timings
 from .result_spec import UNITS
 
@@ -124,7 +125,8 @@ class Recording:
         """Decode the source images now and return them unchanged."""
         if isinstance(self.source, Pixels):
             return self.source
-        pixels, outcome = whole_files.decode(self.runtime, self.source)
+        source = self.source
+        pixels, outcome = delivered(lambda: whole_files.decode(self.runtime, source))
         self.record_outcome(outcome)
         return pixels
 

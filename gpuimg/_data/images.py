@@ -135,6 +135,7 @@ class EncodedImages(Opened):
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
     resident: Resident | None = None  # files in a GPU's memory
+    given_up: dict[int, int] = field(default_factory=dict)  # by id() of the data: what a GPU's kernels did not decode
     scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: Selection[EncodedImages] | None = None
@@ -214,6 +215,7 @@ class EncodedImages(Opened):
             "fill",
             seek=None if self.seek is None else self.seek.part(list(indices)),
             resident=None if self.resident is None else self.resident.part(list(indices)),
+            given_up=self.given_up,
             scales=None if self.scales is None else self.scales[list(indices)],
             targets=None if self.targets is None else self.targets[list(indices)],
         )
@@ -235,13 +237,13 @@ def whole_regions(sizes: Ints) -> Ints:
     return regions
 
 
-def union_regions(regions: Ints, first: Ints) -> Ints:
-    """Return for each image the smallest region (N, 4) that holds those of all its occurrences."""
-    union = regions.copy()
-    np.minimum.at(union[:, :2], first, regions[:, :2])
-    np.maximum.at(union[:, 2:], first, regions[:, 2:])
-    joined: Ints = union[first]
-    return joined
+def union_regions(regions: Ints, files: Ints) -> Ints:
+    """Return for each file the smallest region (M, 4) that holds those (N, 4) of all its occurrences."""
+    union = np.zeros((int(files.max()) + 1, 4), np.int64)
+    union[files] = regions  # of any occurrence
+    np.minimum.at(union[:, :2], files, regions[:, :2])
+    np.maximum.at(union[:, 2:], files, regions[:, 2:])
+    return union
 
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:

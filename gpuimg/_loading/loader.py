@@ -337,8 +337,6 @@ class Loader:
         return self._stats.summary()
 
     def _deliver(self, finished: FinishedBatch) -> LoadedBatch:
-        if finished.again is not None and not finished.runtime.succeeded(finished.event):
-            finished = finished.again()
         finished.runtime.wait_event(finished.event, self._result.stream)
         self._position = finished.position
         self._inside = True
@@ -410,7 +408,7 @@ class _Loop(Iterator[LoadedBatch]):
         if loader is None:
             raise StopIteration
         try:
-            finished = self._batches.get()
+            finished = self._batches.get().result()
             batch = loader._deliver(finished)
         except Stopped:
             if self.was_replaced:  # the end would look like that of the samples

@@ -29,7 +29,8 @@ from .._data.resident import NEW, RECORD, Resident
 from .._index.seek import Seek
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
-from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
+from .._runtimes.attempt import Attempt
+from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure, ImageError
 from .batch_order import BatchOrder
@@ -116,7 +117,6 @@ class FinishedBatch(NamedTuple):
     unwritten: int  # images that a GPU decoder reported as decoded but did not write
     jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
     clips_on_cpu: int  # clips of formats that the GPU does not decode
-    again: Callable[[], FinishedBatch] | None = None  # computes it again; to be called unless Runtime.succeeded
 
 
 class Pipeline:
@@ -136,7 +136,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
-        self._late = True  # do not wait for kernels that decode, as they have not failed yet
+        self._waits = False  # for kernels that decode, once they have failed at a file
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
         self._read_jobs = ReadJobs(reading, schedule)
@@ -206,7 +206,7 @@ class Pipeline:
 
     # -- batches -----------------------------------------------------------------------------------------------
 
-    def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
+    def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
         """Yield jobs that compute batches; one thread at a time advances this iterator."""
         if self._reading.on_error == "skip":
             yield from self._refilling()
@@ -220,7 +220,7 @@ class Pipeline:
                 yield partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
                 del samples
 
-    def _refilling(self) -> Iterator[Callable[[], FinishedBatch]]:
+    def _refilling(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
         """Yield jobs as :meth:`_jobs`, with skipped samples replaced by the ones after them."""
         numbers = count()
         for position, left in self._schedule.epochs_from(*self._start):
@@ -228,34 +228,30 @@ class Pipeline:
             for at in range(0, left, self._schedule.batch_size):
                 finished = self._refilled(next(numbers), min(self._schedule.batch_size, left - at), position)
                 position = finished.position
-                yield partial(_same, finished)
+                yield partial(Attempt, partial(_same, finished))
                 del finished
 
-    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
-        """Compute a batch of exactly these samples; on a GPU the loader then checks that it succeeded."""
-        late = self._late and not self._result.runtimes[number % len(self._result.runtimes)].on_host
-        try:
-            finished = self._made(number, samples, epoch, after, late)
-        except MisreadError:
-            return self._again(number, samples, epoch, after)
-        return finished._replace(again=partial(self._again, number, samples, epoch, after)) if late else finished
+    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Attempt[FinishedBatch]:
+        """Compute a batch of exactly these samples; the loader waits for its kernels, unless these failed before."""
+        attempt = Attempt(partial(self._made, number, samples, epoch, after, {}))
+        if self._waits:
+            attempt.result()
+        return attempt
 
-    def _again(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
-        """Compute a batch again, of which kernels could not decode images; wait for the kernels from now on."""
-        self._late = False
-        return self._made(number, samples, epoch, after, late=False)
-
-    def _made(self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool) -> FinishedBatch:
+    def _made(
+        self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: dict[int, int]
+    ) -> FinishedBatch:
+        self._waits |= bool(given_up)
         raises = self._reading.on_error == "raise"
         while True:
             with self._turn:
-                opened = self._open(samples, epoch)
+                opened = self._open(samples, epoch, given_up)
                 if self._reread_failed(opened):
                     continue
                 if raises:
                     _raise(opened)
                 try:
-                    finished = self._run(number, opened, epoch, after, late=late)
+                    finished = self._run(number, opened, epoch, after)
                 except Unfit:
                     continue
             if not self._reread_failed(opened):
@@ -273,11 +269,11 @@ class Pipeline:
             while len(good) < size:
                 good.append(self._next_sample())
                 taken += 1
-            opened = self._open(good, position.epoch)
+            opened = self._open(good, position.epoch, {})
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
                 try:
-                    finished = self._run(number, opened, position.epoch, after)
+                    finished = Attempt(partial(self._run, number, opened, position.epoch, after)).result()
                 except Unfit:
                     continue
                 if not opened.images.failures:
@@ -294,7 +290,7 @@ class Pipeline:
         failed = [opened.samples[k] for k in opened.images.failures]
         return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
 
-    def _open(self, samples: list[Sample], epoch: int) -> OpenedBatch:
+    def _open(self, samples: list[Sample], epoch: int, given_up: dict[int, int]) -> OpenedBatch:
         reading, order = self._reading, self._schedule.order
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
@@ -302,7 +298,7 @@ class Pipeline:
             images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
         else:
             images = open_images(data, reading.decode, "fill", names)
-            images = replace(images, seek=self._seek(samples), resident=self._resident(samples))
+            images = replace(images, seek=self._seek(samples), resident=self._resident(samples), given_up=given_up)
             if isinstance(order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
                 images.record_failures(_of_other_sizes(images, order.target_sizes))
@@ -350,16 +346,14 @@ class Pipeline:
         files = self._reading.resident
         return None if files is None else files.count
 
-    def _run(
-        self, number: int, opened: OpenedBatch, epoch: int, after: Position, *, late: bool = False
-    ) -> FinishedBatch:
+    def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
         result, (samples, files) = self._result, opened
         which = number % len(result.runtimes)
         runtime = result.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         known = self._known_labels(samples)
         labels = _labels_of(samples, known)
-        with runtime.private_stream(result.decoders * len(result.runtimes), late=late):
+        with runtime.private_stream(result.decoders * len(result.runtimes)):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:

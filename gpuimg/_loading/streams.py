@@ -11,6 +11,7 @@ import numpy as np
 
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
+from .._runtimes.attempt import Attempt
 from .blocks import Blocks
 from .pipeline import FinishedBatch, Pipeline
 from .prefetch import Prefetcher
@@ -33,7 +34,7 @@ class PendingBatch(NamedTuple):
 class StreamPipeline(Pipeline):
     """Pipeline of a source whose epochs end where its iterator does."""
 
-    def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
+    def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
         jobs = (partial(self._read_batch, pending) for pending in self._pending())
         reader = self._started(Prefetcher(jobs, _AHEAD, min(self._reading.readers, _AHEAD), "read"))
         for number in count():

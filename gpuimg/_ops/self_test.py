@@ -22,7 +22,7 @@ from .._runtimes import probe
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import Runtime, WrongResultsError
 from ..kernels import disk
-from .color import autocontrast
+from .color import adjust_contrast, autocontrast
 from .pixels import normalize
 from .resize_crop import resize
 from .warp import rotate
@@ -32,7 +32,7 @@ _SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}  # by Pillow's numbers
 #: Functions, the dtype of their results, and the difference that rounding may make.
 FUNCTIONS: dict[str, tuple[Callable[[Batch], Batch], DType, float]] = {
     "resize, rotate, normalize": (lambda x: normalize(rotate(resize(x, _SIZE), 20.0), 0.5, 0.5), "float16", 4e-3),
-    "autocontrast": (lambda x: autocontrast(resize(x, _SIZE)), "float32", 1e-3),
+    "autocontrast, adjust_contrast": (lambda x: adjust_contrast(autocontrast(resize(x, _SIZE)), 0.5), "float32", 1e-3),
     "exact resize": (lambda x: resize(x, _SIZE, exact="pillow"), "uint8", 0.0),
 }
 
@@ -81,17 +81,21 @@ def prove(runtime: Runtime) -> None:
     Raises
     ------
     WrongResultsError
-        Where functions differ.
+        Where functions differ, or the GPU fails.
     """
     if probe.is_untested() or disk.read(name := probe.proof(int(runtime.name.partition(":")[2])), bytes) is not None:
         return
-    jpegs, functions = differing(runtime)
+    failed, jpegs = None, list[str]()
+    try:
+        jpegs, functions = differing(runtime)
+    except RuntimeError as error:  # such as an illegal access, after which no call works
+        failed, functions = error, [str(error)]
     wrong = ", ".join(functions or jpegs)
     said = (
         f"gpuimg's kernels give wrong results on {runtime.name} ({wrong}): please report it with `gpuimg info`'s output"
     )
     if functions:
-        raise WrongResultsError(f"{said}; GPUIMG_SELFTEST=0 skips the test")
+        raise WrongResultsError(f"{said}; GPUIMG_SELFTEST=0 skips the test") from failed
     if jpegs:
         runtime.jpeg_problem = said
         warnings.warn(f"{said}. nvImageCodec or the CPU decodes JPEGs instead", RuntimeWarning, stacklevel=2)

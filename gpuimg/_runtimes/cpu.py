@@ -102,16 +102,12 @@ class CpuRuntime:
 
     # Threads of a pipeline share only the cores: there is nothing to set up or wait for.
 
-    def private_stream(self, threads: int = 1, *, late: bool = False) -> AbstractContextManager[None]:
+    def private_stream(self, threads: int = 1) -> AbstractContextManager[None]:
         """See :meth:`Runtime.private_stream`."""
         return nullcontext()
 
     def record_event(self) -> None:
         """See :meth:`Runtime.record_event`; work on the CPU is complete when its call returns."""
-
-    def succeeded(self, event: None) -> bool:
-        """See :meth:`Runtime.succeeded`."""
-        return True
 
     def wait_event(self, event: None, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""

@@ -2,7 +2,7 @@
 
 Streams. All work of a batch is enqueued on a private, non-null stream of the calling thread, except its decoding, for
 which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). With gpuimg's own decoding kernels the host waits for
-nothing in between; the few images that they cannot decode are known afterwards, and what was computed is repeated. It
+nothing in between; the few images that they cannot decode are known afterwards, see :mod:`.attempt`. The work
 starts after the present work of the caller's current CuPy stream, and that stream continues after it: to the caller,
 results behave as if computed on the current stream, and memory that this stream has finished with may be reused. A
 thread of a pipeline makes the private stream its current one, so that it does not wait for its consumer.
@@ -35,7 +35,6 @@ from .._data.images import (
     ALIGNMENT,
     STORAGE,
     Encoded,
-    EncodedImages,
     Pixels,
     check_reach,
     numpy_dtype,
@@ -63,7 +62,6 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
-from .cuda_jpeg import Statuses
 from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
@@ -79,9 +77,9 @@ from .cuda_memory import (
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
 from .cuda_resident import CudaResidentFiles
-from .draft import decoded_sizes, reduced_on_gpu
+from .draft import reduced_on_gpu
 from .probe import beside_captures
-from .protocol import MisreadError, Outcome
+from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 _NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
@@ -122,22 +120,18 @@ class CudaRuntime:
         return self._resources.stream
 
     @contextmanager
-    def private_stream(self, threads: int = 1, *, late: bool = False) -> Iterator[None]:
+    def private_stream(self, threads: int = 1) -> Iterator[None]:
         """Work on this thread's private stream."""
         self._decoder.set_thread_count(threads)
         with self._device, self._stream, beside_captures():
             self._local.results = []
-            self._local.statuses = [] if late else None
             try:
                 yield
-            except Exception as error:
-                if any(statuses.reported() for statuses in self._local.statuses or ()):
-                    raise MisreadError from error
-                if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
-                    error.add_note(f"{self.name} has too little memory: use a smaller batch_size, prefetch or resident")
+            except cupy.cuda.memory.OutOfMemoryError as error:
+                error.add_note(f"{self.name} has too little memory: use a smaller batch_size, prefetch or resident")
                 raise
             finally:
-                self._local.results = self._local.statuses = None
+                self._local.results = None
 
     @property
     def _on_private_stream(self) -> bool:
@@ -152,11 +146,7 @@ class CudaRuntime:
 
     def record_event(self) -> Event:
         """See :meth:`Runtime.record_event`."""
-        return Event(recorded(self._stream.ptr), self._local.results, self._local.statuses or [])
-
-    def succeeded(self, event: Event) -> bool:
-        """See :meth:`Runtime.succeeded`."""
-        return not any(statuses.reported() for statuses in event.statuses)
+        return Event(recorded(self._stream.ptr), self._local.results)
 
     def wait_event(self, event: Event, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""
@@ -246,22 +236,10 @@ class CudaRuntime:
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )
             try:
-                outcome, statuses = self._decoder.decode(images, pixels, self._stream)
-                self._has_repaired(images, statuses, pixels, outcome)
+                outcome = self._decoder.decode(images, pixels, self._stream)
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
-
-    def _has_repaired(self, images: Encoded, statuses: Statuses | None, pixels: Pixels, outcome: Outcome) -> bool:
-        """Decode images on the CPU that kernels report, unless that is read late; return True if there were any."""
-        if statuses is None:
-            return False
-        late: list[Statuses] | None = getattr(self._local, "statuses", None)
-        if late is not None:
-            late.append(statuses)
-            return False
-        assert isinstance(images, EncodedImages)
-        return self._decoder.repair(images, statuses, pixels, self._stream, outcome)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -276,33 +254,31 @@ class CudaRuntime:
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
-        end_turn()  # decoders and statuses are waited for
+        end_turn()  # decoders are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
-            source, segments = reduced_on_gpu(source, segments)
-            first_occurrences = source.first_occurrences()
-            images, first, inverse = source, None, None
-            if first_occurrences is not None:
-                images, first, inverse = unique(source, first_occurrences)
-            sizes = decoded_sizes(images)
+            source, segments, sizes = reduced_on_gpu(source, segments)
+            images, first, inverse = unique(source)
+            whole = source.seek is None and source.frames is None  # else decoders decode only the regions that are read
+            regions = None if whole else source_regions(segments)
+            if first is not None and inverse is not None:
+                sizes = sizes[rows_of(first, source.frames)]
+                regions = None if regions is None else union_regions(regions, rows_of(inverse, source.frames))
             starts, total = offsets_of(sizes, images.channels, ALIGNMENT)
             resources = self._resources
             arena = resources.arenas.take(total)
             try:
                 decoded = Pixels(arena.memory, starts, sizes, images.channels, frames=images.frames)
-                regions = _decoded_regions(source, segments, first_occurrences, first)
-                outcome, statuses = self._decoder.decode(images, decoded, resources.stream, regions)
+                outcome = self._decoder.decode(images, decoded, resources.stream, regions)
                 pixels = decoded if inverse is None else decoded.take(inverse)
-                while True:
-                    begin = time.perf_counter()
-                    outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, form)
-                    outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
-                    if not self._has_repaired(images, statuses, decoded, outcome):
-                        break
-                    statuses = None
+                begin = time.perf_counter()
+                outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, form)
+                outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 if first is not None:
-                    _transfer_status(images, outcome, source, first)
+                    outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
+                    if source.seek is not None and images.seek is not None:
+                        source.seek.take_over(images.seek, first)
                 return outcome
             finally:
                 arena.used.record(resources.stream)
@@ -420,25 +396,6 @@ def _form(form: Form) -> tuple[int, ...]:
     if isinstance(form, str):
         return (layout.FORMS.index(form), *_NO_PATCHES)
     return (layout.PATCHES, *astuple(form))
-
-
-def _decoded_regions(
-    source: Encoded, segments: Sequence[Plan], first_occurrences: Ints | None, first: Ints | None
-) -> Ints | None:
-    """Return the regions (N, 4) read of the decoded images; None if the decoders only decode whole images."""
-    if source.seek is None and source.frames is None:
-        return None
-    regions = source_regions(segments)
-    if first_occurrences is None or first is None:
-        return regions
-    return union_regions(regions, rows_of(first_occurrences, source.frames))[rows_of(first, source.frames)]
-
-
-def _transfer_status(images: Encoded, outcome: Outcome, source: Encoded, first: Ints) -> None:
-    """Record failures and index status of deduplicated images or clips under their first occurrences."""
-    outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
-    if source.seek is not None and images.seek is not None:
-        source.seek.take_over(images.seek, first)
 
 
 def _check_count(n: int) -> None:

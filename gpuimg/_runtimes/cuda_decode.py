@@ -30,8 +30,9 @@ from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_deco
 from .._decoding.options import NVIMAGECODEC
 from .._threads.threads import threads
 from ..kernels.jpeg.layout import BASELINE
+from .attempt import defer
 from .cpu import CpuRuntime
-from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches
+from .cuda_jpeg import SegmentDecoder, given_up
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
@@ -79,13 +80,10 @@ class ImageDecoder:
         """Set how many threads, including the calling one, decode at the same time: they share the cores."""
         self._local.threads = count
 
-    def decode(
-        self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None
-    ) -> tuple[Outcome, Statuses | None]:
+    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
         """Decode regions of images, whole images, or the frames of clips; those that fail are black.
 
-        What our own kernels decode is only enqueued. Their statuses are returned for :meth:`repair`; None if they
-        decode nothing.
+        What our own kernels decode is only enqueued: the thread's attempt reads later what became of it.
 
         Parameters
         ----------
@@ -109,51 +107,22 @@ class ImageDecoder:
             own.done.record(own.stream)
             wait(stream.ptr, own.done)
 
-    def repair(self, images: EncodedImages, statuses: Statuses, pixels: Pixels, stream: Any, outcome: Outcome) -> bool:
-        """Decode images on the CPU that kernels report; return True if there are any. Wait for the kernels.
-
-        Parameters
-        ----------
-        images, pixels
-            Those of :meth:`decode`.
-        statuses : Statuses
-        stream : cupy.cuda.Stream
-            Work of this stream that is enqueued later reads the images.
-        outcome : Outcome
-            That of :meth:`decode`; updated.
-        """
-        reported = statuses.reported()
-        if not reported:
-            return False
-        record_mismatches(images, reported)
-        if images.resident is not None:
-            images.resident.files.forget(images.resident.indices[reported])
-        with stream:
-            found = self._decode_on_host(images, reported, pixels)
-        outcome.failures.update(found.failures)
-        outcome.timings.add(found.timings)
-        outcome.timings.jpegs_on_cpu += len(reported)
-        return True
-
-    def _decode(
-        self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> tuple[Outcome, Statuses | None]:
+    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()
-        statuses = None
         gpu = Timings()  # its decode time is the host's, which waits for the decoders
         if isinstance(images, EncodedClips):
             refused = self._decode_clips(images, pixels, regions, own)
             gpu.clips_on_cpu = len(refused)
             left = list(refused)
         else:
-            decoded, gpu.unwritten, gpu.jpegs_on_cpu, statuses = self._decode_on_gpu(images, pixels, regions, own)
+            decoded, gpu.unwritten, gpu.jpegs_on_cpu = self._decode_on_gpu(images, pixels, regions, own)
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
         gpu.decode = time.perf_counter() - begin
         outcome = self._decode_on_host(images, left, pixels)
         for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
             pixels.view(i).fill(0)
         outcome.timings.add(gpu)
-        return outcome, statuses
+        return outcome
 
     def _decode_clips(
         self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _ThreadState
@@ -189,20 +158,20 @@ class ImageDecoder:
 
     def _decode_on_gpu(
         self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> tuple[set[int], int, int, Statuses | None]:
+    ) -> tuple[set[int], int, int]:
         """Decode files that this GPU can; return their indices, also of those that may yet be reported.
 
-        Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
+        Also the numbers of those that nvImageCodec did not write, and of those that it or our kernels failed at.
         """
-        given = self._for_nvimgcodec(images, own)
+        given, reported = self._for_nvimgcodec(images, own), given_up(images)
         places = Places(images, pixels, np.flatnonzero(given)) if given.any() else None
         wanted = whole_regions(pixels.sizes) if regions is None else regions
-        uploaded = None if given.all() or not self._has_kernels() else Upload(images, pixels, wanted, given)
+        others = given | reported
+        uploaded = None if others.all() or not self._has_kernels() else Upload(images, pixels, wanted, others)
         done = [] if uploaded is None else uploaded.taken
         marked = None if places is None else own.marks.write(places.marks)
-        statuses = None
         if uploaded is not None and done:
-            statuses = self._segments.begin(images, uploaded, pixels.flat, own.stream)
+            defer(self._segments.begin(images, uploaded, pixels.flat, own.stream))
             done = uploaded.taken  # writing may have refused some
         decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
         failed = 0 if places is None else len(places.numbers) - len(decoded) - len(unwritten)
@@ -221,7 +190,7 @@ class ImageDecoder:
                 "unwritten",
                 9,
             )
-        return decoded | set(done), len(unwritten), failed, statuses
+        return decoded | set(done), len(unwritten), failed + int(reported.sum())
 
     def _for_nvimgcodec(self, images: EncodedImages, own: _ThreadState) -> Mask:
         """Return a mask of images for nvImageCodec."""

@@ -3,9 +3,8 @@
 These begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
-parts of bounded size, which bounds the memory for coefficients. The CPU decodes files for which the kernels report
-errors, or that they cannot divide into segments. Good files are never reported, so the host reads the statuses late,
-when the work on the pixels is enqueued, and that work is repeated if there was a report.
+parts of bounded size, which bounds the memory for coefficients. Kernels report files with errors, and those that they
+cannot divide into segments. Good files are never reported, so the host reads the statuses late, see :mod:`.attempt`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from .._checks.types import Mask
 from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
@@ -36,11 +36,11 @@ class Statuses:
     spare : list of Block
         Gets the memory back, of which the GPU may still write a part.
     block : Block
-        Pinned memory for ``images`` words.
-    images : int
+        Pinned memory for a word of each image.
+    images : EncodedImages
     """
 
-    def __init__(self, spare: list[Block], block: Block, images: int) -> None:
+    def __init__(self, spare: list[Block], block: Block, images: EncodedImages) -> None:
         self._spare = spare
         self._block = block
         self._images = images
@@ -52,12 +52,19 @@ class Statuses:
         finally:
             self._block.used.record(stream)
 
-    def reported(self) -> list[int]:
-        """Return the images that were not decoded; wait for the kernels unless they are done."""
+    def repair(self) -> bool:
+        """Leave images that were not decoded to the CPU, see :class:`.attempt.Pending`."""
         if not self._block.used.done:
             self._block.used.synchronize()
-        found: list[int] = np.flatnonzero(self._block.memory.words[: self._images]).tolist()
-        return found
+        images, seek = self._images, self._images.seek
+        reported = np.flatnonzero(self._block.memory.words[: len(images)])
+        known = len(images.given_up)  # which only a kernel that is wrong itself reports again
+        for i in reported.tolist():
+            by_entry = seek is not None and seek.entry_status[i] == USED
+            images.given_up.setdefault(id(images.data[i]), MISMATCH if by_entry else 0)
+        if images.resident is not None:
+            images.resident.files.forget(images.resident.indices[reported])
+        return len(images.given_up) > known
 
     def __del__(self) -> None:
         self._spare.append(self._block)
@@ -93,7 +100,7 @@ class SegmentDecoder:
             CuPy's current stream.
         """
         n = len(images)
-        statuses = Statuses(self._spare, self._status_block(n), n)
+        statuses = Statuses(self._spare, self._status_block(n), images)
         pinned = self._pinned()
         block = pinned.take(uploaded.words)
         try:
@@ -138,8 +145,13 @@ class SegmentDecoder:
                 launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
 
 
-def record_mismatches(images: EncodedImages, reported: list[int]) -> None:
-    """Record that index entries by which images were decoded did not match them."""
-    if images.seek is not None:
-        status = images.seek.entry_status
-        status[[i for i in reported if status[i] == USED]] = MISMATCH
+def given_up(images: EncodedImages) -> Mask:
+    """Return a mask (N,) of images that kernels reported; record that index entries did not match them."""
+    mask = np.zeros(len(images), np.bool_)
+    for i, data in enumerate(images.data if images.given_up else ()):
+        status = images.given_up.get(id(data))
+        if status is not None:
+            mask[i] = True
+            if images.seek is not None:
+                images.seek.entry_status[i] = status
+    return mask

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import threading
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import cupy
 import numpy as np
 
 from .._version import install_hint
-from ..kernels.cuda import Image, Kernel
+from ..kernels.cuda import Image, Kernel, shipped
 from .probe import compiling_extra
 
 _ARRAY = "QQqqQqq"  # what Numba's kernels take: two owners, the size and item size, the address, the shape and stride
@@ -70,9 +72,10 @@ class Loaded:
 
     def __init__(self, kernel: Kernel) -> None:
         self._module = cupy.cuda.function.Module()
-        driver = cupy.cuda.runtime.driverGetVersion() // 1000
-        images = kernel.images(capability_of(cupy.cuda.Device()), driver)
-        self.function = self._module.get_function(self._load(images)).ptr
+        made_for = capability_of(cupy.cuda.Device()), cupy.cuda.runtime.driverGetVersion() // 1000
+        if (kernel.users or shipped.lack(made_for[0])) and not kernel.is_cached(*made_for):
+            _announce_compiling()
+        self.function = self._module.get_function(self._load(kernel.images(*made_for))).ptr
         self._block = kernel.block
         self._arguments = Arguments(kernel)
         self._buffers = _Buffers(self._arguments.layout.size)
@@ -97,6 +100,14 @@ class Loaded:
         cupy.cuda.driver.launchKernel(
             self.function, grid[0], grid[1], 1, self._block, 1, 1, 0, stream, 0, buffers.extra
         )
+
+
+@cache
+def _announce_compiling() -> None:
+    """Report, once, what the first batch waits for."""
+    print(
+        "gpuimg compiles CUDA kernels, once for this machine; `gpuimg warm --all` does so in advance", file=sys.stderr
+    )
 
 
 # By the keys of kernels, for the process's life: the GPU may still run what nothing refers to any more.

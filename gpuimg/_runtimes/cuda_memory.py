@@ -301,14 +301,10 @@ def copy_to_device(host: Any, target: Any) -> None:
 
 
 class Event(NamedTuple):
-    """An event after the work of a private stream so far, and the results written on that stream.
-
-    ``statuses`` are those of images that kernels decode for these results, which nobody has read.
-    """
+    """An event after the work of a private stream so far, and the results written on that stream."""
 
     event: Any
     results: list[weakref.ref[PooledResult]]
-    statuses: list[Any]
 
 
 # Streams of other libraries are identified by address: CuPy's object for external streams is deprecated.

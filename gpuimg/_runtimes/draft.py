@@ -60,13 +60,14 @@ def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
 
 
-def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan]]:
-    """Return a source with the scales at which a GPU decodes its images, and the segments for those."""
+def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan], Ints]:
+    """Return a source with the scales at which a GPU decodes its images, the segments for those, and their sizes."""
     if not isinstance(source, EncodedImages) or source.options.draft is None:
-        return source, segments
+        return source, segments, source.sizes
     starts = first_segments(segments)
     scales = scales_of(source, segments, starts, on_host=False)
-    return replace(source, scales=scales), at_scales(source, segments, starts, scales)
+    sizes = scaled_sizes(source.sizes, scales)
+    return replace(source, scales=scales), at_scales(source, segments, starts, scales), sizes
 
 
 def decoded_sizes(source: Encoded) -> Ints:

@@ -51,10 +51,6 @@ class Outcome:
         self.launches += other.launches
 
 
-class MisreadError(Exception):
-    """An exception was raised in work on images that kernels did not decode; it may not occur with right pixels."""
-
-
 class WrongResultsError(RuntimeError):
     """A GPU's results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
 
@@ -84,6 +80,8 @@ class Runtime(Protocol):
     def to_host(self, array: Any) -> Any:
         """Return an array of this device as a NumPy array; wait for a GPU."""
 
+    # What decodes does so within an :class:`~.attempt.Attempt`.
+
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode all images of a batch completely."""
 
@@ -107,19 +105,14 @@ class Runtime(Protocol):
     def owns(self, array: Any) -> bool:
         """Return True if an array is in this device's memory."""
 
-    def private_stream(self, threads: int = 1, *, late: bool = False) -> AbstractContextManager[Any]:
+    def private_stream(self, threads: int = 1) -> AbstractContextManager[Any]:
         """Run this thread's work on a private CUDA stream inside the block; does nothing on the CPU.
 
-        ``threads``: number of threads of this process that do so at the same time. ``late``: do not wait for kernels
-        that decode; :meth:`succeeded` tells later whether the work has to be repeated without ``late``. So does a
-        :class:`MisreadError` in place of an exception in the block.
+        ``threads``: number of threads of this process that do so at the same time.
         """
 
     def record_event(self) -> Any:
         """Return an event after the work that this thread has enqueued on its private stream so far."""
-
-    def succeeded(self, event: Any) -> bool:
-        """Return True if kernels decoded all images of the work before an event; wait for them, but not for others."""
 
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""

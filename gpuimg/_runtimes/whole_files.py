@@ -27,11 +27,10 @@ def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
     if not is_special(source):
         return runtime.decode(source)
     assert isinstance(source, EncodedImages)
-    first_occurrences = source.first_occurrences()
-    if first_occurrences is None:
-        return _decoded(runtime, source)
-    images, first, inverse = unique(source, first_occurrences)
+    images, first, inverse = unique(source)
     pixels, outcome = _decoded(runtime, images)
+    if first is None or inverse is None:
+        return pixels, outcome
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     return pixels.take(inverse), outcome
 

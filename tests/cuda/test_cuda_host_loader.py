@@ -177,14 +177,6 @@ def test_loaders_with_bad_images(gpu: FakeGpu, on_error: str, preprocess: str) -
     assert len(loader.failures) == 4
 
 
-@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-@pytest.mark.parametrize("fate", ["refused", "header", "fails"])
-def test_loaders_with_images_that_nvimagecodec_fails_at(gpu: FakeGpu, fate: str, preprocess: str) -> None:
-    loader = load(Source(30, fate), PREPROCESS[preprocess], decoders=3)
-    epoch(gpu, loader, 1)
-    assert len(loader.failures) == 0
-
-
 @pytest.mark.parametrize("decoders", [1, 3])
 def test_loaders_with_images_that_nvimagecodec_did_not_write(gpu: FakeGpu, decoders: int) -> None:
     """One warning, and how many there were."""

@@ -293,10 +293,6 @@ class Cuda:
     def cudaStreamBeginCapture(self, stream: int, mode: int) -> None:
         self.capturing = stream
 
-    def cudaStreamEndCapture(self, stream: int, graph: int) -> None:
-        self.capturing = None
-        _put(graph, 0, ctypes.c_uint64)
-
     # -- events ------------------------------------------------------------------------------------------------
 
     def _event(self, handle: int) -> tuple[int, Op | None, Clock]:

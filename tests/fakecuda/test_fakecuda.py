@@ -73,34 +73,6 @@ def _blocks_at_once(gpu: FakeGpu, patch: pytest.MonkeyPatch, pinned: bool) -> No
     patch.setattr(_ring(gpu), "take", at_once)
 
 
-def _overlapping_images(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-    offsets_of = gpu.runtime.offsets_of
-
-    def offsets(sizes: Any, channels: int, step: int = 1) -> Any:
-        starts, total = offsets_of(sizes, channels, step)
-        return np.maximum(starts - step, 0), total
-
-    patch.setattr(gpu.runtime, "offsets_of", offsets)
-
-
-def _uploads_on_the_null_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-    def copy(host: Any, target: Any) -> None:
-        with gpu.cupy.cuda.Stream(null=True):
-            target.set(host)
-
-    patch.setattr(gpu.decode, "copy_to_device", copy)
-
-
-def _results_given_back_on_the_current_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-    give, other = gpu.runtime.PooledResults.give, gpu.stream()
-    patch.setattr(gpu.runtime.PooledResults, "give", lambda self, block, stream: give(self, block, other.ptr))
-
-
-def _launches_on_the_null_stream(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-    launch = gpu.runtime.launch
-    patch.setattr(gpu.runtime, "launch", lambda kernel, stream, *others: launch(kernel, 0, *others))
-
-
 def _marks_without_an_event(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
     write = gpu.decode.Marks.write
 
@@ -131,30 +103,6 @@ FAULTS: dict[str, tuple[Callable[[FakeGpu, pytest.MonkeyPatch], None], str]] = {
     "arenas are used again at once": (
         lambda gpu, patch: _blocks_at_once(gpu, patch, pinned=False),
         r"decode .* writes what .* launch .* reads: the host did not wait",
-    ),
-    "images from the CPU are copied on the caller's stream": (
-        _uploads_on_the_null_stream,
-        r"launch .* reads what .* upload .* writes: nothing puts them in order",
-    ),
-    "the caller's stream goes on before the result": (
-        lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
-        r"use .* reads what .* launch .* writes: nothing puts them in order",
-    ),
-    "images overlap in the arena": (
-        _overlapping_images,
-        r"decode .* writes what .* decode .* writes: the host did not wait",
-    ),
-    "a batch is not ordered before its consumer": (
-        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "wait_event", _nothing),
-        r"use .* reads what .* launch .* writes: nothing puts them in order",
-    ),
-    "kernels run on the caller's stream": (
-        _launches_on_the_null_stream,
-        r"launch .* reads what .* upload .* writes: nothing puts them in order",
-    ),
-    "the event after a result's reader is of another stream": (
-        _results_given_back_on_the_current_stream,
-        r"launch .* writes what .* use .* reads: nothing puts them in order",
     ),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import cycle, product
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 import gpuimg as gi
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
-from tests.fakecuda.work import files, turned_files
-from tests.operations.calls import CALLS
 
 pytest.importorskip("numba_cuda")
 
@@ -43,22 +40,6 @@ from .pixels import (
 pytestmark = pytest.mark.usefixtures("watched")
 
 LAYOUTS = [(3, "NCHW"), (3, "NHWC"), (1, "NHWC")]  # channels, and order of the result
-
-
-# -- every function ----------------------------------------------------------------------------------------------------
-
-
-_CALLS = [name for name in CALLS if name != "pointwise"]  # which the variants with functions of users are for
-
-
-@pytest.mark.parametrize(("name", "source"), list(zip(_CALLS, cycle(variants.SOURCES), strict=False)))
-def test_every_function_has_the_cpus_pixels(launches: Launches, name: str, source: str) -> None:
-    images = images_of(source)
-    each = CALLS[name].each(RANDOM, len(images), 255.0 if source == "uint8" else 1.0)
-    expected = CALLS[name].run(images, each).compute("float32")
-    found = CALLS[name].run(on_device(launches, images), each).compute("float32")
-    for one, other in zip(found, expected, strict=True):
-        assert_close(one.values, other)
 
 
 # -- every variant -----------------------------------------------------------------------------------------------------
@@ -143,34 +124,6 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
     assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
 
 
-@pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
-@pytest.mark.parametrize("channels", [1, 3, 4])
-def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any, channels: int) -> None:
-    """Both orders of the passes, crops before and after, chains, and what float32 segments precede and follow."""
-    images = images_of("uint8", channels, [(31, 9), (9, 31), (16, 16), (1, 40), (40, 1), (13, 12)])
-    sizes = RANDOM.integers(1, 24, (len(images), 2))
-    filters = ("bilinear", "bicubic", "lanczos") if rule == "torch" else ("bicubic", "box", "hamming")
-
-    def chains(x: Any) -> Iterator[Any]:
-        one = gi.resize(x, sizes, filters[0], exact=rule)
-        yield one.compute()
-        yield gi.horizontal_flip(
-            gi.resize(gi.crop(one, 0, 0, 1, sizes[:, 1]), (7, 9), filters[1], exact=rule)
-        ).compute()
-        # By a third of a pixel along both axes: ninths of a level, which lie far from where rounding decides.
-        shifted = gi.affine(x, 0, (1 / 3, 1 / 3), 1.0, 0, "bilinear")
-        cut = gi.center_crop(gi.resize(shifted, (20, 18), filters[2], exact=rule), (11, 7))
-        yield gi.pad(cut, 2, fill=99).compute()
-        yield cut.array("uint8", "NCHW")
-        if channels != 4:
-            yield gi.equalize(cut).array("uint8")
-
-    for found, expected in zip(chains(on_device(launches, images)), chains(images), strict=True):
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one.values, other)
-    assert kernels.EXACT in launches.kernels
-
-
 @pytest.mark.parametrize("rule", ["pillow", "torch"])
 def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
     """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""
@@ -188,14 +141,6 @@ def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule:
         np.testing.assert_array_equal(found.values, expected)
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_every_way_to_pad(launches: Launches, mode: str) -> None:
-    images, sides = images_of("uint8", sizes=[(5, 7)] * 3), ([0, 3, 4], 2, [5, 2, 1], -1)
-    both = images, on_device(launches, images)
-    exact, found = (gi.pad(x, sides, padding_mode=mode).array("float32") for x in both)
-    assert_close(found.values, exact)
-
-
 def test_mixes_and_mosaics_are_the_cpus(launches: Launches) -> None:
     """Also of images of one pixel."""
     seed = int(RANDOM.integers(1 << 31))
@@ -209,18 +154,6 @@ def test_mixes_and_mosaics_are_the_cpus(launches: Launches) -> None:
         images = images_of("uint8", channels)
         assert_close(call(on_device(launches, images)).array().values, call(images).array())
     assert kernels.MIX in launches.kernels
-
-
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_files_go_through_the_arena(launches: Launches, color: str) -> None:
-    """Turned ones, ones that the CPU decodes, and segments that are computed in between."""
-    sources = [*files(), *turned_files([3, 6, 8]), *files([(7, 9)], ("png",))]
-
-    def chain(device: str) -> gi.Batch:
-        x = gi.open_batch(sources, device=device, color=color)
-        return gi.resize(gi.gaussian_blur(gi.resized_crop(x, 0, 1, 20, 8, (16, 15)), 3, 1.5), (8, 9))
-
-    assert_close(chain("cuda:0").array("uint8").values, chain("cpu").array("float32"))
 
 
 @pytest.mark.parametrize("chain", [contrasted, lambda x: gi.equalize(gi.pad(x, 1))], ids=["contrasts", "equalize"])

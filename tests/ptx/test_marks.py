@@ -5,33 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import gpuimg as gi
-from tests.fakecuda.decoder import file
-from tests.fakecuda.work import told
-
 pytest.importorskip("numba_cuda")
 
 from gpuimg.kernels.cuda import MARKS
 
-from .device import Launches
 from .launch import run
 from .variants import ptx_of
-
-SOURCES = [file(40, 56), file(31, 33, "skipped"), file(40, 57, "skipped", 6), file(17, 64), file(9, 19, "smaller")]
-
-
-def decoded(launches: Launches) -> gi.Batch:
-    with told("skipped"):
-        batch = gi.decode_batch(SOURCES, device="cuda:0", decoder="nvimagecodec")
-    assert [kernel.name for kernel in launches.kernels] == ["mark", "mark", "compare", "compare"]
-    return batch
-
-
-def test_the_cpu_decodes_what_was_not_written(launches: Launches) -> None:
-    """Rotated images are included, which have separate memory."""
-    batch = decoded(launches)
-    for one, other in zip(batch, gi.decode_batch(SOURCES, device="cpu"), strict=True):
-        np.testing.assert_array_equal(one.values, other)
 
 
 def test_marks_at_any_place() -> None:

@@ -70,14 +70,3 @@ def test_resident_files_are_the_cpus_pixels(launches: Launches, draft: float | N
     names = [kernel.name for kernel in launches.kernels]
     assert names.count("copy_words") >= 4
     assert ("reduced_dct" in names) == (draft is not None)
-
-
-def test_whole_resident_files_are_the_cpus_pixels(launches: Launches) -> None:
-    files = [encoded(photo(33, 40), quality=60), encoded(photo(40, 25), "4:4:4"), encoded(photo(17, 19), "gray")]
-    source = [(data, k) for k, data in enumerate(files)]
-    expected = gi.decode_batch(files, device="cpu")
-    loader = gi.load(source, batch_size=3, device="cuda:0", readers=1, decoders=1, resident="1 MiB")
-    for _ in range(2):
-        (batch,) = loader
-        for image, other in zip(batch.images, expected, strict=True):
-            np.testing.assert_array_equal(image.values, other)

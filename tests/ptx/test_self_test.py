@@ -25,9 +25,9 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """What is stored."""
     monkeypatch.setenv("GPUIMG_SELFTEST", "1")
     stored: dict[str, bytes] = {}
-    read = disk.read
-    monkeypatch.setattr(disk, "read", lambda name, make: stored.get(name) if "proof" in name else read(name, make))
-    monkeypatch.setattr(disk, "store", lambda name, content, *_: stored.update({name: content}))
+    read, store, is_proof = disk.read, disk.store, re.compile("proof-").match
+    monkeypatch.setattr(disk, "read", lambda name, make: stored.get(name) if is_proof(name) else read(name, make))
+    monkeypatch.setattr(disk, "store", lambda *a: stored.update([a[:2]]) if is_proof(a[0]) else store(*a))
     monkeypatch.setattr(disk, "has", stored.__contains__)
     return stored
 
@@ -42,20 +42,27 @@ def stores(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "old", "new", "found"),
     [
-        ("find", "jpegs"), ("huffman", "jpegs"), ("inverse_dct", "jpegs"), ("colors", "jpegs"),
-        ("transform", "functions"), ("statistics", "functions"), ("exact_pass", "functions"), ("no kernel", ""),
+        ("find", "", "", "jpegs"), ("huffman", "", "", "jpegs"), ("huffman", "mul.lo.s32", "add.s32", "jpegs"),
+        ("inverse_dct", "", "", "jpegs"), ("inverse_dct", "shr.s32", "shr.u32", "jpegs"), ("colors", "", "", "jpegs"),
+        ("transform", "", "", "functions"), ("transform", "sub.ftz.f32", "add.ftz.f32", "functions"),
+        ("statistics", "atom.global.max.s32", "atom.global.add.u32", "functions"),
+        ("statistics", "shfl.sync.down", "shfl.sync.up", "functions"),
+        ("exact_pass", "", "", "functions"), ("exact_pass", "min.s32", "max.s32", "functions"),
+        ("no kernel", "", "", ""),
     ],
 )  # fmt: skip
-def test_a_fault_in_a_kernel_is_found(name: str, found: str, proofs: dict[str, bytes]) -> None:
+def test_a_fault_in_a_kernel_is_found(name: str, old: str, new: str, found: str, proofs: dict[str, bytes]) -> None:
+    """Of its stores, or of an instruction."""
     edited = []
 
     def edit(kernel: kernels.Kernel, text: str) -> str:
         if not kernel.name.startswith(name):
             return text
         edited.append(kernel)
-        return text.replace("atom.global.max.s32", "atom.global.add.u32") if name == "statistics" else stores(text)
+        assert old in text
+        return text.replace(old, new) if old else stores(text)
 
     with executing(edit), pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUIMG_DECODER", "")
@@ -77,3 +84,18 @@ def test_a_fault_in_a_kernel_is_found(name: str, found: str, proofs: dict[str, b
             assert probe.self_test_result(0) == "gives the CPU's results"
     assert bool(edited) == bool(found)
     assert len(proofs) == (not found)
+
+
+def test_a_gpu_that_fails_is_not_the_default(proofs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    with executing() as launches:
+        runtime = launches.gpu.cupy.cuda.runtime
+
+        def fail(*_: object) -> None:
+            raise runtime.CUDARuntimeError(700)
+
+        monkeypatch.setattr(launches.gpu.cupy.cuda.driver, "launchKernel", fail)
+        with pytest.raises(WrongResultsError, match="illegal memory access"):
+            devices.runtime_for("cuda:0")
+        with pytest.warns(UserWarning, match="this machine has a GPU, but gpuimg runs on the CPU"):
+            assert devices.default_device.__wrapped__() == "cpu"
+    assert proofs == {}
