@@ -114,11 +114,9 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
-# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts. On a
-# quiet machine.
+# On a quiet machine. Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for
+# some parts.
 bench: $(VENV)/.bench-ready
-	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
-		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 # Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the
