@@ -288,6 +288,16 @@ def prepare() -> str:
     return _table(head, rows)
 
 
+def pixels() -> str:
+    """Return a table of the bytes that differ from Pillow's after a resize, by library and filter."""
+    found = result("pixels")["resized"]
+    rows = [
+        [name, *(f"{one['percent_of_bytes']:.1f} %, {one['most_levels']}" for one in (found[f][name] for f in found))]
+        for name in found["bilinear"]
+    ]
+    return _table(["", *found], rows)
+
+
 def remote() -> str:
     """Return a table of remote sources: the rate and the CPU time relative to reading from the disk."""
     found = result("remote")["throughput"]
@@ -446,7 +456,7 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
-        exact, draft, all_peers, runs, plot, index_sizes, prepare, remote, video, many, serve,
+        exact, draft, all_peers, runs, plot, index_sizes, prepare, pixels, remote, video, many, serve,
     )
 }  # fmt: skip
 
