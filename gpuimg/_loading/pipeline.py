@@ -136,7 +136,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
-        self._late = True  # do not wait for kernels that decode, as they have not failed yet
+        self._late = True  # check the status of decoding only at delivery, until the first failure
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
         self._read_jobs = ReadJobs(reading, schedule)

@@ -74,7 +74,9 @@ def test_pages_have_the_figures_of_the_results(path: Path) -> None:
     assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
 
 
-@pytest.mark.parametrize("page", [page for page in figures.PAGES if page.stem != "architecture"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in figures.PAGES if page.stem != "architecture"], ids=lambda page: page.name
+)
 def test_measured_numbers_come_from_results(page: Path) -> None:
     """A number with a unit is between marks, or in STATED: a setting, a limit, or a fact from elsewhere."""
     text = NOT_PROSE.sub("", page.read_text())
