@@ -249,7 +249,10 @@ def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "imagenet"], "no preset 'imagenet'; there are clip_train, deit3_train, dino_train, dinov3_train"),
+        (
+            ["--preset", "imagenet"],
+            "no preset 'imagenet'; the presets are clip_train, deit3_train, dino_train, dinov3_train",
+        ),
         (["--function", "flip"], "--function must be module:function, not 'flip'"),
         (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
         (["--function", "MINE:no"], "has no function 'no'"),
@@ -524,7 +527,7 @@ def test_warm_all_has_every_loop() -> None:
 def test_warm_names_the_presets_there_are() -> None:
     done = run("warm", "--preset", "imagenette")
     assert done.returncode == 2
-    assert "no preset 'imagenette'; there are clip_train, deit3_train, dino_train, dinov3_train" in done.stderr
+    assert "no preset 'imagenette'; the presets are clip_train, deit3_train, dino_train, dinov3_train" in done.stderr
 
 
 @pytest.mark.slow

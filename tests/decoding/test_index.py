@@ -665,7 +665,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([tmp_path / "nothing.tar"], "No such file"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),
         ([shard, shard], "--out is needed: the source consists of several files"),
-        ([tmp_path / "what", shard, "--kind", "recordio"], "a recordio is one file or folder, not 2"),
+        ([tmp_path / "what", shard, "--kind", "recordio"], "--kind recordio takes one file or folder, not 2"),
         ([shard, "--every", "0"], "every must be"),
         ([shard, "--every", "-1"], "--every must be"),
         ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),

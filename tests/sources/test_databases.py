@@ -172,7 +172,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
         (at + 6, "<H", 1, rf"page {branch} is damaged: flags 0x1, 1 levels above the leaves"),
         (at + 16, "<Q", 3, "damaged: more pages than the database has"),
         (at + 40, "<Q", 10**6, "page 1000000 is damaged: there are"),
-        (page, "<Q", 1, rf"page {branch} is damaged: its header has another page number"),
+        (page, "<Q", 1, rf"page {branch} is damaged: its header has a different page number"),
         (page + 12, "<H", 4097, rf"page {branch} is damaged: pointers up to byte 4097"),
         (page + 16, "<H", 4095, rf"page {branch} is damaged: an entry at byte 4095"),
         (node + 6, "<H", 5000, rf"page {branch} is damaged: a key of 5000 bytes at byte"),
@@ -181,7 +181,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
         (first, "<H", 9999, rf"page {leaf} is damaged: the value of '000' takes 9999 bytes"),
         (first + 4, "<H", 4, "several values for the key '000', but one value"),
         (first + 4, "<H", 1, r"page \d+ is damaged: there are"),
-        (20, "<I", 2, "format 2 with the magic 0xbeefc0de, but formats 1"),
+        (20, "<I", 2, "format 2 with the magic 0xbeefc0de, not format 1"),
         (16 + 24, "<I", 4095, "damaged: pages of 4095 bytes"),
     ):
         changed = bytearray(whole)
