@@ -149,7 +149,7 @@ def missing() -> list[str]:
         lines.append(f"the GPU is not used: {problem.reason}")
     if problem is None and not probe.has_nvrtc():
         lines.append(
-            "NVRTC, with which CuPy compiles, is needed on a GPU for alpha, 16 bits, other than 1 or 3 channels, strided "
+            "NVRTC, CuPy's compiler, is needed on a GPU for alpha, 16 bits, other than 1 or 3 channels, strided "
             f"arrays, and rotated files that nvImageCodec decodes; {install_hint(probe.extra())}"
         )
     absent = (package for package in ("torch", "jax") if not found[package])
