@@ -69,12 +69,11 @@ def times(name: str, work: str, peer: str) -> str:
     return f"{result(name)['works'][work][peer]['gpuimg_over_this']:.1f}"
 
 
-def machine(name: str) -> str:
+def machine(name: str, load: bool = True) -> str:
     """Return the processor, the cores and the load of the machine that a result is from."""
     about = {**result(name).get("machine", {}), **result(name).get("run", {})}
-    cores, load = about.get("cores"), about.get("load_before")
-    parts = [about["processor"], f"{cores} cores" if cores else "", "" if load is None else f"at a load of {load:.1f}"]
-    return ", ".join(filter(None, parts))
+    text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
+    return f"{text}, at a load of {about['load_before']:.1f}" if load and "load_before" in about else text
 
 
 def version(name: str) -> str:
@@ -419,12 +418,13 @@ def runs() -> str:
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
         run = result(name).get("run", {})
-        where = machine(name) if run or "machine" in result(name) else ""
-        command = f"`{run['command']}`" if run else ""
-        rows.append(
-            [f"`{name}.json`", command, version(name), where, run.get("date", ""), str(run.get("load_before", ""))]
-        )
-    return _table(["result", "command", "version, commit", "machine", "date", "load before"], rows)
+        where = machine(name, load=False) if run or "machine" in result(name) else ""
+        command = f"`{re.sub(r' --peers [^ ]+', '', run['command'])}`" if run else ""
+        loads = [str(run[key]) for key in ("load_before", "load_during", "load_after") if key in run]
+        mark = [] if run.get("quiet", True) else ["not quiet"]
+        rows.append([f"`{name}.json`", command, version(name), where, run.get("date", ""), ", ".join(loads + mark)])
+    head = ["result", "command", "version, commit", "machine", "date", "load before, during, after"]
+    return _table(head, rows)
 
 
 # -- bars --------------------------------------------------------------------------------------------------------------
