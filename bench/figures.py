@@ -283,7 +283,7 @@ def prepare() -> str:
         gain = f"{found['two_threads']:.2f} ({low_high[0]:.2f} to {low_high[1]:.2f})"
         milliseconds = f"{found['milliseconds_of_cpu']['prepare']:.1f} ms"
         rows.append([_SETS[f"peers-{name}"], side, milliseconds, sizes, gain])
-    head = ["photos", "shorter side", "CPU time per image", "bytes per image", "rate of two threads, of one"]
+    head = ["photos", "shorter side", "CPU time per image", "bytes per image", "two threads, times the rate of one"]
     return _table(head, rows)
 
 
