@@ -14,7 +14,7 @@ from bench.peers.host import descendants
 LOAD = 0.7  # of the machine, before the first part: later it is that of the parts
 SHARE = 0.02  # of a core that another process may use
 WINDOW_S = 30.0  # for which no other process may use more
-_LOOK_S = 1.0
+_LOOK_S = 2.0
 
 
 class Look(NamedTuple):
@@ -52,7 +52,7 @@ def busiest(before: Look, after: Look) -> tuple[float, str]:
 
 
 class Watch:
-    """Looks at the other processes once a second, in a thread."""
+    """Looks at the other processes every two seconds, in a thread."""
 
     def __init__(self) -> None:
         self._looks = deque([look()])
