@@ -179,7 +179,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
         (node, "<H", branch, rf"page {branch} is damaged: flags 0x1, 1 levels"),
         (node + 4, "<H", 1, r"page 42949\d+ is damaged: there are"),
         (first, "<H", 9999, rf"page {leaf} is damaged: the value of '000' takes 9999 bytes"),
-        (first + 4, "<H", 4, "several values for the key '000', but one value"),
+        (first + 4, "<H", 4, "several values for the key '000', but only one"),
         (first + 4, "<H", 1, r"page \d+ is damaged: there are"),
         (20, "<I", 2, "format 2 with the magic 0xbeefc0de, not format 1"),
         (16 + 24, "<I", 4095, "damaged: pages of 4095 bytes"),
