@@ -28,13 +28,13 @@ _LOGS, _LOOPS = _BUILD / "bench", _BUILD / "loops"
 _LIMIT_S = 1200  # for one part
 
 _ALL = ",".join([name for name in peers.PEERS if not name.endswith("-mixed")])
-_SIZES = "--peers gpuimg,simplejpeg,dali,torchvision,kornia,pillow --works train,decode --no-costs"
+_SIZES = "--peers gpuimg,simplejpeg,dali,torchvision,kornia,pillow --works decode,train --no-costs"
 _ONE = "--peers gpuimg,gpuimg.load,dali,torchvision,albumentations,kornia,pillow --works train --no-costs"
 
 #: Names of results, their modules and arguments, the most important first.
 PARTS = {
     "peers-S": f"bench.peers --set S --peers {_ALL}",
-    "peers-S-4.8": f"bench.peers --set S-4.8 --peers {_ALL} --works train,decode,eval --no-costs",
+    "peers-S-4.8": f"bench.peers --set S-4.8 --peers {_ALL} --works decode,eval,train --no-costs",
     "peers-S-1": f"bench.peers --set S --threads 1 --rounds 3 {_ONE}",
     "peers-1280x960": f"bench.peers --set 1280x960 --rounds 3 {_SIZES}",
     "peers-1280x960-4.8": f"bench.peers --set 1280x960-4.8 --rounds 3 {_SIZES}",
