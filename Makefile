@@ -38,7 +38,7 @@ help:
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
-	@echo "make bench   all benchmarks, with other libraries, into bench/results and the pages"
+	@echo "make bench   all benchmarks, with other libraries, on a quiet machine; into bench/results and the pages"
 	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
 	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack.tar.xz"
 	@echo "make soak    damaged files, data sets, indexes, plans and servers, up to 20,000 of each kind; NUMBER for others"
@@ -114,11 +114,9 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
-# Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts. On a
-# quiet machine.
+# On a quiet machine. Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for
+# some parts.
 bench: $(VENV)/.bench-ready
-	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
-		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 # Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the

@@ -1,10 +1,13 @@
-"""All benchmarks by one command: ``make bench``, or ``python -m bench [--only peers-S,png] [--again] [--list]``.
+"""All benchmarks by one command: ``make bench``, or ``python -m bench``; see ``--help``.
 
-Each part writes one file in bench/results, with the command, version, commit, machine, date and load. A part whose
-result is of this version and of the same code (comments do not count) is skipped, so that the command can be
-interrupted and repeated. A part that fails keeps its earlier result, and the others go on. Parts use the compiled loops
-of .venv-wheel, if there is one (``make wheel-venv``). At the end the pages take their figures from the results
-(``python -m bench.figures``).
+Each part writes one file in bench/results, with the command, version, commit, machine, date and load. Parts run in the
+order of ``--list``, the most important first, so that an interrupted run has these; the same command resumes, because a
+part whose result is of this version and code (comments do not count) is skipped. A part that fails keeps its earlier
+result, and the others go on. At the end the pages take their figures from the results (``python -m bench.figures``).
+
+A part starts when the machine is quiet: no other process has used more than 2 % of a core for 30 s, and, before the
+first part, the load is below 0.7. If that takes longer than ``--patience``, the command ends and names the process. A
+part that was disturbed is measured again at the end. Loops are compiled for this machine first, into build/loops.
 """
 
 from __future__ import annotations
@@ -14,50 +17,52 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from bench import common, figures, peers
+from bench.quiet import Watch
 
-_LOGS = common.ROOT / "build" / "bench"
-_LIMIT_S = 2400  # for one part
+_BUILD = common.ROOT / "build"
+_LOGS, _LOOPS = _BUILD / "bench", _BUILD / "loops"
+_LIMIT_S = 1200  # for one part
 
 _ALL = ",".join([name for name in peers.PEERS if not name.endswith("-mixed")])
-_SWEEP = "gpuimg,gpuimg.load,simplejpeg,dali,torchvision,albumentations,grain,kornia"
+_SIZES = "--peers gpuimg,simplejpeg,dali,torchvision,kornia,pillow --works decode,train --no-costs"
+_ONE = "--peers gpuimg,gpuimg.load,dali,torchvision,albumentations,kornia,pillow --works train --no-costs"
 
-
-def _peers() -> Iterator[tuple[str, str]]:
-    yield "S", f"--peers {_ALL}"
-    for name in ("S-4.8", "S-2.7", "1280x960", "1280x960-2.7", "1280x960-4.8"):
-        yield name, f"--peers {_ALL} --works decode,eval,train --no-costs"
-    for name in ("L", "L-2.7", "L-4.8"):
-        yield name, f"--peers {_ALL} --works decode,train --no-costs"
-
-
-def _threads(cores: int) -> str:
-    """Return 1, 2, 4, ... and the number of cores."""
-    return ",".join(map(str, sorted({2**k for k in range(cores.bit_length()) if 2**k <= cores} | {cores})))
-
-
-_CORES = len(os.sched_getaffinity(0))
-#: Names of results, their modules and arguments.
-PARTS = {f"peers-{name}": f"bench.peers --set {name} {arguments}" for name, arguments in _peers()} | {
-    "progressive": "bench.formats progressive",
-    "png": "bench.formats png",
-    "decode": "bench.formats decode",
-    "vlm": "bench.models",
-    "load": "bench.loader load",
-    "busy": "bench.loader busy",
-    "threads": f"bench.peers --threads {_threads(_CORES)} --peers {_SWEEP} --works decode,train --no-costs",
-    "exact": "bench.exact",
+#: Names of results, their modules and arguments, the most important first.
+PARTS = {
+    "peers-S": f"bench.peers --set S --peers {_ALL}",
+    "peers-S-4.8": f"bench.peers --set S-4.8 --peers {_ALL} --works decode,eval,train --no-costs",
+    "peers-S-1": f"bench.peers --set S --threads 1 --rounds 3 {_ONE}",
+    "peers-1280x960": f"bench.peers --set 1280x960 --rounds 3 {_SIZES}",
+    "peers-1280x960-4.8": f"bench.peers --set 1280x960-4.8 --rounds 3 {_SIZES}",
+    "peers-L": f"bench.peers --set L --rounds 3 {_SIZES}",
+    "peers-L-4.8": f"bench.peers --set L-4.8 --rounds 3 {_SIZES}",
     "board": "bench.board",
+    "png": "bench.formats png",
+    "progressive": "bench.formats progressive",
+    "decode": "bench.formats decode",
+    "exact": "bench.exact",
+    "vlm": "bench.models",
     "draft": "bench.less_decoding draft",
     "seek": "bench.less_decoding seek",
     "prepare": "bench.less_decoding prepare",
+    "load": "bench.loader",
+    "many": "bench.many",
     "remote": "bench.remote",
+    "serve": "bench.serve",
     "video": "bench.video",
 }
-_ONE_THREAD = {"progressive", "png", "vlm", "busy", "exact"}
+_ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
+#: Arguments with which a part takes seconds: to try whether it runs.
+_QUICK = {
+    "peers": "--rounds 1 --count 16 --batch 8", "board": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
+    "exact": "--rounds 1", "models": "--rounds 1 --count 4", "less_decoding": "--rounds 1 --count 8",
+    "loader": "--rounds 1 --count 64", "many": "--rounds 1 --count 128", "remote": "--rounds 1 --count 64",
+    "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",
+}  # fmt: skip
 
 
 def recorded(name: str) -> dict[str, Any]:
@@ -67,17 +72,29 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
-def measure(name: str) -> str | None:
+def compiled() -> dict[str, str]:
+    """Compile the loops for this machine, unless the present ones are of the same sources; return the environment."""
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_LOOPS)])
+    environment = os.environ | {"PYTHONPATH": path}
+    check = "from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)"
+    command = [sys.executable, "-W", "ignore", "-c", check]
+    if subprocess.run(command, cwd=common.ROOT, env=environment, check=False).returncode:
+        place = _LOOPS / "gpuimg" / "kernels" / "_lib"
+        subprocess.run([sys.executable, "-m", "buildtools", "--out", str(place)], cwd=common.ROOT, check=True)
+    return environment
+
+
+def measure(name: str, watch: Watch, environment: dict[str, str], quick: bool, folder: Path) -> str | None:
     """Run a part; return why it failed, or None. Its result replaces the earlier one only at the end."""
     _LOGS.mkdir(parents=True, exist_ok=True)
     out, log = _LOGS / f"{name}.json", _LOGS / f"{name}.log"
     out.unlink(missing_ok=True)
-    places = [str(place) for place in (common.ROOT / ".venv-wheel").glob("lib/python*/site-packages")]
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), *places])
-    environment = os.environ | {"PYTHONPATH": path}
-    if name in _ONE_THREAD:
-        environment |= {"GPUIMG_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", *PARTS[name].split(), "--out", str(out)]
+    module, *arguments = PARTS[name].split()
+    if quick:
+        arguments += _QUICK[module.partition(".")[2]].split()
+    command = [sys.executable, "-m", module, *arguments, "--out", str(out)]
+    environment = environment | ({"GPUIMG_NUM_THREADS": "1"} if name in _ONE_THREAD else {})
+    watch.start()
     with log.open("w") as file:
         try:
             subprocess.run(
@@ -86,36 +103,63 @@ def measure(name: str) -> str | None:
             )  # fmt: skip
         except subprocess.SubprocessError as error:
             return f"{error} ({log})"
-    out.replace(common.RESULTS / out.name)
+    found = json.loads(out.read_text())
+    found["run"] |= watch.record()
+    (folder / out.name).write_text(json.dumps(found, indent=1) + "\n")
     return None
 
 
-def main() -> None:
-    """Measure what is not current, and write the pages."""
+def arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="NAMES", help=", ".join(PARTS))
     parser.add_argument("--again", action="store_true", help="also parts that are current")
     parser.add_argument("--list", action="store_true", help="list the parts, and measure nothing")
+    parser.add_argument("--anyway", action="store_true", help="on a busy machine, too; results are marked as not quiet")
+    parser.add_argument("--patience", type=float, default=600, help="seconds to wait for a quiet machine (%(default)s)")
+    parser.add_argument(
+        "--quick", type=Path, metavar="FOLDER", help="try all parts with few photos, in any load, and write to FOLDER"
+    )
     given = parser.parse_args()
-    names = given.only.split(",") if given.only else list(PARTS)
-    if unknown := set(names) - set(PARTS):
+    given.names = given.only.split(",") if given.only else list(PARTS)
+    if unknown := set(given.names) - set(PARTS):
         parser.error(f"there are {', '.join(PARTS)}, not {', '.join(unknown)}")
-    now = common.run_record()
-    current = {name for name in names if all(recorded(name).get(key) == now[key] for key in ("version", "code"))}
+    return given
+
+
+def main() -> None:
+    """Measure what is not current, and write the pages."""
+    given, now = arguments(), common.run_record()
+    anyway = given.anyway or given.quick
+
+    def is_current(name: str) -> bool:
+        run = recorded(name)
+        return all(run.get(key) == now[key] for key in ("version", "code")) and bool(run.get("quiet") or given.anyway)
+
+    current = {name for name in given.names if is_current(name)}
     if given.list:
-        for name in names:
+        for name in given.names:
             print(f"{name:18} {'current' if name in current else 'not current':12} python -m {PARTS[name]}")
         return
-    failed = []
-    for name in names:
-        if given.again or name not in current:
-            print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
-            if reason := measure(name):
-                failed.append(name)
-                print(f"    FAILED: {reason}", flush=True)
-    figures.main()
+    names = [name for name in given.names if given.again or given.quick or name not in current]
+    environment, watch, failed, disturbed = compiled(), Watch(), [], set[str]()
+    folder = given.quick or common.RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names):  # grows while it runs
+        if not anyway and (problem := watch.wait(given.patience, not number)):
+            sys.exit(f"the machine is not quiet: {problem}. --anyway measures in spite of it, and marks the results.")
+        print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
+        if reason := measure(name, watch, environment, bool(given.quick), folder):
+            failed.append(name)
+            print(f"    FAILED: {reason}", flush=True)
+        elif not (anyway or watch.record()["quiet"] or name in disturbed):
+            print(f"    disturbed by {watch.record()['busiest_other']}: measured again at the end", flush=True)
+            disturbed.add(name)
+            names.append(name)
+    if not given.quick:
+        figures.main()
     sys.exit(f"not measured: {', '.join(failed)}" if failed else 0)
 
 

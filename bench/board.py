@@ -76,12 +76,10 @@ def _in_batches(files: list[bytes], threads: int) -> Callable[[], object]:
 
 def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int) -> dict[str, Any]:
     walls, _ = common.interleaved(runs, rounds)
-    result: dict[str, Any] = {}
-    for name, seconds in walls.items():
-        result[name] = {"images_per_second": common.per_second(count, seconds)}
-        if not name.startswith("gpuimg"):
-            result[name]["gpuimg_over_this"], result[name]["range"] = common.ratio(seconds, walls["gpuimg"])
-    return result
+    return {
+        name: common.rated(count, seconds, None if name.startswith("gpuimg") else walls["gpuimg"])
+        for name, seconds in walls.items()
+    }
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 
 Microseconds of CPU time per image, color bytes to bytes, of the installed Pillow, of torch on uint8 in both layouts
 where it is installed, and of gpuimg with and without ``exact``, contenders in turn, medians of the rounds. Before
-timing, all bytes of ``exact`` are compared with Pillow's. Run it on one core: ``taskset -c 1``.
+timing, all bytes of ``exact`` are compared with Pillow's and torch's. Run it on one core: ``taskset -c 1``.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> d
         return found
     if name in ("bilinear", "bicubic", "lanczos"):
         torch.set_num_threads(1)
+        found["exact_torch"] = lambda: gi.resize(images, size, name, exact="torch").array(out=out)
         last = torch.from_numpy(images).permute(0, 3, 1, 2)
         for layout, tensor in (("torch_nhwc", last), ("torch_nchw", last.contiguous())):
             found[layout] = partial(torch.nn.functional.interpolate, tensor, size, mode=name, antialias=True)
@@ -61,6 +62,9 @@ def main() -> None:
         for name in filters:
             runs = contenders(images, size, name)
             np.testing.assert_array_equal(runs["exact"](), np.stack(runs["pillow"]()))
+            if "exact_torch" in runs:
+                theirs = np.moveaxis(runs["torch_nchw"]().numpy(), 1, -1)
+                np.testing.assert_array_equal(runs["exact_torch"](), theirs)
             _, worked = common.interleaved(runs, options.rounds)
             of_pillow, of_pillow_range = common.ratio(worked["pillow"], worked["exact"])
             of_float, of_float_range = common.ratio(worked["float32"], worked["exact"])

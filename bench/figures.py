@@ -20,7 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.common import RESULTS, ROOT
+from bench.common import RESULTS, ROOT, SPREAD
+from bench.peers import PEERS
 from bench.peers.base import WORKS
 from bench.plots import Bar, bars
 
@@ -28,10 +29,14 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PLOTS = ROOT / "docs" / "figures"
 _LACKS = KeyError, TypeError, ValueError, OSError  # of a result that is missing, or of a library that it does not have
 _MARK = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.DOTALL)
-_SETS = {"S": "500x375", "1280x960": "1280x960", "L": "4000x3000"}
+_SETS = {
+    f"peers-{base}{denser}": size
+    for base, size in (("S", "500x375"), ("1280x960", "1280x960"), ("L", "4000x3000")) for denser in ("", "-4.8")
+}  # fmt: skip
+_CONTRADICTS = 0.03  # difference of a ratio from the quotient of the rates next to it
+_HEAD = ["work", "gpuimg", "other library", "ratio"]
 _COSTS = {
-    "first_batch_cold_seconds": "from import to first batch, code on the disk, s",
-    "first_batch_seconds": "the same, code in the page cache, s",
+    "first_batch_seconds": "from import to first batch, s",
     "peak_mib": "peak memory, MiB",
 }
 
@@ -54,11 +59,6 @@ def value(name: str, *path: str | int, form: str = "") -> str:
     return format(found, form)
 
 
-def _entry(name: str, work: str, peer: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = result(name)["works"].get(work, {}).get(peer)
-    return found
-
-
 def rate(name: str, work: str, peer: str = "gpuimg") -> str:
     """Return images/s of a library."""
     return f"{result(name)['works'][work][peer]['images_per_second']:,}"
@@ -69,10 +69,11 @@ def times(name: str, work: str, peer: str) -> str:
     return f"{result(name)['works'][work][peer]['gpuimg_over_this']:.1f}"
 
 
-def machine(name: str) -> str:
-    """Return the processor and cores that a result is from."""
+def machine(name: str, load: bool = True) -> str:
+    """Return the processor, the cores and the load of the machine that a result is from."""
     about = {**result(name).get("machine", {}), **result(name).get("run", {})}
-    return f"{about['processor']}, {about.get('cores')} cores"
+    text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
+    return f"{text}, at a load of {about['load_before']:.1f}" if load and "load_before" in about else text
 
 
 def version(name: str) -> str:
@@ -82,13 +83,25 @@ def version(name: str) -> str:
     return str(result(name).get("version", "a version before 0.2"))
 
 
-def _over(entry: dict[str, Any], spread: str = "gpuimg_over_this_range") -> str:
-    low, high = entry[spread]
-    return f"{entry['gpuimg_over_this']:.2f} ({low:.1f} to {high:.1f})"
+def _rates(entry: dict[str, Any], ours: dict[str, Any]) -> tuple[int, int]:
+    """Return gpuimg's rate and the other's, of the round whose ratio is the median where that is known."""
+    own, other = entry.get("same_round") or (ours["images_per_second"], entry["images_per_second"])
+    return own, other
 
 
-def _cell(entry: dict[str, Any] | None) -> str:
-    return f"{entry['images_per_second']:,}; {_over(entry)}" if entry else "-"
+def _over(entry: dict[str, Any]) -> str:
+    """Return the median of gpuimg's rate divided by the other's in the same round, and its range if that is wide."""
+    text, (low, high) = f"{entry['gpuimg_over_this']:.2f}", entry["range"]
+    return text if entry.get("spread", 1) <= SPREAD else f"{text} ({low:.2f} to {high:.2f})"
+
+
+def _cell(entry: dict[str, Any] | None, ours: dict[str, Any]) -> str:
+    """Return a library's rate and the ratio; the rates of one round where the median rates would contradict it."""
+    if not entry:
+        return "-"
+    rate, (own, other) = entry["images_per_second"], _rates(entry, ours)
+    contradicts = abs(ours["images_per_second"] / rate / entry["gpuimg_over_this"] - 1) > _CONTRADICTS
+    return f"{f'{other:,} of {own:,}' if contradicts and 'same_round' in entry else f'{rate:,}'}; {_over(entry)}"
 
 
 def _plain(found: Any) -> str:
@@ -97,7 +110,7 @@ def _plain(found: Any) -> str:
 
 
 def _names(name: str) -> dict[str, str]:
-    return {key: peer["name"] for key, peer in result(name)["peers"].items()}
+    return {key: peer["name"] for key, peer in result(name)["peers"].items() if key in PEERS}
 
 
 def _bits(name: str) -> str:
@@ -113,30 +126,37 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def peers(name: str) -> str:
-    """Return a table with one row for each library: images/s, and gpuimg's rate divided by it with its range."""
-    works, rows = list(result(name)["works"]), []
+    """Return a table with one row for each library: images/s, and gpuimg's rate divided by it."""
+    works, rows = result(name)["works"], []
     for key, label in _names(name).items():
-        cells = [f"**{rate(name, work)}**" if key == "gpuimg" else _cell(_entry(name, work, key)) for work in works]
+        cells = [
+            f"**{rate(name, work)}**" if key == "gpuimg" else _cell(entries.get(key), entries["gpuimg"])
+            for work, entries in works.items()
+        ]
         if set(cells) != {"-"}:
             rows.append([label, *cells])
     return _table(["", *works], rows)
 
 
-def _other_formats() -> Iterator[list[str]]:
-    for kind, found in (("progressive JPEG", result("progressive")["whole"]), ("WebP", result("decode")["webp"])):
-        ours, other = found["gpuimg"]["images_per_second"], found["Pillow"]
-        yield [kind, f"{ours:,}", f"Pillow {other['images_per_second']:,}", f"{other['gpuimg_is_faster_by']:.2f}"]
-    for kind in ("photo", "screenshot", "mask"):
-        found = result("png")[kind]
+def _row(label: str, entry: dict[str, Any], ours: dict[str, Any], other: str = "Pillow") -> list[str]:
+    own, theirs = _rates(entry, ours)
+    return [label, f"{own:,.0f}", f"{other} {theirs:,.0f}", _over(entry)]
+
+
+def _formats() -> Iterator[list[str]]:
+    for form, found in (("progressive JPEG", result("progressive")["whole"]), *(
+        (kind, found) for kind in ("WebP", "BMP", "GIF") if (found := result("decode").get(kind.lower()))
+    )):  # fmt: skip
+        yield _row(form, found["Pillow"], found["gpuimg"])
+    for kind in ("photo", "screenshot"):
         for inflater in ("zlib", "deflate"):
-            ours, theirs = (found[key]["images_per_cpu_second"] for key in (inflater, "Pillow"))
-            ratio = f"{found[inflater]['over_pillow']:.2f}"
-            yield [f"PNG, {kind}, {inflater}", f"{ours:,.0f}", f"Pillow {theirs:,.0f}", ratio]
+            found = result("png")[kind][inflater]
+            yield _row(f"PNG, {kind}, {inflater}", found["Pillow"], found)
 
 
 def other_formats() -> str:
-    """Return a table of progressive JPEG, PNG and WebP."""
-    return _table(["", "gpuimg, images/s", "other library", "ratio"], _other_formats())
+    """Return a table of progressive JPEG, WebP, BMP, GIF and PNG."""
+    return _table(["", "gpuimg, images/s", "other library", "ratio"], _formats())
 
 
 def readme() -> str:
@@ -151,41 +171,39 @@ def readme() -> str:
     )
     rows = []
     for name, work, peer, label in chosen:
-        ratio = f"{result(name)['works'][work][peer]['gpuimg_over_this']:.2f}"
-        rows.append([label, rate(name, work), f"{_names(name)[peer]} {rate(name, work, peer)}", ratio])
-    formats = {kind: cells for kind, *cells in _other_formats()}
+        entries = result(name)["works"][work]
+        rows.append(_row(label, entries[peer], entries["gpuimg"], _names(name)[peer]))
     labels = {
         "progressive JPEG": "decode progressive JPEG, one thread",
         "PNG, photo, deflate": "decode PNG photos, one thread, with the extra `png`",
         "WebP": "decode WebP",
     }
-    rows += [[label, *formats[kind]] for kind, label in labels.items()]
-    head = ["work", "gpuimg", "other library", "ratio"]
-    return _table(head, ([*row, f"**{ratio}**" if float(ratio) < 1 else ratio] for *row, ratio in rows))
+    formats = {kind: cells for kind, *cells in _formats()}
+    return _table(_HEAD, [*rows, *([label, *formats[kind]] for kind, label in labels.items())])
 
 
 def density() -> str:
     """Return a table of ``train`` by bits per pixel and size."""
     names, rows = _names("peers-S"), []
-    chosen = [key for key in ("gpuimg-index", "dali", "torchvision", "kornia", "pillow") if key in names]
-    for base, size in _SETS.items():
-        for name in (f"peers-{base}{denser}" for denser in ("", "-2.7", "-4.8")):
-            cells = [_cell(_entry(name, "train", key)) for key in chosen]
-            rows.append([f"{size}, {_bits(name)}", f"**{rate(name, 'train')}**", *cells])
+    chosen = [key for key in ("dali", "torchvision", "kornia", "pillow") if key in names]
+    for name in _SETS:
+        entries = result(name)["works"]["train"]
+        cells = [_cell(entries.get(key), entries["gpuimg"]) for key in chosen]
+        rows.append([f"{_SETS[name]}, {_bits(name)}", f"**{rate(name, 'train')}**", *cells])
     return _table(["size, bits per pixel", "gpuimg", *map(names.__getitem__, chosen)], rows)
 
 
 def threads() -> str:
-    """Return a table of ``train`` by the number of threads."""
-    found = result("threads")["threads"]
-    most, rows = max(found, key=int), []
-    for key, peer in found[most]["peers"].items():
-        entries = [here["works"]["train"].get(key) for here in found.values()]
+    """Return a table of ``train`` with one thread and with all, and gpuimg's gain."""
+    names, both = _names("peers-S"), [result(name) for name in ("peers-S-1", "peers-S")]
+    counts = [str(found["machine"]["threads"]) for found in both]
+    rows = []
+    for key, label in names.items():
+        entries = [found["works"]["train"].get(key) for found in both]
         if all(entries):
-            rows.append([peer["name"], *(f"{entry['images_per_second']:,}" for entry in entries)])
-    one, many = (found[count]["works"]["train"]["gpuimg"]["images_per_second"] for count in ("1", most))
-    claim = f"**{most} threads run {many / one:.2f} times as fast as one.**"
-    return f"\n{claim}\n" + _table(["images/s of train at 500x375, threads or worker processes", *found], rows)
+            one, more = (entry["images_per_second"] for entry in entries)
+            rows.append([label, f"{one:,}", f"{more:,}", f"{more / one:.2f}"])
+    return _table(["images/s of train at 500x375, by threads or worker processes", *counts, "gain"], rows)
 
 
 def vlm() -> str:
@@ -206,7 +224,10 @@ def _resizes() -> Iterator[tuple[str, dict[str, int], float]]:
 
 def exact() -> str:
     """Return a table of resizes alone: with Pillow's bytes, in float32, by Pillow, by torch."""
-    contenders = {"exact": "Pillow's bytes", "float32": "float32", "pillow": "Pillow", "torch_nhwc": "torch, NHWC"}
+    contenders = {
+        "exact": "Pillow's bytes", "exact_torch": "torch's bytes", "float32": "float32", "pillow": "Pillow",
+        "torch_nhwc": "torch, NHWC",
+    }  # fmt: skip
     rows = [
         [label, *(f"{taken[key]:,}" if key in taken else "-" for key in contenders), f"{ratio:.1f}"]
         for label, taken, ratio in _resizes()
@@ -222,77 +243,144 @@ def board() -> str:
     rows = []
     for name in ("gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "pillow"):
         entries = [one.get(name) for one in columns.values()]
-        ratios = [f"; {one['gpuimg_over_this']:.2f}" if one and "range" in one else "" for one in entries]
-        rates = [f"{one['images_per_second']:,}" if one else "-" for one in entries]
-        rows.append([name, *(one + ratio for one, ratio in zip(rates, ratios, strict=True))])
+        rows.append([name, *(
+            _cell(one, column["gpuimg"]) if one is None or "range" in one else f"{one['images_per_second']:,}"
+            for one, column in zip(entries, columns.values(), strict=True)
+        )])  # fmt: skip
     return _table(["images/s; gpuimg's rate divided by it", *columns], rows)
 
 
 def _set(name: str) -> str:
     found = result("draft")["levers"][name]
-    return f"{_SETS[name.partition('-')[0]]}, {found['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel"
+    size = _SETS[f"peers-{name}"]
+    return f"{size}, {found['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel"
 
 
-def _draft_means() -> str:
-    means, rows = ("draft=1.5", "index"), []
+def draft() -> str:
+    """Return a table of the gains of ``draft``, an index and prepared photos."""
+    rows = []
     for name, found in result("draft")["levers"].items():
         for work in ("train", "eval"):
-            ratios = [found[work][mean] for mean in means]
-            ratios += [one for mean, one in found[work].items() if mean.startswith("prepared") and "planes" not in mean]
-            rows.append([f"{work}, {_set(name)}", *(f"{one['times_without_by_cpu_time']:.2f}" for one in ratios)])
-    return _table(["", "`draft=1.5`", "index", "prepared"], rows)
+            means = ["draft=1.5", "index, rows only", "index"]
+            means += [mean for mean in found[work] if mean.startswith("prepared") and "planes" not in mean]
+            gains = [found[work][mean]["times_without_by_cpu_time"] if mean in found[work] else None for mean in means]
+            rows.append([f"{work}, {_set(name)}", *("-" if gain is None else f"{gain:.2f}" for gain in gains)])
+    return _table(["", "`draft=1.5`", "index of rows", "index", "prepared"], rows)
 
 
-def _draft_quality() -> str:
+def index_sizes() -> str:
+    """Return a table of the sizes of seek indexes."""
+    found = result("seek")["percent_of_files"]
+    columns = list(found["S"])
+    rows = [[_SETS[f"peers-{name}"], *(f"{size:.1f} %" for size in sizes.values())] for name, sizes in found.items()]
+    return _table(["photos", *(f"`--every {every}`" for every in columns)], rows)
+
+
+def prepare() -> str:
+    """Return a table of the cost of preparing."""
     rows = []
-    for name, found in result("draft")["quality"].items():
-        cells = (f"{found[key]:.1f}" for key in ("p99.9", "max", "worst"))
-        rows.append([name, str(found["images"]), f"{found['mean']:.2f}", *cells])
-    return _table(["scale, remaining factor", "images", "mean", "p99.9", "max", "largest"], rows)
+    for name, found in result("prepare")["sets"].items():
+        about, (before, after) = result("prepare")["photos"][name], found["bytes"]
+        sizes = " to ".join(f"{size / about['count'] / 1000:.0f} KB" for size in (before, after))
+        side, low_high = str(result("prepare")["short_side"][name]), found["two_threads_range"]
+        gain = f"{found['two_threads']:.2f} ({low_high[0]:.2f} to {low_high[1]:.2f})"
+        milliseconds = f"{found['milliseconds_of_cpu']['prepare']:.1f} ms"
+        rows.append([_SETS[f"peers-{name}"], side, milliseconds, sizes, gain])
+    head = ["photos", "shorter side", "CPU time per image", "bytes per image", "two threads, times the rate of one"]
+    return _table(head, rows)
 
 
-def _draft_gain() -> str:
+def pixels() -> str:
+    """Return a table of the bytes that differ from Pillow's after a resize, by library and filter."""
+    found = result("pixels")["resized"]
+    rows = [
+        [name, *(f"{one['percent_of_bytes']:.1f} %, {one['most_levels']}" for one in (found[f][name] for f in found))]
+        for name in found["bilinear"]
+    ]
+    return _table(["", *found], rows)
+
+
+def remote() -> str:
+    """Return a table of remote sources: the rate and the CPU time relative to reading from the disk."""
+    found = result("remote")["throughput"]
+    orders, rows = list(found["local"]), []
+    for name, entries in found.items():
+        cells = []
+        for order in orders if name != "local" else ():
+            one = entries[order]
+            low, high = one["range"]
+            cells.append(f"{one['of_local']:.2f} ({low:.2f} to {high:.2f}), {one['cpu_of_the_loader_of_local']:.2f}")
+        if cells:
+            rows.append([name, *cells])
+    return _table(["", *orders], rows)
+
+
+def video() -> str:
+    """Return a table of the rates of clips."""
     rows = []
-    for work, entries in result("draft")["gain"].items():
-        for name, found in entries.items():
-            if name != "without":
-                low, high = found["range_by_cpu_time"]
-                scales = ", ".join(str(found["images_by_scale"].get(scale, 0)) for scale in ("1/1", "1/2", "1/4"))
-                gain = f"{found['times_without_by_cpu_time']:.2f} ({low:.2f} to {high:.2f})"
-                rows.append([f"{work}, `{name}`", gain, scales])
-    return _table(["", "gain by CPU time (range)", "images at 1/1, 1/2, 1/4"], rows)
+    for name, found in result("video")["rates"].items():
+        cells = [f"{found['pyav']['clips_s']:.1f}"]
+        for way in ("frames", "train"):
+            middle, low, high = found[way]["of_pyav"]
+            cells.append(f"{found[way]['clips_s']:.1f}; {middle:.2f} ({low:.2f} to {high:.2f})")
+        rows.append([name, *cells])
+    return _table(["clips/s", "PyAV", "gpuimg, the same frames", "gpuimg, training crops, float16"], rows)
 
 
-def draft(which: int) -> str:
-    """Return a table of ``draft``: gains and differences of all means, differences and gains of reduced sizes."""
-    return (_draft_means, _draft_quality, _draft_gain)[which]()
+def many() -> str:
+    """Return a table of Ray Data next to the loader."""
+    rows = []
+    for name, found in result("many").items():
+        if isinstance(found, dict) and "of_load" in found:
+            label = "`gpuimg.load`, one process" if name == "load" else f"Ray, actors: {name.partition(', ')[2]}"
+            low, high = found["range"]
+            ratio = f"{found['of_load']:.2f} ({low:.2f} to {high:.2f})" if "start_s" in found else "1"
+            start = f"{found['start_s']:.1f} s" if "start_s" in found else ""
+            rows.append([label, f"{found['images_per_second']:,}", ratio, start])
+    return _table(["", "images/s", "relative to `gpuimg.load`", "time to the first batch"], rows)
+
+
+def serve(which: int) -> str:
+    """Return a table of calls without a service, or of services."""
+    if which == 0:
+        rows = [
+            [count, f"{one['ms_an_image']:.2f}", f"{one['cpu_ms_an_image']:.2f}", f"{one['pillow_over_this'][0]:.1f}"]
+            for count, one in result("serve")["calls"].items()
+            if count != "Pillow"
+        ]
+        return _table(["images per call", "ms per image", "CPU ms per image", "times the rate of Pillow"], rows)
+    rows = []
+    for name, found in result("serve")["services"].items():
+        at, most = found["at_rate"], found.get("highest", {}).get("requests_s")
+        rows.append([name, *(str(at[key]) for key in ("p50_ms", "p99_ms", "cpu_ms")), f"{most:,}" if most else "-"])
+    return _table(["", "p50, ms", "p99, ms", "CPU ms per request", "most requests/s"], rows)
 
 
 def slower() -> str:
     """Return all measurements in which another library is faster than gpuimg."""
-    rows = [[f"decode {row[0]}", *row[1:]] for row in _other_formats() if float(row[3]) < 1]
-    for name in (f"peers-{base}{denser}" for base in _SETS for denser in ("", "-2.7", "-4.8")):
+    rows = [[f"decode {label}", *cells] for label, *cells in _formats() if float(cells[-1].split()[0]) < 1]
+    for name, size in _SETS.items():
         for work, entries in result(name)["works"].items():
-            for key, entry in entries.items():
+            for key, label in _names(name).items():
+                entry = entries.get(key)
                 if entry and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1:
-                    theirs = f"{_names(name)[key]} {entry['images_per_second']:,}"
-                    size = f"{result(name)['photos']['mean_megapixels']:.1f} megapixels at {_bits(name)} bits per pixel"
-                    rows.append([f"{work}, {size}", rate(name, work), theirs, _over(entry)])
+                    what = f"{work}, {size} at {_bits(name)} bits per pixel"
+                    rows.append(_row(what, entry, entries["gpuimg"], label))
     for label, taken, _ in _resizes():
-        exact = taken["exact"]
+        exact = taken.get("exact_torch", taken["exact"])
         for layout in ("torch_nhwc", "torch_nchw"):
             if (micros := taken.get(layout, exact)) < exact:
                 cells = [f"{exact} µs", f"torch, {layout[6:].upper()} {micros} µs", f"{micros / exact:.2f}"]
-                rows.append([f"a resize with Pillow's bytes, {label}", *cells])
+                rows.append([f"an exact resize, {label}", *cells])
     single = result("board")["single"]
     for name, entry in single.items():
         if entry.get("gpuimg_over_this", 1) < 1:
-            rates = f"{single['gpuimg']['images_per_second']:,}", f"{name} {entry['images_per_second']:,}"
-            rows.append(["decode, one image a call, one thread", *rates, _over(entry, "range")])
+            rows.append(_row("decode, one image a call, one thread", entry, single["gpuimg"], name))
     every = result("peers-S")["peers"]
     for cost, label in _COSTS.items():
         ours = every["gpuimg.load"][cost]
-        for key, peer in every.items():
+        for key in _names("peers-S"):
+            peer = every[key]
             trains = not key.startswith("gpuimg") and peer["costs_of"] == "train"
             if trains and _plain(peer[cost]) and peer[cost] < ours:
                 cells = [f"{peer['name']} {peer[cost]}", f"{peer[cost] / ours:.2f}"]
@@ -303,16 +391,13 @@ def slower() -> str:
 def all_peers() -> str:
     """Return costs, CPU time and differences of the libraries of peers-S, and what they do differently."""
     found = result("peers-S")
-    every: dict[str, dict[str, Any]] = found["peers"]
+    every: dict[str, dict[str, Any]] = {key: found["peers"][key] for key in _names("peers-S")}
     labels = {
         "import_seconds": "import, seconds",
-        "first_batch_cold_seconds": "import to first batch of train, from the disk, seconds",
         "first_batch_seconds": "import to first batch of train, seconds",
         "peak_mib": "peak memory, MiB",
     }
     rows = [[label, *(_plain(peer[key]) or "-" for peer in every.values())] for key, label in labels.items()]
-    sizes = (peer["installed_megabytes"] for peer in every.values())
-    rows.append(["installed, MB (with all it needs)", *(f"{s['own']:,} ({s['with_all_it_needs']:,})" for s in sizes)])
     for work, label, table, key in (
         *((work, f"{work}: CPU seconds for 1,000 images", "works", "cpu_seconds_per_1000_images") for work in WORKS),
         *((w, f"{w}: mean difference to gpuimg, levels of 255", "checks", "mean_difference_in_levels")
@@ -326,7 +411,7 @@ def all_peers() -> str:
         lines.append(f"- {name}: {peer['notes']}.")
         lines += [f"- {name}, {work}: {reason}." for work, reason in few.items() if work in WORKS]
         lines += [f"- {name}, {work}, failed: {reason}." for work, reason in peer["failed"].items()]
-    lines += [f"- {name} was not run: {reason}." for name, reason in found["not_run"].items()]
+    lines += [f"- {name} was not run: {reason}." for name, reason in found["not_run"].items() if name in PEERS]
     head = ["", *(f"{peer['name']} {peer['version']}" for peer in every.values())]
     return "\n".join([_table(head, rows), *lines, ""])
 
@@ -336,12 +421,13 @@ def runs() -> str:
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
         run = result(name).get("run", {})
-        where = machine(name) if run or "machine" in result(name) else ""
-        command = f"`{run['command']}`" if run else ""
-        rows.append(
-            [f"`{name}.json`", command, version(name), where, run.get("date", ""), str(run.get("load_before", ""))]
-        )
-    return _table(["result", "command", "version, commit", "machine", "date", "load before"], rows)
+        where = machine(name, load=False) if run or "machine" in result(name) else ""
+        command = f"`{re.sub(r' --peers [^ ]+', '', run['command'])}`" if run else ""
+        loads = [str(run[key]) for key in ("load_before", "load_during", "load_after") if key in run]
+        mark = [] if run.get("quiet", True) else ["not quiet"]
+        rows.append([f"`{name}.json`", command, version(name), where, run.get("date", ""), ", ".join(loads + mark)])
+    head = ["result", "command", "version, commit", "machine", "date", "load before, during, after"]
+    return _table(head, rows)
 
 
 # -- bars --------------------------------------------------------------------------------------------------------------
@@ -349,7 +435,7 @@ def runs() -> str:
 
 def _rates_bars() -> tuple[str, str]:
     names, entries = _names("peers-S"), result("peers-S")["works"]["train"]
-    found = {key: entry["images_per_second"] for key, entry in entries.items() if entry and "gpuimg" not in key}
+    found = {key: entries[key]["images_per_second"] for key in names if entries.get(key) and "gpuimg" not in key}
     found["gpuimg"] = entries["gpuimg"]["images_per_second"]
     rows = [Bar(names[key].partition(" (")[0], rate, f"{rate:,}", key == "gpuimg") for key, rate in found.items()]
     dali, torchvision = (times("peers-S", "train", key) for key in ("dali", "torchvision"))
@@ -358,21 +444,7 @@ def _rates_bars() -> tuple[str, str]:
     return claim, bars(claim, sorted(rows, key=lambda row: -row.value), unit, 480, headed=True)
 
 
-def _seek_bars() -> tuple[str, str]:
-    rows, gains = [], []
-    for size, entries in result("seek")["every"].items():
-        gains.append(f"{entries['8']['over_none']:.2f} times as fast at {size}")
-        for every, found in entries.items():
-            if every != "none":
-                low, high = found["range"]
-                text = f"{found['over_none']:.2f} ({low:.2f} to {high:.2f}), {found['percent_of_files']:.1f} %"
-                name = "rows only" if every == "rows" else f"every {every}"
-                rows.append(Bar(f"{size}, {name}", found["over_none"], text, every == "8"))
-    claim = f"An entry every 8 MCUs makes train {' and '.join(gains)}"
-    return claim, bars(claim, rows, "train with a seek index over train without; size of the index in % of the files")
-
-
-_BARS: dict[str, Callable[[], tuple[str, str]]] = {"rates": _rates_bars, "seek": _seek_bars}
+_BARS: dict[str, Callable[[], tuple[str, str]]] = {"rates": _rates_bars}
 
 
 def plot(name: str) -> str:
@@ -387,7 +459,7 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
-        exact, draft, all_peers, runs, plot,
+        exact, draft, all_peers, runs, plot, index_sizes, prepare, pixels, remote, video, many, serve,
     )
 }  # fmt: skip
 

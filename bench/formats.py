@@ -2,10 +2,9 @@
 
     python -m bench.formats decode|progressive|png [--rounds 7] [--count 64] [--out bench/results/png.json]
 
-- decode: values of baseline JPEGs that differ from libjpeg-turbo's (through Pillow), and the rate of WebP;
+- decode: values of JPEGs that differ from libjpeg-turbo's (through Pillow), and the rates of WebP, BMP and GIF;
 - progressive: the same of progressive JPEGs, and their rate;
-- png: photos of 1280x960 in RGB, drawn windows and text of 1280x800, and drawn labels of 1280x960 in gray, inflated by
-  each library that is installed.
+- png: photos of 1280x960, and drawn windows and text of 1280x800, inflated by each library that is installed.
 
 Every pixel is compared with Pillow's before timing. Medians of the rounds, which take turns; ratios are gpuimg's rate
 over the other's, round by round, of PNG by the CPU time of all threads.
@@ -37,16 +36,20 @@ Files = list[bytes]
 
 def by_gpuimg(files: Files) -> list[Any]:
     """Decode by gpuimg."""
-    color = "gray" if Image.open(io.BytesIO(files[0])).mode == "L" else "rgb"
     return [
         image for at in range(0, len(files), BATCH)
-        for image in gi.decode_batch(files[at : at + BATCH], color=color, device="cpu")
+        for image in gi.decode_batch(files[at : at + BATCH], device="cpu")
     ]  # fmt: skip
 
 
 def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
     """Decode by Pillow."""
-    return list(pool.map(lambda data: np.asarray(Image.open(io.BytesIO(data))), files))
+
+    def decoded(data: bytes) -> Any:
+        image = Image.open(io.BytesIO(data))
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+
+    return list(pool.map(decoded, files))
 
 
 def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
@@ -56,20 +59,17 @@ def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
         batch = files[at : at + BATCH]
         for ours, theirs in zip(by_gpuimg(batch), by_pillow(pool, batch), strict=True):
             values += theirs.size
-            differing += int(np.count_nonzero(theirs != ours.squeeze()))
+            differing += int(np.count_nonzero(theirs != ours))
     return {"values": values, "differing": differing}
 
 
 def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
     """Measure images/s of gpuimg and of Pillow, and the ratio."""
+    if found := differing_values(files, pool)["differing"]:
+        raise RuntimeError(f"{found} values differ from Pillow's")
     runs = {"gpuimg": partial(by_gpuimg, files), "Pillow": partial(by_pillow, pool, files)}
     seconds, _ = common.interleaved(runs, rounds)
-    result: dict[str, Any] = {
-        name: {"images_per_second": common.per_second(len(files), taken)} for name, taken in seconds.items()
-    }
-    faster, spread = common.ratio(seconds["Pillow"], seconds["gpuimg"])
-    result["Pillow"] |= {"gpuimg_is_faster_by": faster, "range": spread}
-    return result
+    return {name: common.rated(len(files), taken, seconds["gpuimg"]) for name, taken in seconds.items()}
 
 
 def encoded(image: Image.Image, form: str) -> bytes:
@@ -115,24 +115,12 @@ def screenshot(seed: int) -> Image.Image:
     return image
 
 
-def mask(seed: int) -> Image.Image:
-    """Labels of ellipses that cover each other."""
-    rng = random.Random(seed)
-    image = Image.new("L", (1280, 960))
-    draw = ImageDraw.Draw(image)
-    for _ in range(14):
-        x, y = rng.randrange(1200), rng.randrange(900)
-        draw.ellipse((x, y, x + rng.randrange(30, 400), y + rng.randrange(30, 300)), rng.randrange(1, 40))
-    return image
-
-
 def pngs(count: int) -> dict[str, Files]:
     """Return the files of each kind."""
     opened = (Image.open(io.BytesIO(data)).convert("RGB") for data in photos.load_set("1280x960", count))
     return {
         "photo": [encoded(image, "PNG") for image in opened],
         "screenshot": [encoded(screenshot(seed), "PNG") for seed in range(count)],
-        "mask": [encoded(mask(seed), "PNG") for seed in range(count)],
     }
 
 
@@ -149,10 +137,9 @@ def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, A
     runs: dict[str, Callable[[], object]] = {name: partial(by, name) for name in names}
     _, worked = common.interleaved({"Pillow": partial(by_pillow, pool, files), **runs}, rounds)
     result: dict[str, Any] = {"kilobytes": round(sum(map(len, files)) / len(files) / 1000, 1)}
-    for name, seconds in worked.items():
-        result[name] = {"images_per_cpu_second": round(len(files) / float(np.median(seconds)), 1)}
-        if name != "Pillow":
-            result[name]["over_pillow"], result[name]["range"] = common.ratio(worked["Pillow"], seconds)
+    for name in names:
+        result[name] = common.rated(len(files), worked[name])
+        result[name]["Pillow"] = common.rated(len(files), worked["Pillow"], worked[name])
     return result
 
 
@@ -160,7 +147,7 @@ def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "")
     parser.add_argument("format", choices=["decode", "progressive", "png"])
-    parser.add_argument("--count", type=int, help="files; by default 512, 192 or 12 of each kind")
+    parser.add_argument("--count", type=int, help="files; by default 512, 128 or 12 of each kind")
     options = parser.parse_args()
     out = options.out if options.out.suffix else common.RESULTS / f"{options.format}.json"
     found: dict[str, Any]
@@ -170,12 +157,17 @@ def main() -> None:
             about = common.environment({"count": count}, options.rounds, count)
             found = {kind: inflated(files, pool, options.rounds) for kind, files in pngs(count).items()}
         else:
-            one = options.format == "progressive"
-            files = photos.load_set("progressive", options.count or 192) if one else photos.load(options.count or 512)
-            about = common.environment(photos.summary(files), options.rounds)
-            timed = files if one else [encoded(Image.open(io.BytesIO(data)), "WEBP") for data in files[:64]]
+            name = "S" if options.format == "decode" else "progressive"
+            files = photos.load_set(name, options.count)
+            about = common.environment(photos.summary_of_set(name, files), options.rounds)
             found = {"pixels": differing_values(files, pool)}
-            found |= {"whole" if one else "webp": compared(timed, pool, options.rounds)}
+            if name == "S":
+                opened = [Image.open(io.BytesIO(data)).convert("RGB") for data in files[:BATCH]]
+                for form in ("WebP", "BMP", "GIF"):
+                    timed = [encoded(image, form) for image in opened]
+                    found[form.lower()] = compared(timed, pool, options.rounds)
+            else:
+                found["whole"] = compared(files, pool, options.rounds)
     common.write({**about, **found}, out)
 
 

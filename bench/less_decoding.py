@@ -2,13 +2,11 @@
 
     python -m bench.less_decoding draft|seek|prepare [--rounds 7] [--count 64] [--out bench/results/draft.json]
 
-- draft, levers: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
-  ``draft=1.5``, a seek index and photos made smaller by :func:`gpuimg.prepare`, over those without;
-- draft, quality and gain: random resized crops of 1280 x 960 photos with ``draft`` and without: the difference by the
-  scale and by the remaining factor of the resampling, next to that of moving the crop by a tenth of a result's pixel
-  and of rounding to 8 bits; and images/s;
-- seek: images/s of ``train`` and bytes of the index for each distance of its entries; the results must be equal;
-- prepare: images/s of preparing on one and two threads, and of training before and after.
+- draft: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
+  ``draft=1.5``, a seek index (of rows only, and with an entry every 8 MCUs) and photos made smaller by
+  :func:`gpuimg.prepare`, over those without;
+- seek: bytes of the index for each distance of its entries, and the cost of building and opening it;
+- prepare: the cost of preparing on one and two threads, and the bytes of the results.
 
 Works take turns; medians of the rounds, ratios round by round, also by the CPU time of all threads, for a machine that
 has other work.
@@ -24,25 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import gpuimg as gi
 from bench import common, photos
-from gpuimg._batch.batch import recording_of
-from gpuimg._plan.scale import FULL
-from gpuimg._runtimes.draft import first_segments, scales_of
 from gpuimg.typing import PrepareReport
 
 SIZE, BATCH = 224, 32
 SIDES = {"S": 256, "S-4.8": 256, "1280x960": 512}  # the shorter side that photos of a set are prepared to
 EVERY: dict[str, int | str] = {"rows": "rows", "16": 16, "8": 8, "4": 4, "1": 1}
-_DRAFTS = 1.0, 1.5, 2.0
-_LEFT = (1.0, 1.25, 1.5, 2.0, 3.0)  # limits of the rows of the table of differences
-_DRAWS = 3  # crops of each photo
-_TENTH = 0.1
 
 Files = list[bytes]
-Levels = NDArray[np.float64]
 Chain = Callable[[gi.Batch], gi.Batch]
 
 
@@ -64,11 +53,11 @@ def batches(files: Files) -> list[Files]:
     return [files[at : at + BATCH] for at in range(0, len(files), BATCH)]
 
 
-def index_of(files: Files, folder: str, every: Any = 8) -> gi.SeekIndex:
+def index_of(files: Files, folder: str, every: Any = 8) -> Path:
     """Build a seek index."""
     path = Path(folder, f"{every}.gpuimg-index")
     gi.build_index([(data, 0) for data in files], path, every=every)
-    return gi.SeekIndex(path)
+    return path
 
 
 def run(files: Files, chain: Chain, index: gi.SeekIndex | None = None, draft: Any = None) -> None:
@@ -99,17 +88,6 @@ def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> di
 # -- draft -------------------------------------------------------------------------------------------------------------
 
 
-def levels(x: gi.Batch) -> Levels:
-    """Return results as levels of 255, not rounded."""
-    return np.asarray(x.array("float32"), np.float64) * 255.0
-
-
-def scales(x: gi.Batch) -> NDArray[np.int64]:
-    """Return the scales at which images are decoded, in eighths."""
-    recording = recording_of(x)
-    return scales_of(recording.source, recording.segments, first_segments(recording.segments))
-
-
 def prepared(files: Files, side: int, folder: str) -> Files:
     """Shrink photos with :func:`gpuimg.prepare`."""
     photos.write_classes(files, Path(folder, "photos"))
@@ -121,11 +99,13 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     """Measure each means, and some together."""
     result: dict[str, Any] = {"photos": photos.summary_of_set(name, files)}
     with tempfile.TemporaryDirectory() as folder:
-        index, small, side = index_of(files, folder), prepared(files, SIDES[name], folder), SIDES[name]
+        small, side = prepared(files, SIDES[name], folder), SIDES[name]
+        rows, index = (gi.SeekIndex(index_of(files, folder, every)) for every in ("rows", 8))
         result["prepared_bytes"] = round(float(np.mean([len(data) for data in small])))
         kinds: dict[str, tuple[Files, gi.SeekIndex | None, Any]] = {
             "without": (files, None, None),
             "draft=1.5": (files, None, 1.5),
+            "index, rows only": (files, rows, None),
             "index": (files, index, None),
             f"prepared to {side}": (small, None, None),
         }
@@ -135,62 +115,10 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     return result
 
 
-def _kind(scale: int, left: float) -> str:
-    """Return the name of an image's row in the table of differences."""
-    low = max(limit for limit in _LEFT if limit <= left)
-    above = [limit for limit in _LEFT if limit > left]
-    return f"1/{FULL // scale}, {low:g} to {above[0]:g}" if above else f"1/{FULL // scale}, {low:g} and more"
-
-
-def quality(files: Files) -> dict[str, Any]:
-    """Measure differences by scale and remaining factor: medians over the images, and the largest of all."""
-    found: dict[str, list[tuple[float, ...]]] = {}
-
-    def add(kind: str, one: Levels, other: Levels) -> None:
-        off = np.abs(one - other)
-        found.setdefault(kind, []).append((float(off.mean()), float(np.percentile(off, 99.9)), float(off.max())))
-
-    inner = slice(2, -2)  # the edge of a moved crop differs
-    for seed in range(_DRAWS):
-        for k, batch in enumerate(batches(files)):
-            x, plain = (crops(gi.open_batch(batch, device="cpu", draft=one), seed + k * BATCH) for one in (1.0, None))
-            moved = gi.affine(plain, 0.0, (_TENTH, 0.0), 1.0, 0.0, "bilinear")
-            here = scales(x)
-            left = recording_of(x).plan.grid.frames[0].support.min(1) * here / FULL
-            for i, (one, whole, other) in enumerate(zip(levels(x), levels(plain), levels(moved), strict=True)):
-                if here[i] < FULL:
-                    add(_kind(int(here[i]), float(left[i])), one, whole)
-                add("for comparison: crop moved by 0.1 pixel", other[inner, inner], whole[inner, inner])
-                add("for comparison: rounded to 8 bits", np.rint(whole), whole)
-    result = {}
-    for kind in sorted(found):
-        rows = np.array(found[kind])
-        mean, most, largest = np.median(rows, 0).round(2).tolist()
-        worst = round(float(rows[:, 2].max()), 1)
-        result[kind] = {"images": len(rows), "mean": mean, "p99.9": most, "max": largest, "worst": worst}
-    return result
-
-
-def gain(files: Files, chain: Chain, rounds: int) -> dict[str, Any]:
-    """Measure images/s with and without reduced sizes, and count the images decoded at each of them."""
-    runs: dict[str, Callable[[], None]] = {"without": partial(run, files, chain)}
-    runs |= {f"draft={draft:g}": partial(run, files, chain, None, draft) for draft in _DRAFTS}
-    result = compared(len(files), runs, rounds)
-    for draft in _DRAFTS:
-        every = [scales(chain(gi.open_batch(batch, device="cpu", draft=draft))) for batch in batches(files)]
-        chosen, counts = np.unique(np.concatenate(every), return_counts=True)
-        by_scale = {f"1/{FULL // scale}": count for scale, count in zip(chosen.tolist(), counts.tolist(), strict=True)}
-        result[f"draft={draft:g}"]["images_by_scale"] = dict(sorted(by_scale.items()))
-    return result
-
-
 def measure_draft(count: int | None, rounds: int) -> dict[str, Any]:
-    """Measure everything about ``draft``, and compare it with the other means."""
-    files = photos.load_set("1280x960", count or 64)
+    """Measure each means for each set."""
     return {
-        **common.environment(photos.summary_of_set("1280x960", files), rounds, BATCH),
-        "quality": quality(files),
-        "gain": {name: gain(files, chain, rounds) for name, chain in CHAINS.items()},
+        **common.environment({}, rounds, BATCH),
         "levers": {name: levers(name, photos.load_set(name, count), rounds) for name in SIDES},
     }
 
@@ -198,34 +126,43 @@ def measure_draft(count: int | None, rounds: int) -> dict[str, Any]:
 # -- seek index --------------------------------------------------------------------------------------------------------
 
 
-def each_every(files: Files, rounds: int) -> dict[str, Any]:
-    """Measure ``train`` and the size of the index for each distance of its entries."""
-    result: dict[str, Any] = {"none": {}}
+def sizes(files: Files) -> dict[str, float]:
+    """Return the size of an index in percent of the files, for each distance of its entries."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        runs: dict[str, Callable[[], None]] = {"none": partial(run, files, train)}
         for name, every in EVERY.items():
-            index = index_of(files, folder, every)
-            numbers = range(min(BATCH, len(files)))
-            opened = gi.open_batch(files[:BATCH], device="cpu", index=index, indices=numbers)
-            np.testing.assert_array_equal(train(opened).array(), train(gi.open_batch(files[:BATCH])).array())
-            runs[name] = partial(run, files, train, index)
-            size = os.path.getsize(Path(folder, f"{every}.gpuimg-index"))
-            percent = round(100 * size / sum(map(len, files)), 2)
-            result[name] = {"bytes_an_image": round(size / len(files)), "percent_of_files": percent}
-        walls, _ = common.interleaved(runs, rounds)
-    for name, taken in walls.items():
-        result[name]["images_per_second"] = common.per_second(len(files), taken)
-        if name != "none":
-            result[name]["over_none"], result[name]["range"] = common.ratio(walls["none"], taken)
-    return result
+            size = os.path.getsize(index_of(files, folder, every))
+            found[name] = round(100 * size / sum(map(len, files)), 2)
+    return found
+
+
+def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
+    """Measure building, opening and reading an index."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = index_of(files, folder)
+        index, numbers = gi.SeekIndex(path), range(min(BATCH, len(files)))
+        runs: dict[str, Callable[[], object]] = {
+            "build": partial(index_of, files, folder),
+            "open": partial(gi.SeekIndex, path),
+            "with": lambda: gi.open_batch(files[:BATCH], device="cpu", index=index, indices=numbers),
+            "without": lambda: gi.open_batch(files[:BATCH], device="cpu"),
+        }
+        _, worked = common.interleaved(runs, rounds)
+    seconds = {name: float(np.median(taken)) for name, taken in worked.items()}
+    return {
+        "megabytes_a_second_of_cpu_time": round(sum(map(len, files)) / seconds["build"] / 1e6, 1),
+        "milliseconds_to_open": round(1e3 * seconds["open"], 3),
+        "microseconds_a_sample": round(1e6 * (seconds["with"] - seconds["without"]) / len(numbers), 2),
+    }
 
 
 def measure_seek(count: int | None, rounds: int) -> dict[str, Any]:
     """Measure the seek index."""
-    files, large = photos.load(count or photos.COUNT), photos.load(min(count or 64, 64), (960, 1280))
+    sets = {name: photos.load_set(name, count or most) for name, most in (("S", 512), ("1280x960", 64))}
     return {
-        **common.environment(photos.summary(files), rounds, BATCH),
-        "every": {"500x375": each_every(files, rounds), "1280x960": each_every(large, rounds)},
+        **common.environment({n: photos.summary_of_set(n, f) for n, f in sets.items()}, rounds, BATCH),
+        "percent_of_files": {name: sizes(files) for name, files in sets.items()},
+        "cost": cost_of_an_index(sets["S"], rounds),
     }
 
 
@@ -233,22 +170,21 @@ def measure_seek(count: int | None, rounds: int) -> dict[str, Any]:
 
 
 def preparing(files: Files, side: int, rounds: int) -> dict[str, Any]:
-    """Measure preparing on one and on two threads, and training before and after."""
+    """Measure preparing on one and on two threads."""
     with tempfile.TemporaryDirectory() as name:
         photos.write_classes(files, Path(name, "in"))
         source, number = gi.folder(Path(name, "in")), 0
 
-        def prepare(threads: int, measure: bool = False) -> PrepareReport:
+        def prepare(threads: int) -> PrepareReport:
             # In another folder than the last run: ext4 does not reuse the inodes of deleted files for some seconds,
             # and skipping them takes up to half of the time, with the folder locked.
             nonlocal number
             number += 1
-            return gi.prepare(source, Path(name, f"out{number}"), short_side=side, threads=threads, measure=measure)
+            return gi.prepare(source, Path(name, f"out{number}"), short_side=side, threads=threads, measure=False)
 
         runs = {"prepare": partial(prepare, 1), "prepare on 2 threads": partial(prepare, 2)}
         walls, worked = common.interleaved(runs, rounds)
-        report = prepare(2, measure=True)
-    assert report.train is not None
+        report = prepare(2)
     two_threads, spread = common.ratio(walls["prepare"], walls["prepare on 2 threads"])
     return {
         "milliseconds_of_cpu": {run: round(1e3 * float(np.median(s)) / len(files), 3) for run, s in worked.items()},
@@ -256,12 +192,11 @@ def preparing(files: Files, side: int, rounds: int) -> dict[str, Any]:
         "two_threads_range": spread,
         "images_per_second_on_2_threads": common.per_second(len(files), walls["prepare on 2 threads"]),
         "bytes": [report.source_bytes, report.bytes],
-        "train": [report.train.before, report.train.after],
     }
 
 
 def measure_prepare(count: int | None, rounds: int) -> dict[str, Any]:
-    """Measure preparing of two sets."""
+    """Measure preparing two sets."""
     sets = {name: photos.load_set(name, count or most) for name, most in (("S", 512), ("1280x960", 128))}
     return {
         **common.environment({n: photos.summary_of_set(n, f) for n, f in sets.items()}, rounds, 0),

@@ -4,13 +4,11 @@ Each file is a random photograph, a random crop of it (scaled down if it has the
 random gamma and white balance; then sensor noise, or a slight blur, until the file has the bits per pixel drawn for
 it. Quality 85 to 90 and standard Huffman tables, as cameras write them.
 
-:func:`load` returns files of one size, all baseline 4:2:0. :func:`load_set` returns the sets of the peer benchmarks, a
-mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000, with 1.7 bits per
-pixel. Cameras and data sets also have files of 3 to 6: "S-2.7", "S-4.8" and so on have the same scenes at a higher
-quality and with more noise, ImageNet's 4.8 bits per pixel among them. The set "progressive" has the files of
-:func:`load` as progressive ones of quality 88.
+:func:`load_set` returns a set, a mixture of sizes and kinds: S about 500x375, "1280x960", and L 4000x3000, with 1.7
+bits per pixel. "S-4.8" and so on have the same scenes at a higher quality and with more noise, with as many bits per
+pixel as ImageNet. The files of "progressive" are about 500x375, and all progressive.
 
-    python -m bench.photos [--set S]
+    python -m bench.photos --set S [--count 16]
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 FOLDER = Path(__file__).parent / ".photos"
-COUNT = 512
-SIZE = (375, 500)
 _FROM_SKIMAGE = (
     "astronaut.png", "coffee.png", "chelsea.png", "motorcycle_left.png", "rocket.jpg", "hubble_deep_field.jpg"
 )  # fmt: skip
@@ -59,28 +55,21 @@ SETS = {
     name: PhotoSet(count, batch, sizes, panes, digest)
     for name, count, batch, sizes, panes, digest in (
         ("S", 512, 64, _MIXED, 1, "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1"),
-        ("P", 256, 64, (((480, 854), 1.0),), 1, "13ef78b899533750a3e90fef24bb0e7741b2b5eddd4fab4d17117fc7ff794014"),
-        ("M", 128, 32, (((800, 1280), 1.0),), 1, "54249303e843f4d284af126111bc987d668ee04dfa659e06ab18dba7146a4934"),
         ("1280x960", 128, 32, (((960, 1280), 1.0),), 1,
          "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"),
         ("L", 24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
-        ("progressive", 512, 64, ((SIZE, 1.0),), 1, "c9eb113e3ed468f7a2937792bfc048eb7031dd68421ea5831c39e0ba21819c08"),
+        ("progressive", 128, 64, _MIXED, 1, "0d45098a7e0ccff7e1585156a10b6d2b503c7dc2f29997d2140084c912a3040a"),
     )
 }  # fmt: skip
 _HASHES = {
-    "S-2.7": "b7badd3c39ca9714ab1ce9fe29431b3c2216a531f3b42a55c08e9d58dd3658f1",
     "S-4.8": "055e59d2ecc60d5b0fca2a883a3d64ae9ab2ddb4bace119347bbdfefc8b1b056",
-    "1280x960-2.7": "e30050f5d8296b2dad80c281b173b991868c5750eae95db3db1b4f582832a358",
     "1280x960-4.8": "c231c62b49224f6d776bf05b14ef7dbb382cc0197ed9ca9a1379ea0cf54870b4",
-    "L-2.7": "e8d92569f342891d43a4a95391afbd1002bc5867d98b600847ef5b03ba1bbe0c",
     "L-4.8": "f943a43f16b209b8d2f8aea67b322536b2b47307b2f58ecbe01023691481058e",
 }
-_DENSER = {"2.7": (3.0, 6), "4.8": (5.5, 8)}  # rate and finer; whole photos have less detail than their middle
-SETS |= {
-    name: replace(SETS[base], sha256=digest, rate=_DENSER[rate][0], finer=_DENSER[rate][1])
-    for name, digest in _HASHES.items()
-    for base, _, rate in [name.partition("-")]
+SETS |= {  # rate and finer; whole photos have less detail than their middle
+    name: replace(SETS[name.partition("-")[0]], sha256=digest, rate=5.5, finer=8) for name, digest in _HASHES.items()
 }
+_SEEDS = {"S": 0, "1280x960": 3, "L": 4, "progressive": 5}
 _KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
 _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
 
@@ -96,54 +85,6 @@ def photographs() -> list[Image.Image]:
         (Path(sklearn.__file__).parent / "datasets" / "images", _FROM_SKLEARN),
     )
     return [Image.open(folder / name).convert("RGB") for folder, names in folders for name in names]
-
-
-def _encode(pixels: NDArray[np.floating[Any]], quality: int) -> bytes:
-    file = io.BytesIO()
-    image = Image.fromarray((np.clip(pixels, 0, 1) * 255 + 0.5).astype(np.uint8))
-    image.save(file, "JPEG", quality=quality, subsampling=2)
-    return file.getvalue()
-
-
-def _make(rng: np.random.Generator, sources: list[Image.Image], size: tuple[int, int]) -> bytes:
-    height, width = size
-    source = sources[rng.integers(len(sources))]
-    fit = min(source.width / width, source.height / height)
-    share = rng.uniform(0.6, 1.0)
-    w, h = width * fit * share, height * fit * share
-    x, y = rng.uniform(0, source.width - w), rng.uniform(0, source.height - h)
-    image = source.resize((width, height), Image.Resampling.LANCZOS, box=(x, y, x + w, y + h))
-    if rng.random() < 0.5:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    pixels = np.asarray(image, np.float32) / 255
-    pixels = pixels ** rng.uniform(0.85, 1.2) * rng.uniform(0.93, 1.05, 3).astype(np.float32)
-    noise = rng.standard_normal((height, width, 1), np.float32) + 0.6 * rng.standard_normal(
-        (height, width, 3), np.float32
-    )
-    # Shot noise grows with light, and demosaicing correlates neighbors.
-    noise = (noise + 0.35 * (np.roll(noise, 1, 0) + np.roll(noise, 1, 1))) * np.sqrt(0.3 + pixels) / 255
-    quality = int(rng.integers(85, 91))
-    target = float(np.clip(rng.lognormal(np.log(1.7), 0.25), 1.0, 2.6))
-    amount, blur = 0.7, 0.0
-    data = b""
-    for _ in range(6):
-        smooth = pixels
-        if blur:
-            eight = Image.fromarray((np.clip(pixels, 0, 1) * 255).astype(np.uint8))
-            smooth = np.asarray(eight.filter(ImageFilter.GaussianBlur(blur)), np.float32) / 255
-        data = _encode(smooth + amount * noise, quality)
-        rate = len(data) * 8 / (width * height)
-        if abs(rate - target) < 0.12 * target:
-            break
-        if rate < target and blur:
-            blur = max(0.0, blur - 0.12)
-        elif rate < target:
-            amount = min(7.0, amount * min(1.9, (target / rate) ** 1.6))
-        elif amount > 0.5:
-            amount = max(0.5, amount * (target / rate) ** 1.2)
-        else:
-            blur = min(1.6, blur + 0.3)
-    return data
 
 
 def _draw(rng: np.random.Generator, choices: tuple[tuple[Any, float], ...]) -> Any:
@@ -210,14 +151,12 @@ def _save(image: Image.Image, kind: str, quality: int) -> bytes:
 
 def make(name: str, index: int) -> bytes:
     """Return file ``index`` of a set, which depends on nothing else."""
-    if name == "progressive":
-        data = _make(np.random.default_rng([0, index]), photographs(), SIZE)
-        return _save(Image.open(io.BytesIO(data)), name, 88)
     of = SETS[name]
     base = name.partition("-")[0]  # whose scenes, sizes and kinds these are
-    rng = np.random.default_rng([list(SETS).index(base), index])
+    rng = np.random.default_rng([_SEEDS[base], index])
     height, width = _draw(rng, of.sizes)
     kind = _draw(rng, _KINDS)
+    kind = name if name == "progressive" else kind
     image = _panes(rng, (height, width), of.panes)
     quality = int(rng.integers(85, 91)) + of.finer
     target = float(np.clip(rng.lognormal(np.log(_RATE), 0.25), 1.0, 2.5)) * (of.rate / _RATE)
@@ -295,31 +234,6 @@ def _percentiles(rates: NDArray[np.floating[Any]]) -> list[float]:
     return [round(float(value), 2) for value in np.percentile(rates, [5, 50, 95])]
 
 
-def load(count: int = COUNT, size: tuple[int, int] = SIZE, seed: int = 0) -> list[bytes]:
-    """Return the files' bytes; the first call writes them to ``bench/.photos``."""
-    folder = FOLDER / f"{size[0]}x{size[1]}-{seed}"
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{i:04d}.jpg" for i in range(count)]
-    if not all(path.exists() for path in paths):
-        sources = photographs()
-        for i, path in enumerate(paths):
-            path.write_bytes(_make(np.random.default_rng([seed, i]), sources, size))
-    return [path.read_bytes() for path in paths]
-
-
-def summary(files: list[bytes], size: tuple[int, int] = SIZE) -> dict[str, object]:
-    """Describe the files for a result."""
-    rates = np.array([len(data) * 8 / (size[0] * size[1]) for data in files])
-    return {
-        "count": len(files),
-        "height": size[0],
-        "width": size[1],
-        "mean_bytes": round(float(np.mean([len(data) for data in files]))),
-        "bits_per_pixel_p5_p50_p95": _percentiles(rates),
-        "sha256": hashlib.sha256(b"".join(files)).hexdigest(),
-    }
-
-
 def write_classes(files: list[bytes], folder: Path) -> list[str]:
     """Write files to folders of four classes, which leaves them in the page cache; return the paths."""
     paths = []
@@ -334,13 +248,10 @@ def write_classes(files: list[bytes], folder: Path) -> list[str]:
 def main() -> None:
     """Create the photos and print their description."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int)
-    parser.add_argument("--set", choices=[*SETS], help="instead of files of one size")
+    parser.add_argument("--count", type=int, help="only the first files")
+    parser.add_argument("--set", choices=[*SETS], default="S")
     options = parser.parse_args()
-    if options.set is None:
-        print(json.dumps(summary(load(options.count or COUNT)), indent=1))
-    else:
-        print(json.dumps(summary_of_set(options.set, load_set(options.set, options.count)), indent=1))
+    print(json.dumps(summary_of_set(options.set, load_set(options.set, options.count)), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Remote shards compared with the same shards on the disk.
 
-    python -m bench.remote [--rounds 5] [--delay 0.02] [--out bench/results/remote.json]
+    python -m bench.remote [--rounds 3] [--delay 0.02] [--out bench/results/remote.json]
 
 A loader with its default settings reads tar shards, decodes, and augments as for ImageNet: from the disk; over S3 and
 over HTTP from a server on the loopback that answers every request 20 ms late; in order, shuffled, and shuffled by
 blocks; and once more from the cache. The server is a separate process, but shares the cores with the loader.
 
-It needs the extras bench and test. Sources take turns, medians of the rounds, ratios of each round's neighbors.
+Sources take turns, medians of the rounds, ratios of each round's neighbors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bench.common import BATCH
 SHARDS = 4
 # With the epochs of a measurement, which includes filling the pipeline once: about 0.05 s with a network.
 ORDERS: dict[str, tuple[Any, int]] = {
-    "in order": (False, 32), "shuffled": (True, 4), "shuffled by blocks of 32": (gi.Blocks(32, 256), 32),
+    "in order": (False, 16), "shuffled": (True, 2), "shuffled by blocks of 32": (gi.Blocks(32, 256), 16),
 }  # fmt: skip
 
 
@@ -87,11 +87,11 @@ def measure(sources: dict[str, Any], images: int, rounds: int) -> dict[str, Any]
 
 def main() -> None:
     """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "remote.json", 5)
+    parser = common.arguments(__doc__, "remote.json", 3)
     parser.add_argument("--delay", type=float, default=0.02)
-    parser.add_argument("--images", type=int, default=photos.COUNT)
+    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
     options = parser.parse_args()
-    files = photos.load(options.images)
+    files = photos.load_set("S", options.count)
     with tempfile.TemporaryDirectory() as shards, tempfile.TemporaryDirectory() as cache:
         write_shards(files, Path(shards))
         with served(Path(shards), options.delay) as url:
@@ -106,7 +106,7 @@ def main() -> None:
                 ),
             }
             found = measure(sources, len(files), options.rounds)
-    about = common.environment(photos.summary(files), options.rounds)
+    about = common.environment(photos.summary_of_set("S", files), options.rounds)
     common.write({**about, "delay_of_a_request_s": options.delay, "throughput": found}, options.out)
 
 

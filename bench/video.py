@@ -1,6 +1,6 @@
 """Clips of videos: rates compared with PyAV alone.
 
-    python -m bench.video [--rounds 7] [--out bench/results/video.json]
+    python -m bench.video [--rounds 5] [--out bench/results/video.json]
 
 Clips of 16 frames of 854 x 480, stride 2, at random positions, on the same threads. PyAV alone opens a file, seeks to
 the preceding key frame, decodes until the last frame's time, and converts the 16 to RGB (swscale); gpuimg returns the
@@ -127,7 +127,7 @@ def rates(path: Path, rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "video.json")
+    parser = common.arguments(__doc__, "video.json", rounds=5)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     options = parser.parse_args()
     what: dict[str, object] = {

@@ -126,7 +126,7 @@ def dinov3(size: int = 224) -> _ToBatch:
 
     Notes
     -----
-    Its processor resizes floating-point values, which has no rounding to reproduce: sums in another order differ by
+    Its processor resizes floating-point values, which has no rounding to reproduce: sums in a different order differ by
     less than 0.01 levels of 255.
 
     Examples

@@ -132,7 +132,7 @@ def channel(r, g, b, number):
 
 @scalar
 def permute(r, g, b, first, second, third):
-    """Return the channels in another order."""
+    """Return the channels in a different order."""
     return channel(r, g, b, first), channel(r, g, b, second), channel(r, g, b, third)
 
 

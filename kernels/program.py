@@ -28,7 +28,7 @@ def _consecutive(start: int, count: int) -> Any:
 
 
 def values_of(op: Op) -> Any:
-    """Return a scalar function ``(words, at, tables, table)`` that reads the arguments of an op's formula but pixels.
+    """Return a scalar function ``(words, at, tables, table)`` that reads an op's arguments, except pixels.
 
     ``words`` is a program, with the op's parameters at ``at``; in ``tables``, the image's statistics begin at
     ``table``.

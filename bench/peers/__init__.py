@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 #: Modules and classes, in the order of the tables.
 PEERS = {
     "gpuimg": "ours:Functions",
-    "gpuimg-index": "ours:Indexed",
     "gpuimg.load": "ours:Loader",
-    "nvimagecodec": "nvimagecodec_threads:NvImageCodec",
     "simplejpeg": "simplejpeg_threads:SimpleJpeg",
     "dali": "dali_pipeline:DaliPipeline",
     "torchvision": "torchvision_loader:Torchvision",
     "albumentations": "albumentations_loader:Albumentations",
-    "spdl": "spdl_pipeline:Spdl",
-    "grain": "grain_loader:Grain",
     "kornia": "kornia_threads:Kornia",
     "pillow": "pillow_threads:Pillow",
     "dali-mixed": "dali_pipeline:DaliMixed",  # on a GPU, for bench.gpu.throughput

@@ -83,7 +83,7 @@ class Host:
         return answer
 
 
-def _stat(pid: int) -> list[str]:
+def stat(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat from the third on: the second is a name that may contain anything."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -95,7 +95,7 @@ def descendants(pid: int) -> list[int]:
     """Return the descendants of a process."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
-        if path.name.isdigit() and (fields := _stat(int(path.name))):
+        if path.name.isdigit() and (fields := stat(int(path.name))):
             parents.setdefault(int(fields[1]), []).append(int(path.name))
     found, queue = [], [pid]
     while queue:
@@ -110,7 +110,7 @@ def cpu_seconds() -> float:
     own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     total = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
     for pid in descendants(os.getpid()):
-        total += sum(int(field) for field in _stat(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
+        total += sum(int(field) for field in stat(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
     return total
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,10 +35,6 @@ class Functions(Peer):
     distributions: ClassVar[tuple[str, ...]] = ("gpuimg",)
     notes = "one batch after another, nothing made ahead; results in an array that is used again"
 
-    def opened(self, batch: list[bytes], at: int) -> gi.Batch:
-        """Open files as a batch; the first of them is sample ``at``."""
-        return gi.open_batch(batch, device="cpu")
-
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create chains of functions; decoding whole images needs new memory, because sizes differ."""
         if work == "decode":
@@ -52,31 +46,11 @@ class Functions(Peer):
             at, epoch = 0, next(number)
             for batch in base.batches(files, self.batch):
                 rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(batch)))
-                x = PREPROCESS[work](self.opened(batch, at), rng)
+                x = PREPROCESS[work](gi.open_batch(batch, device="cpu"), rng)
                 yield x.array("float32", "NCHW", out=out[: len(batch)])
                 at += len(batch)
 
         return epoch
-
-
-class Indexed(Functions):
-    """The same with a seek index, built before timing."""
-
-    name = "gpuimg, index"
-    lacks: ClassVar[dict[str, str]] = {"decode": "whole images need no index"}
-    notes = "a seek index of 8 MCUs a segment in a file, whose entries are read for each batch"
-
-    def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Build the index first; its folder lives as long as this object."""
-        self._folder = tempfile.TemporaryDirectory()
-        path = Path(self._folder.name, "index")
-        gi.build_index([(data, 0) for data in files], path, every=8)
-        self._index = gi.SeekIndex(path)
-        return super().start(work, files)
-
-    def opened(self, batch: list[bytes], at: int) -> gi.Batch:
-        """Open files with their entries."""
-        return gi.open_batch(batch, device="cpu", index=self._index, indices=range(at, at + len(batch)))
 
 
 class Loader(Peer):

@@ -170,7 +170,7 @@ class Batch(Sequence[Array]):
         IndexError
             For a position outside this batch.
         ValueError
-            For indices of another shape or kind.
+            For indices of a different shape or kind.
 
         Examples
         --------
@@ -569,7 +569,7 @@ def as_batch(images: Images) -> Batch:
     Raises
     ------
     TypeError
-        For anything else, or another dtype than uint8, uint16 and float32.
+        For anything else, or a different dtype than uint8, uint16 and float32.
     ValueError
         For other shapes, mixed channels, dtypes or devices, or an empty list.
     """

@@ -105,7 +105,7 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
     height, width = (-(-sizes.max(0, initial=0) // step) * step).tolist()
     shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
     runtime = batch.runtime
-    flat = runtime.empty(int(np.prod(shape)), name)  # ordered after what reads it still, as it is filled first
+    flat = runtime.empty(int(np.prod(shape)), name)  # waits for earlier readers of this memory
     with runtime.device():
         flat[:] = filling
     spare = np.array([height, width]) - sizes
@@ -162,7 +162,7 @@ def tokens(
 
 
 def sample_ends(counts: Any, n: int) -> Ints:
-    """Return the images (M + 1,) at which samples of ``counts`` (M,) images begin, and ``n``; by default one each."""
+    """Return offsets (M + 1,): sample m has the images offsets[m] to offsets[m + 1]; by default one each."""
     ends = np.arange(n + 1) if counts is None else np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     if ends[-1] != n or np.any(np.diff(ends) < 0):
         raise ValueError(f"counts must be numbers of images that add up to {n}, not {counts}")

@@ -111,7 +111,7 @@ def torchvision_problem() -> str | None:
         return f"{' and '.join(absent)} not installed"
     try:
         from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except (ImportError, RuntimeError) as error:  # a build for another version of torch
+    except (ImportError, RuntimeError) as error:  # a build for a different version of torch
         return f"cannot be imported: {error}"
     return None
 

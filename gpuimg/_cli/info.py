@@ -115,7 +115,7 @@ def decoders(gpu: bool) -> dict[str, str]:
         kinds = ", ".join(nvimgcodec.decoders())
         ours, theirs = "gpuimg (baseline) and the CPU, with the CPU's pixels", f"nvImageCodec ({kinds})"
         theirs += f', whose rounding and chroma differ from libjpeg\'s. With decoder="gpuimg": {ours}'
-        rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, as nvImageCodec has no decoder here"
+        rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, because nvImageCodec has no decoder here"
         if decoder := os.environ.get("GPUIMG_DECODER"):
             rows["JPEG on a GPU"] += f". GPUIMG_DECODER is {decoder}"
     return rows
@@ -149,8 +149,8 @@ def missing() -> list[str]:
         lines.append(f"the GPU is not used: {problem.reason}")
     if problem is None and not probe.has_nvrtc():
         lines.append(
-            "on a GPU alpha, 16 bits, other than 1 or 3 channels, strided arrays, and turned files that nvImageCodec "
-            f"decodes need NVRTC, with which CuPy compiles; {install_hint(probe.extra())}"
+            "NVRTC, CuPy's compiler, is needed on a GPU for alpha, 16 bits, other than 1 or 3 channels, strided "
+            f"arrays, and rotated files that nvImageCodec decodes; {install_hint(probe.extra())}"
         )
     absent = (package for package in ("torch", "jax") if not found[package])
     lines += [f"gpuimg.to_{package} needs {package}; {install_hint(package)}" for package in absent]

@@ -21,12 +21,12 @@ _GROUPS = {
     },
     "data sets": {
         "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
-        "index": "build the seek index of a data set, with which crops are decoded faster",
+        "index": "build the seek index of a data set, so that crops are decoded faster",
         "prepare": "write a copy of a data set with smaller images, which decode faster",
     },
     "installation": {
         "info": "show versions, devices, decoders, and missing packages",
-        "warm": "compile kernels now, for instance into a container image",
+        "warm": "compile kernels now, for example when a container image is built",
     },
 }
 _COMMANDS = {name: purpose for group in _GROUPS.values() for name, purpose in group.items()}
@@ -81,7 +81,7 @@ def parser(used: Iterable[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
         "\n".join([title, *(f"  {name:9} {purpose}" for name, purpose in group.items())])
         for title, group in _GROUPS.items()
     )  # which argparse cannot list
-    top.epilog = "\n\n".join([*groups, "gpuimg COMMAND --help has a command's options."])
+    top.epilog = "\n\n".join([*groups, "gpuimg COMMAND --help lists a command's options."])
     commands = top.add_subparsers(
         prog="gpuimg", dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
     )

@@ -52,10 +52,14 @@ _BLACK, _GRAY = 40, 120  # gray levels of the text
 
 def add_options(command: ArgumentParser) -> None:
     """Add the options."""
-    command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="one row of the sheet each")
+    command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="images, one in each row of the sheet")
     add_preprocessing(command)
-    command.add_argument("-n", type=int, default=8, metavar="N", help="draws of each image (default: %(default)s)")
-    command.add_argument("--seed", type=int, default=0, help="seed of the draws, epochs 0 to N - 1 (default: 0)")
+    command.add_argument(
+        "-n", type=int, default=8, metavar="N", help="random results of each image (default: %(default)s)"
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, help="random seed; the results are those of epochs 0 to N - 1 (default: 0)"
+    )
     command.add_argument("--size", type=int, help="size of a preset's results (default: that of the preset)")
     add_sheet(command, "preview.png")
     add_device(command)
@@ -82,7 +86,7 @@ def run(options: Namespace) -> int:
     preprocess = imported(options.function) if options.function else preset(options.preset or PRESET, options.size)
     drawn = sheet(options.images, preprocess, options.n, options.seed, working(options.device))
     options.out.write_bytes(png(drawn))
-    print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")
+    print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} results, seed {options.seed})")
     return 0
 
 
@@ -95,7 +99,7 @@ def preset(name: str, size: int | None) -> Preprocess:
         For an unknown name, listing the known ones.
     """
     if name not in PRESETS:
-        raise UserError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+        raise UserError(f"no preset {name!r}; the presets are {', '.join(sorted(PRESETS))}")
     return PRESETS[name]() if size is None else PRESETS[name](size)
 
 

@@ -41,7 +41,7 @@ def add_source(command: Any) -> None:
         "ArrayRecord files, or COCO annotations",
     )  # fmt: skip
     command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by name and content)")
-    command.add_argument("--images", type=Path, metavar="DIR", help="folder of the images of COCO annotations")
+    command.add_argument("--images", type=Path, metavar="DIR", help="folder with the images of COCO annotations")
     command.add_argument(
         "--image", metavar="NAME",
         help="feature or column with the image, or endings in tar files: jpg,png (default: as in Python)",
@@ -58,13 +58,13 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _one(options: argparse.Namespace) -> str:
     if len(options.source) != 1:
-        raise ValueError(f"a {options.kind} is one file or folder, not {len(options.source)}")
+        raise ValueError(f"--kind {options.kind} takes one file or folder, not {len(options.source)}")
     return str(options.source[0])
 
 
 def _coco(options: argparse.Namespace, _: dict[str, Any]) -> Any:
     if options.images is None:
-        raise ValueError("COCO annotations need --images, the folder that their file names are in")
+        raise ValueError("COCO annotations need --images, the folder with their files")
     return sources.coco(options.images, _one(options))
 
 

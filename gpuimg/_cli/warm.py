@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
     report["folder"] = None if folder is None else str(folder)
     if shipped and not options.json:
-        print(f"compiled   no loops: this installation has them for {shipped}", flush=True)
+        print(f"compiled   nothing: this installation comes with loops for {shipped}", flush=True)
     elif not options.json:
         print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
         print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)

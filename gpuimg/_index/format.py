@@ -101,7 +101,7 @@ def parse(data: bytes) -> Header:
     Raises
     ------
     ValueError
-        With the reason, if it is not a seek index, has another version or byte order, or is damaged.
+        With the reason, if it is not a seek index, has a different version or byte order, or is damaged.
     """
     if data[: len(MAGIC)] != MAGIC:
         found = f"begins with {data[: len(MAGIC)]!r}, not {MAGIC!r}" if data else "is empty"

@@ -12,10 +12,10 @@ from .._checks.types import Ints, Records
 from ..kernels.jpeg import layout
 
 _REASONS = {
-    layout.OTHER_SIZE: "the file has another size",
+    layout.OTHER_SIZE: "the file has a different size",
     layout.OTHER_FILE: "the file has changed",
-    layout.DAMAGED: "the entry is damaged, or of another file",
-    layout.MISMATCH: "decoding reached other positions than the entry has",
+    layout.DAMAGED: "the entry is damaged, or belongs to a different file",
+    layout.MISMATCH: "decoding reached positions that differ from the entry's",
 }
 _NAMED = 3  # files named in a warning
 

@@ -66,7 +66,7 @@ class SeekIndex:
     OSError
         If the file cannot be read.
     ValueError
-        If it is not a seek index, has another version, or is not finished, cut off or damaged.
+        If it is not a seek index, has a different version, or is not finished, cut off or damaged.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class SeekIndex:
         if len(source) != len(self):
             what = f"is for {len(self):,} samples, but the source has {len(source):,}"
         elif self._header.names != checksum_of_names(source):
-            what = "is for a source with other sample names, or another order"
+            what = "is for a source with different sample names, or a different order"
         return f"{printable(self.path)} {what}" if what else ""
 
     def entries(self, indices: Sequence[int], reader: ChunkReader | None = None) -> list[NDArray[np.uint8] | None]:

@@ -44,7 +44,7 @@ class BatchOrder:
     def __init__(
         self, samples: Order, groups: Groups, drop_last: bool, target_sizes: Callable[[Ints], NDArray[np.int32]]
     ) -> None:
-        """Prepare the order of batches of the samples that an order without weights and repeats has."""
+        """Build the order of batches from a plain order of samples, without weights and repeats."""
         self.target_sizes = target_sizes
         self.shuffle = samples.shuffle
         self._samples, self._targets, self._most = samples, groups.targets, groups.most

@@ -179,8 +179,8 @@ def check_by_size(rule: Buckets | TokenBudget, on_error: str, clips: Any) -> Non
     """
     if on_error == "skip":
         raise ValueError(
-            f'on_error="skip" would replace a sample with one of another size; with batch_size={type(rule).__name__} '
-            'use "fill" and ignore samples not valid'
+            f'on_error="skip" would replace a sample with one of a different size; use "fill" with '
+            f"batch_size={type(rule).__name__}, and ignore samples that are not valid"
         )
     if clips is not None:
         raise ValueError(f"batch_size={type(rule).__name__} is for images, not for clips of videos")
@@ -192,7 +192,7 @@ def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: 
     Raises
     ------
     ValueError
-        For a shuffle of blocks, weights or repeats, and for sizes of another number of images.
+        For a shuffle of blocks, weights or repeats, and for sizes of a different number of images.
     """
     if isinstance(samples.shuffle, Blocks) or samples.limits is not None or samples.repeats > 1:
         raise ValueError(

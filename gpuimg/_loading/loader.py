@@ -249,12 +249,12 @@ class Loader:
         ----------
         state : dict or list of dict
             Result of :meth:`state_dict`. A list of the states of all ranks, if they were saved under
-            ``on_error="skip"`` with another number of ranks.
+            ``on_error="skip"`` with a different number of ranks.
 
         Raises
         ------
         ValueError
-            For a state of another source or order, a damaged one, or states that were not saved together.
+            For a state of a different source or order, a damaged one, or states that were not saved together.
         TypeError
             For anything but a dict or a list of dicts.
         """

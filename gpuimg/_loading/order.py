@@ -158,7 +158,7 @@ def class_weights(labels: Indices | SupportsArray) -> Floats:
     Raises
     ------
     ValueError
-        For labels of another shape, or none.
+        For labels of a different shape, or none.
 
     Examples
     --------

@@ -2,9 +2,9 @@
 
 An epoch is a permutation of all samples; a place is a position in it. The rest of an epoch is described by levels. At
 each level, ``world`` ranks split the places that earlier levels left over: rank ``r`` has the places ``r``,
-``r + world``, ... of these, and took a number of them. A run that is resumed with another number of ranks starts a new
-level. So a position is a few numbers, whatever the size of the data set, and no sample is lost or repeated if the
-number of ranks or the batch size changes.
+``r + world``, ... of these, and took a number of them. A run that is resumed with a different number of ranks starts
+a new level. So a position is a few numbers, whatever the size of the data set, and no sample is lost or repeated if
+the number of ranks or the batch size changes.
 
 For example, 2 ranks have each taken 3 of 10 places, and 6 to 9 are left. After resuming with 3 ranks, rank 0 has the
 places 6 and 9, rank 1 has 7, and rank 2 has 8.

@@ -267,7 +267,7 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     Raises
     ------
     ValueError
-        For NaN, another shape, or a permutation that does not hold each channel exactly once.
+        For NaN, a different shape, or a permutation that does not hold each channel exactly once.
 
     References
     ----------
@@ -315,7 +315,7 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     Raises
     ------
     ValueError
-        For another number of channels, or ``where`` together with a change of the number of channels.
+        For a different number of channels, or ``where`` together with a change of the number of channels.
 
     Examples
     --------

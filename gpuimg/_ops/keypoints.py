@@ -45,7 +45,7 @@ def transform_keypoints(
     Raises
     ------
     ValueError
-        For another number of images than the batch has, other shapes, NaN, visibilities other than 0, 1 and 2, or
+        For a different number of images than the batch has, other shapes, NaN, visibilities other than 0, 1 and 2, or
         ``flip_indices`` that are not a permutation.
 
     Notes

@@ -226,7 +226,7 @@ def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
     Raises
     ------
     ValueError
-        For masks of another shape.
+        For masks of a different shape.
 
     Notes
     -----

@@ -377,7 +377,7 @@ def pad(
     Raises
     ------
     ValueError
-        For an unknown mode, a padding of another length, or one that leaves no pixel.
+        For an unknown mode, a padding of a different length, or one that leaves no pixel.
 
     Notes
     -----

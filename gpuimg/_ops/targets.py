@@ -152,8 +152,8 @@ def transform_boxes(
     Raises
     ------
     ValueError
-        For boxes that extend beyond their source image or end before they start, NaN, another number of images, or an
-        unknown format. The message names the image.
+        For boxes that extend beyond their source image or end before they start, NaN, a different number of images, or
+        an unknown format. The message names the image.
 
     Notes
     -----
@@ -222,7 +222,7 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     Raises
     ------
     ValueError
-        For another number of images than the batch has, other shapes, or NaN. The message names the image.
+        For a different number of images than the batch has, other shapes, or NaN. The message names the image.
 
     Notes
     -----

@@ -248,8 +248,8 @@ def perspective(
     Raises
     ------
     ValueError
-        For points of another shape, NaN, three points on a line, or a transform whose horizon passes through the top
-        left corner.
+        For points of a different shape, NaN, three points on a line, or a transform whose horizon passes through the
+        top left corner.
 
     Examples
     --------

@@ -235,7 +235,7 @@ class Plan:
         return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
 
     def with_channels(self, channels: int) -> Plan:
-        """Return the same plan with another number of channels from here on."""
+        """Return the same plan with a different number of channels from here on."""
         return replace(self, channels=channels)
 
     def as_normalized(self) -> Plan:

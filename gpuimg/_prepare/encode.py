@@ -30,7 +30,7 @@ _SAME = {"png": "PNG", "webp": "WEBP"}
 
 
 def encoder_version() -> str:
-    """Return name and version of the encoder: another version may write other bytes."""
+    """Return name and version of the encoder: a different version may write other bytes."""
     from PIL import __version__
 
     return f"Pillow {__version__}"

@@ -142,7 +142,7 @@ def _is_size(value: Any) -> bool:
 def _check_folder(folder: str) -> None:
     """Reject a folder with other files in it."""
     if NAME not in (found := os.listdir(folder)) and found:
-        raise ValueError(f"{printable(folder)} is not empty, and was not prepared by gpuimg; name another folder")
+        raise ValueError(f"{printable(folder)} is not empty, and was not prepared by gpuimg; choose a different folder")
 
 
 def _check_same(folder: str, first: Line, settings: Line) -> None:
@@ -153,4 +153,4 @@ def _check_same(folder: str, first: Line, settings: Line) -> None:
         if first.get(name) != settings.get(name)
     ]
     if others:
-        raise ValueError(f"{printable(folder)} was prepared with {', '.join(others)}; name another folder")
+        raise ValueError(f"{printable(folder)} was prepared with {', '.join(others)}; choose a different folder")

@@ -107,7 +107,7 @@ def prepare(
     ------
     ValueError
         For arguments that are out of range or exclude each other, and for a folder that has other content, was prepared
-        from another source or with other options, or contains a link that leads out of it.
+        from a different source or with other options, or contains a link that leads out of it.
     TypeError
         If ``source`` is not a source, or does not return images.
     OSError
@@ -216,7 +216,7 @@ def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
     if origin is not None and os.path.isdir(origin):
         inside = os.path.realpath(os.fsdecode(origin))
         if os.path.commonpath([inside, os.path.realpath(folder)]) == inside:
-            raise ValueError(f"{printable(folder)} is inside the source, {printable(inside)}; name another folder")
+            raise ValueError(f"{printable(folder)} is inside the source, {printable(inside)}; choose a folder outside")
     os.makedirs(folder, exist_ok=True)
     return folder
 

@@ -80,8 +80,8 @@ def copy_paste(
     Raises
     ------
     ValueError
-        For images of different sizes, masks of another number or size, a share outside 0 to 1, or partners that do not
-        fit.
+        For images of different sizes, masks of a different number or size, a share outside 0 to 1, or partners that
+        do not fit.
     TypeError
         For masks that are neither integer nor boolean.
 

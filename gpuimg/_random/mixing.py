@@ -61,7 +61,7 @@ class Mix(NamedTuple):
         Raises
         ------
         ValueError
-            For another number of labels, or classes outside 0 to ``num_classes - 1``.
+            For a different number of labels, or classes outside 0 to ``num_classes - 1``.
         """
         own = _probabilities(labels, len(self.weight), num_classes)
         other = own if partner_labels is None else _probabilities(partner_labels, len(self.weight), num_classes)

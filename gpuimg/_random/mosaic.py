@@ -105,7 +105,7 @@ class Mosaic(NamedTuple):
         Raises
         ------
         ValueError
-            For another number of images.
+            For a different number of images.
         """
         return self._concatenated([np.asarray(part) for part in self._for_tiles(labels, "labels")])
 

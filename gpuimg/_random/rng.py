@@ -36,7 +36,7 @@ class Rng:
     Raises
     ------
     ValueError
-        For a seed or epoch that is not a whole number or out of range, or indices of another shape or dtype.
+        For a seed or epoch that is not a whole number or out of range, or indices of a different shape or dtype.
 
     Notes
     -----
@@ -333,7 +333,7 @@ class Rng:
         Raises
         ------
         ValueError
-            For no options, or probabilities of another number, below 0 or with another sum.
+            For no options, or probabilities of a different number, below 0 or with a different sum.
         """
         values = np.arange(options) if isinstance(options, (int, np.integer)) else np.asarray(options)
         if values.ndim != 1 or not len(values):

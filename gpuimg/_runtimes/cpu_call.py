@@ -275,7 +275,7 @@ class Call:
         images["elements"] = source.sizes[:, 0] * row - start
         if source.dtype == "uint8":
             end = source.offsets + source.sizes[:, 0] * row
-            # What follows in the page of the last byte can be read, whatever it is; its values are not used.
+            # Vector loads may read past the last byte, within its page; the values are ignored.
             left = -(source.flat.ctypes.data + end) % _PAGE
             padded = (end + SOURCE_SLACK <= source.flat.size) | (left >= SOURCE_SLACK)
             images["elements"][padded] += SOURCE_SLACK

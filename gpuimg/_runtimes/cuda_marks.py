@@ -81,6 +81,6 @@ class Marks:
 
 
 def _pinned(elements: int) -> Any:
-    """Return pinned memory of int64, with room for a quarter more: batches differ."""
+    """Return pinned memory of int64, with 25 % slack, because the sizes of batches vary."""
     elements += elements // 4
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(8 * max(elements, 1)), np.int64, elements)

@@ -19,7 +19,7 @@ PER_THREAD_STREAM = 2
 
 @dataclass
 class Timings:
-    """Seconds of work of a runtime, summed over its threads, and counts of images that a GPU's decoders left out."""
+    """Seconds of work of a runtime, summed over its threads, and counts of images that a GPU's decoders skipped."""
 
     decode: float = 0.0
     kernels: float = 0.0

@@ -93,7 +93,7 @@ class _Walk:
         head = self.read_at(0, 256)
         layout = next((a for a in _LAYOUTS if head[a.header : a.header + 4] == _MAGIC.to_bytes(4, "little")), None)
         if layout is None:
-            raise ValueError("no LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes")
+            raise ValueError("not an LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes")
         first = self._meta(layout, head)
         size: int = _DATABASE.unpack(first[4])[0]
         if size < 256 or size > 1 << 16 or size & (size - 1):
@@ -108,7 +108,7 @@ class _Walk:
         found = _META.unpack_from(page, layout.header)
         if found[:2] != (_MAGIC, layout.version):
             raise ValueError(
-                f"format {found[1]} with the magic {found[0]:#010x}, but formats 1 (LMDB 0.9) and 3 (LMDB 1.0) are read"
+                f"format {found[1]} with the magic {found[0]:#010x}, not format 1 (LMDB 0.9) or 3 (LMDB 1.0)"
             )
         return found
 
@@ -144,14 +144,14 @@ class _Walk:
         self._within(number, number * self.page_size, self.page_size)
         page = self.read_at(number * self.page_size, self.page_size)
         if len(page) != self.page_size or _PAGE_NUMBER.unpack_from(page)[0] != number:
-            _damaged(number, "its header has another page number")
+            _damaged(number, "its header has a different page number")
         return page
 
     def _entry(self, number: int, page: bytes, at: int, key_size: int, size: int, node: int) -> bytes:
         key = page[at : at + key_size]
         if node & (_DATABASES | _DUPLICATES):
             what = "a named database" if node & _DATABASES else "several values for the key"
-            raise ValueError(f"{what} {printable(key)!r}, but one value for each key is read")
+            raise ValueError(f"{what} {printable(key)!r}, but only one value for each key is supported")
         at += key_size + -key_size % self.layout.align
         if node & _ON_PAGES:
             if at + _PAGE_NUMBER.size > self.page_size:

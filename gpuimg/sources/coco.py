@@ -310,5 +310,5 @@ def _box(entry: dict[str, Any], name: str) -> list[float]:
     """Return the box ``[x, y, width, height]``: finite numbers, width and height at least 0."""
     box: list[float] = _field(entry, "bbox", list, name)
     if len(box) != 4 or not all(map(_is_coordinate, box)) or box[2] < 0 or box[3] < 0:
-        raise ValueError(f"{name}: bbox must be [x, y, width, height] of at least 0 width and height, not {box}")
+        raise ValueError(f"{name}: bbox must be [x, y, width, height] with a width and height of at least 0, not {box}")
     return box

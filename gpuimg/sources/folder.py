@@ -363,7 +363,7 @@ def file_list(
         root = os.path.dirname(listed_in)
         names, listed = _parsed(listed_in, remote)
         if listed is not None and labels is not None:
-            raise ValueError(f"{printable(listed_in)} has labels, and labels were given too")
+            raise ValueError(f"{printable(listed_in)} has labels, but labels were passed, too")
         labels = labels if listed is None else listed
     else:
         names = [os.fsencode(path) for path in paths]

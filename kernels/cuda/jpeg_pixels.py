@@ -52,7 +52,7 @@ def quotient(x, y):
 
 
 ALL = 0xFFFFFFFF  # threads of a warp
-ROW = 9  # elements from a row of a block to the next: threads that read columns, or rows, meet no bank twice
+ROW = 9  # elements from a row of a block to the next: neither rows nor columns have bank conflicts
 BLOCK = LANES * ROW
 _BLOCKS = BLOCKS_AT_ONCE * BLOCK
 
@@ -162,12 +162,12 @@ def inverse_dct(words, images, coefficients, planes):
             others = i32(others | c[y])
         work[begin + up(u32(at + (at >> 3)))] = value
     far = i32(c[4] | c[5] | c[6] | c[7])
-    if cuda.any_sync(ALL, far != 0):  # in most photos seldom
+    if cuda.any_sync(ALL, far != 0):  # rare in photos
         others = i32(others | far)  # the first row has indices up to 28
         for y in range(4, 8):
             at, value = dequantized(words, steps, i32(8 * y + x), c[y])
             work[begin + up(u32(at + (at >> 3)))] = value
-    # Which of the block's threads have a coefficient that is not of the first row.
+    # Mask of the block's threads with a nonzero coefficient outside row 0.
     others = i32(u32(u32(cuda.ballot_sync(ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
     cuda.syncwarp()
     v0 = work[column]
@@ -256,7 +256,7 @@ def colors(words, images, planes, channels, out):
 
 @scalar
 def write_quad(words, record, planes, channels, out, number):
-    """Write those of two by two pixels that belong to the region, which is covered by such quads, line by line."""
+    """Write the pixels of 2 x 2 quad ``number`` that lie inside the region (quads in row-major order)."""
     x0, y0 = word(words, record, REGION), word(words, record, REGION + 1)
     x1, y1 = word(words, record, REGION + 2), word(words, record, REGION + 3)
     x, y = x0 & ~i32(1), y0 & ~i32(1)

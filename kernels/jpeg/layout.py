@@ -104,7 +104,7 @@ IRREGULAR: Final = 7  # a progressive file that libjpeg would warn of, smooth or
 # Statuses of an entry.
 UNUSED: Final = 0  # none exists, or none is needed
 USED: Final = 1
-OTHER_SIZE: Final = 2  # the entry is of a file of another size,
+OTHER_SIZE: Final = 2  # the entry is of a file of a different size,
 OTHER_FILE: Final = 3  # or of the same size with another checksum
 DAMAGED: Final = 4  # the entry's size or its checksum of itself is wrong
 MISMATCH: Final = 5  # decoding contradicted a recorded start

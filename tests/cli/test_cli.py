@@ -197,7 +197,7 @@ def test_preview_prints_what_was_drawn(
     capfd.readouterr()
 
 
-NONE = "; there are clip_train, deit3_train, dino_train, dinov3_train"
+NONE = "; the presets are clip_train, deit3_train, dino_train, dinov3_train"
 CPU = ["--device", "cpu"]
 DEMO = ["demo", "--photos", str(PHOTOS)]
 MINE_OF = [*PREVIEW, "--function"]

@@ -260,7 +260,7 @@ def test_whose_it_is(tmp_path: Path) -> None:
     (tmp_path / "set").rename(tmp_path / "moved")
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
     paths = [tmp_path / "moved" / "class" / f"{k:04}.jpg" for k in (1, 0, 2)]
-    assert index.problem_with(gi.file_list(paths)).endswith("is for a source with other sample names, or another order")
+    assert index.problem_with(gi.file_list(paths)).endswith("is for a source with different sample names, or a different order")
     assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 
@@ -545,7 +545,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([tmp_path / "nothing.tar"], "No such file"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),
         ([shard, shard], "--out is needed: the source consists of several files"),
-        ([tmp_path / "what", shard, "--kind", "recordio"], "a recordio is one file or folder, not 2"),
+        ([tmp_path / "what", shard, "--kind", "recordio"], "--kind recordio takes one file or folder, not 2"),
         ([shard, "--every", "0"], "every must be"),
         ([shard, "--every", "-1"], "--every must be"),
         ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),

@@ -26,6 +26,21 @@ README = (ROOT / "README.md").read_text()
 PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md")) if "```python\n" in page.read_text()}
 #: Pages, and what they are with the figures of bench/results.
 WRITTEN = figures.written()
+#: A number with a unit.
+MEASURED = re.compile(
+    r"(?<![\w.])\d[\d.,]*(?: (?:images/s|clips/s|ms|[µu]s|%|s|[KMG]i?B|seconds?|minutes?)| times (?:as|the))(?![\w/])"
+)
+NOT_PROSE = re.compile(r"(?s:<!--= .*?<!--/-->|^```.*?^```)|^(?: {4}.*\n)+|`[^`\n]*`", re.MULTILINE)
+STATED = {
+    "benchmarks": "15 %",
+    "data-formats": "1 GiB",
+    "gpu": "0.6 MB, 41 KB, 54 GB, 12 us",
+    "many-machines": "5 ms, 8 MB, 10 seconds, 500 MB",
+    "performance": "4 seconds, 5 ms",
+    "prepare": "1 GB",
+    "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
+    "vlm": "5 %, 1.8 %",
+}
 
 
 def needs(*libraries: str) -> None:
@@ -42,6 +57,15 @@ def test_figures_are_those_of_their_script() -> None:
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
 def test_pages_have_the_figures_of_the_results(path: Path) -> None:
     assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in figures.PAGES if page.stem != "architecture"], ids=lambda page: page.name
+)
+def test_measured_numbers_come_from_results(page: Path) -> None:
+    """A number with a unit is between marks, or in STATED: a setting, a limit, or a fact from elsewhere."""
+    text = NOT_PROSE.sub("", page.read_text())
+    assert {found[0] for found in MEASURED.finditer(text)} <= set(STATED.get(page.stem, "").split(", "))
 
 
 #: Code before that of a page which supposes some names.

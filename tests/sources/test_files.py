@@ -165,7 +165,7 @@ def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("a.jpg\tcat\n", "line 1: the label must be a whole number, not 'cat'"),
     ("a.jpg\t1\nb.jpg\t\n", "line 2: no label, but line 1 has one"),
     (f"a.jpg {1 << 63}", "line 1: the label 9223372036854775808 takes more than 64 bits"),
-    ("\n \n", "list.txt: no paths in it"), ("a 1", "list.txt has labels, and labels were given too"),
+    ("\n \n", "list.txt: no paths in it"), ("a 1", "list.txt has labels, but labels were passed, too"),
 ])  # fmt: skip
 def test_text_file_errors(tmp_path: Path, content: str, match: str) -> None:
     (tmp_path / "list.txt").write_text(content)

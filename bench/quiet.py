@@ -1,0 +1,108 @@
+"""A machine without other work: waits for it, and watches it while a part of the benchmarks runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.peers.host import descendants
+
+LOAD = 0.7  # of the machine, before the first part: later it is that of the parts
+SHARE = 0.02  # of a core that another process may use
+WINDOW_S = 30.0  # for which no other process may use more
+_LOOK_S = 2.0
+
+
+class Look(NamedTuple):
+    """The CPU seconds so far of all other processes, by process."""
+
+    time: float
+    seconds: dict[tuple[int, str], float]
+
+
+def look() -> Look:
+    """Read the CPU time of all processes except this one and its descendants."""
+    own, found = {os.getpid(), *descendants(os.getpid())}, {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and int(path.name) not in own:
+            try:
+                head, _, tail = (path / "stat").read_text().rpartition(")")
+            except OSError:
+                continue  # it has ended
+            fields = tail.split()
+            if fields[1] == "2":
+                continue  # a thread of the kernel, which works for the measured part, too
+            key = int(path.name), head.partition("(")[2]
+            found[key] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return Look(time.monotonic(), found)
+
+
+def busiest(before: Look, after: Look) -> tuple[float, str]:
+    """Return the share of a core that the busiest other process used between two looks, and its name."""
+    shares = {
+        key: (seconds - before.seconds.get(key, 0.0)) / (after.time - before.time)
+        for key, seconds in after.seconds.items()
+    }
+    key = max(shares, key=shares.__getitem__, default=(0, "none"))
+    return shares.get(key, 0.0), f"{key[1]} (process {key[0]})"
+
+
+class Watch:
+    """Looks at the other processes every two seconds, in a thread."""
+
+    def __init__(self) -> None:
+        self._looks = deque([look()])
+        self._most: tuple[float, str] = 0.0, ""
+        self._load = 0.0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_LOOK_S)
+            self._looks.append(look())
+            while self._looks[-1].time - self._looks[1].time > WINDOW_S:
+                self._looks.popleft()
+            self._most = max(self._most, self.recent())
+            self._load = max(self._load, os.getloadavg()[0])
+
+    def recent(self) -> tuple[float, str]:
+        """Return the busiest other process of the last seconds."""
+        looks = list(self._looks)
+        return busiest(looks[0], looks[-1]) if len(looks) > 1 else (0.0, "")
+
+    def problem(self, first: bool) -> str:
+        """Return why the machine is not quiet, or an empty string."""
+        looks, load = list(self._looks), os.getloadavg()[0]
+        share, name = self.recent()
+        if share > SHARE:
+            return f"{name} uses {100 * share:.0f} % of a core; at most {100 * SHARE:.0f} % are allowed"
+        if first and load >= LOAD:
+            return f"the load is {load:.2f}; it must be below {LOAD}"
+        if looks[-1].time - looks[0].time < WINDOW_S - 2 * _LOOK_S:
+            return f"it has been watched for less than {WINDOW_S:.0f} s"
+        return ""
+
+    def wait(self, limit: float, first: bool) -> str:
+        """Wait until the machine is quiet; return why it is not after ``limit`` seconds, or an empty string."""
+        end = time.monotonic() + limit
+        while (problem := self.problem(first)) and time.monotonic() < end:
+            time.sleep(_LOOK_S)
+        return problem
+
+    def start(self) -> None:
+        """Begin a part."""
+        self._most, self._load = (0.0, ""), 0.0
+
+    def record(self) -> dict[str, Any]:
+        """Return what was observed since the start of the part."""
+        share, name = self._most
+        return {
+            "load_during": round(self._load, 2),
+            "load_after": round(os.getloadavg()[0], 2),
+            "busiest_other": f"{name} with {100 * share:.1f} % of a core" if share else "none",
+            "quiet": share <= SHARE,
+        }

@@ -1,0 +1,214 @@
+"""The service of examples/serve.py: latencies at a given rate, the highest rate, and calls without a service.
+
+    python -m bench.serve [--rounds 7] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
+
+At a rate, requests start at random times, a Poisson process, whether earlier ones are answered or not; a latency counts
+from that time to the last byte of the answer, so a stalled service is charged for all requests of that time. For the
+highest rate 64 connections send their next request as soon as they have an answer. The client is a separate process
+and shares the cores with the service.
+
+The services differ only in the preparation of the images: batches of up to 32 images, which wait at most 5 ms for each
+other, or other times; one image a call; and one image at a time by Pillow and NumPy, on two threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench import common, photos
+from bench.peers.host import stat
+from bench.peers.pillow_threads import evaluated
+
+SCRIPT = common.ROOT / "examples" / "serve.py"
+SERVICES = {
+    "batches, --wait 5": (), "batches, --wait 0": ("--wait", "0"), "batches, --wait 20": ("--wait", "20"),
+    "one image a call": ("--most", "1"), "Pillow and NumPy": ("--pillow",),
+}  # fmt: skip
+CONNECTIONS = 64
+
+
+class Pillow:
+    """A replacement for the service's Batcher."""
+
+    def __init__(self, *_: Any) -> None:
+        self.images = self.batches = 0
+        self._pool = ThreadPoolExecutor(2)
+
+    async def __call__(self, file: bytes) -> bytes:
+        """Return the values of one file."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, with_pillow, file)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+
+def with_pillow(file: bytes) -> bytes:
+    """Do the service's work with Pillow and NumPy."""
+    values: bytes = evaluated(file).astype(np.float16).tobytes()
+    return values
+
+
+def example() -> Any:
+    """Import the example as a module."""
+    spec = importlib.util.spec_from_file_location("serve", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[int, int]]:
+    """Run a service during the block; return its process and port."""
+    command = [sys.executable, "-m", "bench.serve", "--serve", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if found := re.search(r"running on http://127\.0\.0\.1:(\d+)", line):
+                    break
+            else:
+                raise RuntimeError("the service did not start")
+            yield process.pid, int(found[1])
+        finally:
+            process.send_signal(2)  # as Ctrl-C does
+            process.communicate()
+
+
+# -- the client --------------------------------------------------------------------------------------------------------
+
+
+async def ask(connection: Any, request: bytes) -> None:
+    """Send a request on an open connection, and read the answer."""
+    reader, writer = connection
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head)[0]))
+    if head[9:12] != b"200":
+        raise RuntimeError(f"the answer was {head[:40]!r}")
+
+
+async def client(port: int, requests: list[bytes], rate: float, seconds: float) -> list[float]:
+    """Return the latencies of requests at a rate, or of the highest rate if it is 0."""
+    loop, latencies = asyncio.get_running_loop(), list[float]()
+    idle: list[Any] = []
+    end = loop.time() + seconds
+
+    async def one(due: float) -> None:
+        connection = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+        await ask(connection, random.choice(requests))
+        latencies.append(loop.time() - due)
+        idle.append(connection)
+
+    async def forever() -> None:
+        while (now := loop.time()) < end:
+            await one(now)
+
+    async with asyncio.TaskGroup() as group:
+        if not rate:
+            for _ in range(CONNECTIONS):
+                group.create_task(forever())
+        due = loop.time()
+        while rate and due < end:
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            group.create_task(one(due))
+            due += random.expovariate(rate)
+    return latencies
+
+
+def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | None) -> dict[str, float]:
+    """Run the client in a separate process; return the latencies, the rate and the CPU time of the service."""
+    process, port = service
+    before, command = cpu(process), [sys.executable, "-m", "bench.serve", "--client", str(port), "--rate", str(rate)]
+    command += ["--seconds", str(seconds), *(["--count", str(count)] if count else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    latencies = 1e3 * np.array(json.loads(done.stdout))
+    p50, p99 = (round(float(value), 1) for value in np.percentile(latencies, (50, 99)))
+    used = 1e3 * (cpu(process) - before) / len(latencies)
+    return {"p50_ms": p50, "p99_ms": p99, "requests_s": round(len(latencies) / seconds), "cpu_ms": round(used, 2)}
+
+
+def cpu(process: int) -> float:
+    """Return the CPU seconds of a process so far."""
+    return sum(int(field) for field in stat(process)[11:13]) / 100
+
+
+# -- measurements ------------------------------------------------------------------------------------------------------
+
+
+def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Measure milliseconds per image of calls without a service, by wall clock and CPU time."""
+    preprocess = example().preprocess
+
+    def in_calls_of(count: int) -> None:
+        for k in range(0, len(files), count):
+            preprocess(files[k : k + count])
+
+    runs: dict[str, Any] = {"Pillow": lambda: [with_pillow(file) for file in files]}
+    runs |= {str(count): partial(in_calls_of, count) for count in (1, 2, 4, 8, 32)}
+    walls, worked = common.interleaved(runs, rounds)
+    return {
+        name: {
+            "ms_an_image": round(1e3 * float(np.median(walls[name])) / len(files), 2),
+            "cpu_ms_an_image": round(1e3 * float(np.median(worked[name])) / len(files), 2),
+            "pillow_over_this": common.ratio(walls["Pillow"], walls[name]),
+        }
+        for name in runs
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = common.arguments(__doc__, "serve.json")
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
+    for name in ("--serve", "--pillow"):
+        parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
+    options, others = parser.parse_known_args()
+    if options.serve:
+        module = example()
+        if options.pillow:
+            module.Batcher = Pillow
+        sys.argv[1:] = others
+        module.main()
+        return
+    files = photos.load_set("S", options.count)
+    if options.client is not None:
+        head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n"
+        requests = [head.format(len(file)).encode() + file for file in files]
+        print(json.dumps(asyncio.run(client(options.client, requests, options.rate, options.seconds))))
+        return
+    found: dict[str, Any] = {}
+    for name, arguments in SERVICES.items():
+        with running(*arguments) as service:
+            loaded(service, 50, min(2.0, options.seconds), options.count)  # warms up
+            at_rate = loaded(service, options.rate, options.seconds, options.count)
+            time.sleep(1)
+            found[name] = {"at_rate": at_rate, "highest": loaded(service, 0, options.seconds, options.count)}
+    about = common.environment(photos.summary_of_set("S", files), options.rounds, 32)
+    common.write(
+        {**about, "rate": options.rate, "calls": calls(files[:128], options.rounds), "services": found}, options.out
+    )
+
+
+if __name__ == "__main__":
+    main()
