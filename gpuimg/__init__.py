@@ -105,7 +105,20 @@ from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
 from .errors import DecodeError, ImageError, VideoError
-from .sources import Remote, array_record, coco, file_list, folder, iterable, lmdb, parquet, recordio, tar, tfrecord
+from .sources import (
+    Remote,
+    array_record,
+    coco,
+    file_list,
+    folder,
+    iterable,
+    lmdb,
+    parquet,
+    recordio,
+    split,
+    tar,
+    tfrecord,
+)
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -233,6 +246,7 @@ __all__ = [
     "solarize",
     "solarize_add",
     "sources",
+    "split",
     "tar",
     "ten_crop",
     "tfrecord",
