@@ -53,7 +53,7 @@ from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
 from ._ops.keypoints import transform_keypoints
 from ._ops.letterbox import letterbox
-from ._ops.masks import masks_to_boxes, transform_masks
+from ._ops.masks import masks_to_boxes, transform_images, transform_masks
 from ._ops.pixels import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -256,6 +256,7 @@ __all__ = [
     "to_tensorflow",
     "to_torch",
     "transform_boxes",
+    "transform_images",
     "transform_keypoints",
     "transform_masks",
     "transform_points",

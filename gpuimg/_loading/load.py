@@ -110,7 +110,8 @@ def load(
         ``(batch, rng) -> Batch``, such as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the
         batch's samples. With a third parameter it gets the batch's labels too, and returns ``(images, labels)``. It is
         called on several threads. It may return several versions of each sample, as
-        :func:`gpuimg.presets.dino_train` does, or :meth:`Batch.tokens`.
+        :func:`gpuimg.presets.dino_train` does: :attr:`LoadedBatch.views`; the result of :meth:`Batch.padded` or
+        :meth:`Batch.tokens`; or a dict of several results, as for an image and its depth map.
     batch_size : int, Buckets or TokenBudget
         Number of images per batch and rank. :class:`Buckets` makes batches of images that share a target size,
         :class:`TokenBudget` of a number of tokens.

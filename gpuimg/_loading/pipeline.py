@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch, recording_of, views_of
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
-from .._batch.tokens import Tokens
 from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages
 from .._data.resident import NEW, RECORD, Resident
@@ -51,8 +50,9 @@ class LoadedBatch(NamedTuple):
         in the requested layout. A :class:`gpuimg.Batch` without ``preprocess``, or if the images differ in size; it is
         typed as an array, so narrow it with ``isinstance(batch.images, gpuimg.Batch)``. If ``preprocess`` returns
         several versions of each sample, as with :meth:`Batch.take`, the first version of all samples comes first, then
-        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample. The result of
-        :meth:`Batch.tokens` if ``preprocess`` returns that.
+        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample. If ``preprocess``
+        returns a dict, or the result of :meth:`Batch.padded`, :meth:`Batch.ragged` or :meth:`Batch.tokens`, that;
+        batches in a dict are computed likewise, and its other values are passed on.
     labels : array or list
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
         types; None if no sample has a label. The label of a sample that could not be read is -1, NaN or zeros; in a
@@ -81,6 +81,11 @@ class LoadedBatch(NamedTuple):
     labels: NDArray[Any] | Any  # of any type, see above
     indices: Ints
     valid: Mask
+
+    @property
+    def views(self) -> list[Any]:
+        """The versions of the samples that ``preprocess`` returned, an array of N images for each."""
+        return views_of(self.images, len(self.indices))
 
 
 class OpenedBatch(NamedTuple):
@@ -370,8 +375,13 @@ class Pipeline:
                         if not self._mark_unfit(source, samples, epoch, known):
                             raise
                         raise Unfit from None
-            if not isinstance(images, Tokens):
+            if isinstance(images, Batch):
                 images = self._computed(images, source, which)
+            elif isinstance(images, Mapping):
+                images = {
+                    key: self._computed(one, source, which) if isinstance(one, Batch) else one
+                    for key, one in images.items()
+                }
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad

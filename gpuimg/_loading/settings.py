@@ -14,7 +14,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch
 from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
-from .._batch.tokens import Tokens
+from .._batch.tokens import RESULTS, Padded, Ragged, Tokens
 from .._checks.arguments import one_of, whole_number
 from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
@@ -32,14 +32,16 @@ from .order import Order
 from .samples import Columns, read_whole
 from .sharding import Level, Position, Share
 
+#: What ``preprocess`` returns for the images.
+Returned: TypeAlias = Images | Padded | Ragged | Tokens | Mapping[str, Any]
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
-    Callable[[Batch, Rng], Images | Tokens]
-    | Callable[[Batch], Images | Tokens]
-    | Callable[[Batch, Rng, Any], tuple[Images | Tokens, Any]]
+    Callable[[Batch, Rng], Returned]
+    | Callable[[Batch], Returned]
+    | Callable[[Batch, Rng, Any], tuple[Returned, Any] | Mapping[str, Any]]
 )
-#: (batch, rng, labels) -> (images, labels).
-Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch | Tokens, Any]]
+#: (batch, rng, labels) -> (images, labels), where images are a Batch, one of RESULTS, or a dict.
+Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,15 @@ def adapted(preprocess: Any) -> Preprocess | None:
         raise TypeError(f"preprocess must be a function (batch, rng) -> Batch; {name}() returns one")
     required, accepted = _arity(preprocess)
 
-    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch | Tokens, Any]:
+    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
         if required >= 3:
             result = preprocess(x, rng, labels)
+            result = (result, labels) if isinstance(result, Mapping) else result
         else:
             result = (preprocess(x, rng) if accepted >= 2 else preprocess(x)), labels
-        if not isinstance(result, tuple) or isinstance(result, Mix) or len(result) != 2:
+        if not isinstance(result, tuple) or isinstance(result, (Mix, *RESULTS)) or len(result) != 2:
             raise TypeError(
-                "preprocess with three parameters (batch, rng, labels) must return (images, labels), not "
+                "preprocess with three parameters (batch, rng, labels) must return (images, labels) or a dict, not "
                 f"{type(result).__name__}"
             )
         if isinstance(result[0], Mix):
@@ -137,7 +140,7 @@ def adapted(preprocess: Any) -> Preprocess | None:
             )
         if result[0] is None:
             raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
-        return (result[0] if isinstance(result[0], Tokens) else _as_images(result[0])), result[1]
+        return (result[0] if isinstance(result[0], (Mapping, *RESULTS)) else _as_images(result[0])), result[1]
 
     return called
 
@@ -148,8 +151,9 @@ def _as_images(result: Any) -> Batch:
         return as_batch(result)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"preprocess must return a Batch, as gpuimg's functions do; the loader converts it to arrays of dtype= and "
-            f"layout=. It returned {type(result).__name__}: {error}"
+            "preprocess must return a Batch, as gpuimg's functions do, the result of its padded(), ragged() or "
+            "tokens(), or a dict of several; the loader converts batches to arrays of dtype= and layout=. It returned "
+            f"{type(result).__name__}: {error}"
         ) from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.arguments import flag
 from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._checks.types import SizedArray
@@ -402,6 +403,7 @@ def file_list(
     >>> file_list([root / "my cat.jpg"], ["cat"])[0]
     (b'...', 'cat')
     """
+    numbered = not isinstance(classes, (bool, str)) or flag(classes, "classes")
     base: Path = b"" if root is None else root
     listed_in = None
     if isinstance(paths, (str, bytes, os.PathLike)):
@@ -422,7 +424,7 @@ def file_list(
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
     result = ImageFiles(base, names, labels, listed_in, remote)
-    return result if classes is False else _classified(result, classes)
+    return _classified(result, classes) if numbered else result
 
 
 def _classified(source: ImageFiles, classes: Any) -> ImageFiles:

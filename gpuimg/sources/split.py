@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import numbers, whole_number
+from .._checks.arguments import flag, numbers, whole_number
 from .._checks.types import Floats, Indices, Ints, Samples, SupportsArray
 from .folder import ImageFiles
 
@@ -66,13 +66,14 @@ def split(
     >>> len(train), len(val), int((val < 60).sum())
     (90, 10, 6)
     """
+    by_class = not isinstance(stratified, (bool, str)) or flag(stratified, "stratified")
     shares = numbers(fractions, "fractions")
     shares = np.array([float(shares), 1.0 - float(shares)]) if shares.ndim == 0 else shares
     if shares.ndim != 1 or not (shares > 0.0).all() or abs(shares.sum() - 1.0) > _ROUNDING:
         raise ValueError(f"fractions must be between 0 and 1, or several whose sum is 1, not {fractions!r}")
     ends = np.cumsum(shares)[:-1]
     places = _places(source, whole_number(seed, "seed", 0, (1 << 64) - 1))
-    if stratified is not False:
+    if by_class:
         places = _ranked(places, _labels(source, stratified))
     parts = np.searchsorted(ends - _ROUNDING, places, side="right")
     return [np.flatnonzero(parts == part) for part in range(len(shares))]

@@ -331,7 +331,7 @@ def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
         ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
         ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
         ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        ([MASKS[0], "mask"], r"masks\[1\] must be .* not str"),
+        ([MASKS[0], 3], r"masks\[1\] must be .* not int"),
         (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
         ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
     ],
