@@ -448,7 +448,7 @@ class Batch(Sequence[Array]):
     def _is_stored_as(self, layout: str) -> bool:
         source = self._recording.source
         if isinstance(source, Pixels):
-            return source.layout == layout and source.follow(exactly=self.is_uniform)
+            return source.layout == layout and not source.is_shared and source.follow(exactly=self.is_uniform)
         single = isinstance(source, EncodedImages) and source.is_single_file and self._recording.runtime.on_host
         separate = single or not self.is_uniform or whole_files.is_special(source)
         return layout == "NHWC" and separate and source.selection is None

@@ -27,6 +27,7 @@ from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
+from .cache import DecodedImages
 from .clips import Clips, VideoClips
 from .order import Order
 from .samples import Columns, read_whole
@@ -56,7 +57,7 @@ class Reading:
     decode: DecodeOptions
     index: SeekIndex | None
     videos: VideoClips | None  # if samples are videos
-    resident: ResidentFiles | None  # a GPU's memory for files
+    cache: ResidentFiles | DecodedImages | None  # a GPU's memory for files, or the CPU's for images
 
 
 @dataclass(frozen=True)
@@ -256,30 +257,43 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "
           "TIB": 1 << 40}  # fmt: skip
 
 
-def resident_files(
-    resident: Any, source: Any, runtimes: Sequence[Runtime], columns: Columns, options: DecodeOptions, others: bool
-) -> ResidentFiles | None:
-    """Return the memory for files that the ``resident`` argument of :func:`gpuimg.load` asks for.
+def cache_of(
+    cache: Any,
+    source: Any,
+    runtimes: Sequence[Runtime],
+    columns: Columns,
+    options: DecodeOptions,
+    others: bool,
+    by_size: bool,
+) -> ResidentFiles | DecodedImages | None:
+    """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
 
-    ``others`` is True if the loader has clips, an index or several devices, or if nvImageCodec decodes the files.
+    ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.
     """
-    if resident is None:
+    if cache is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", resident, re.I) if isinstance(resident, str) else None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", cache, re.I) if isinstance(cache, str) else None
     if found is not None:
         size = int(float(found[1]) * _UNITS[found[2].upper()])
-    elif isinstance(resident, str):
-        raise ValueError(f'resident must be a size such as "24 GiB", or a number of bytes, not {resident!r}')
+    elif isinstance(cache, str):
+        raise ValueError(f'cache must be a size such as "24 GiB", or a number of bytes, not {cache!r}')
     else:
-        size = whole_number(resident, "resident")
+        size = whole_number(cache, "cache")
     if isinstance(source, Stream):
-        raise ValueError("resident needs a source with a length, not a stream, whose samples have no numbers")
+        raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
     if others or len(runtimes) != 1:
         raise ValueError(
-            "resident is for images that gpuimg's own kernels decode on one GPU: pass it without clips, index, "
-            'decoder="nvimagecodec" and several devices'
+            "cache is for images that the CPU or gpuimg's own kernels decode on one device: pass it without clips, "
+            'index, decoder="nvimagecodec" and several devices'
         )
-    return runtimes[0].resident_files(size, len(source), partial(read_whole, source, columns, options.max_bytes))
+    if runtimes[0].on_host:
+        if options.draft is not None or by_size:
+            raise ValueError("cache holds decoded images on the CPU: pass it without draft, Buckets and TokenBudget")
+        return DecodedImages(runtimes[0], size, len(source), options)
+    gpu: Any = runtimes[0]
+    read = partial(read_whole, source, columns, options.max_bytes)
+    files: ResidentFiles = gpu.resident_files(size, len(source), read)
+    return files
 
 
 def check_columns(image: Any, label: Any) -> Columns:
