@@ -53,7 +53,7 @@ from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
 from ._ops.keypoints import transform_keypoints
 from ._ops.letterbox import letterbox
-from ._ops.masks import masks_to_boxes, transform_masks
+from ._ops.masks import masks_to_boxes, transform_images, transform_masks
 from ._ops.pixels import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -105,7 +105,20 @@ from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
 from .errors import DecodeError, ImageError, VideoError
-from .sources import Remote, array_record, coco, file_list, folder, iterable, lmdb, parquet, recordio, tar, tfrecord
+from .sources import (
+    Remote,
+    array_record,
+    coco,
+    file_list,
+    folder,
+    iterable,
+    lmdb,
+    parquet,
+    recordio,
+    split,
+    tar,
+    tfrecord,
+)
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -233,6 +246,7 @@ __all__ = [
     "solarize",
     "solarize_add",
     "sources",
+    "split",
     "tar",
     "ten_crop",
     "tfrecord",
@@ -242,6 +256,7 @@ __all__ = [
     "to_tensorflow",
     "to_torch",
     "transform_boxes",
+    "transform_images",
     "transform_keypoints",
     "transform_masks",
     "transform_points",

@@ -30,7 +30,7 @@ from ._random.color import (
     random_photometric_distort,
     random_solarize,
 )
-from ._random.draws import prepare
+from ._random.draws import limits, prepare
 from ._random.filters import random_gaussian_blur, three_augment
 from ._random.geometry import (
     random_horizontal_flip,
@@ -315,7 +315,14 @@ def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
     return _simclr(size, *_views(images, rng, views, "simclr_train"))
 
 
-def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Images, Rng | int], Batch]:
+def dino_train(
+    size: int = 224,
+    local_size: int = 96,
+    local_views: int = 8,
+    *,
+    global_crops_scale: tuple[float, float] = (0.4, 1.0),
+    local_crops_scale: tuple[float, float] = (0.05, 0.4),
+) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of DINO: two global and several local views of each image, which is decoded once.
 
     Parameters
@@ -325,20 +332,22 @@ def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> C
     local_size : int
         Height and width of the local views in pixels.
     local_views : int
-        Number of local views of each image, at least 0.
+        Number of local views of each image, at least 0: ``local_crops_number`` of the paper's code.
+    global_crops_scale, local_crops_scale : (float, float)
+        Range of the fraction of the image's area that global and local views show.
 
     Returns
     -------
     function
         ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then the first local one, and so on; :meth:`gpuimg.Batch.arrays` returns
-        one array of the global views and one of the local ones.
+        view of all images, then the second, then the first local one, and so on: :attr:`gpuimg.LoadedBatch.views`;
+        :meth:`gpuimg.Batch.arrays` returns one array of the global views and one of the local ones.
 
     Notes
     -----
-    Global views show 0.4 to 1 of the image's area and local views 0.05 to 0.4. The probability of a blur is 1 for the
-    first global view, 0.1 for the second and 0.5 for local views; the second global view is solarized with probability
-    0.2. Blur kernels have 9 x 9 pixels, as in DINOv2; the code of the first paper uses Pillow's blur.
+    The probability of a blur is 1 for the first global view, 0.1 for the second and 0.5 for local views; the second
+    global view is solarized with probability 0.2. Blur kernels have 9 x 9 pixels, as in DINOv2; the code of the first
+    paper uses Pillow's blur.
 
     References
     ----------
@@ -353,18 +362,19 @@ def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> C
     ((6, 3, 32, 32), (18, 3, 16, 16))
     """
     size, local_size = arguments.whole_number(size, "size"), arguments.whole_number(local_size, "local_size")
-    return partial(_dino_train, size, local_size, arguments.whole_number(local_views, "local_views", 0))
+    ranges = {"global_crops_scale": global_crops_scale, "local_crops_scale": local_crops_scale}
+    scales = np.array([limits(value, name, low=0.0, high=1.0) for name, value in ranges.items()])
+    return partial(_dino_train, size, local_size, arguments.whole_number(local_views, "local_views", 0), scales)
 
 
-def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: Any) -> Batch:
+def _dino_train(size: int, local_size: int, local_views: int, scales: Any, images: Any, rng: Any) -> Batch:
     count = 2 + local_views
     x, rng = _views(images, rng, count, "dino_train")
     view = np.repeat(np.arange(count), len(x) // count)
     local = view >= 2
     side = np.where(local, local_size, size)
-    x = random_resized_crop(
-        x, (side, side), (np.where(local, 0.05, 0.4), np.where(local, 0.4, 1.0)), interpolation="bicubic", rng=rng
-    )
+    low, high = scales[local.astype(int)].T
+    x = random_resized_crop(x, (side, side), (low, high), interpolation="bicubic", rng=rng)
     x = random_horizontal_flip(x, rng=rng)
     x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=0.8, rng=rng)
     x = random_grayscale(x, 0.2, rng=rng)

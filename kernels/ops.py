@@ -112,7 +112,7 @@ NORMALIZE = _op("normalize", "scale_r", "scale_g", "scale_b", "shift_r", "shift_
 PAINT = _op(
     "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", coordinates=True
 )  # fmt: skip
-POINTWISE = _op("pointwise", "function", "value", coordinates=True, user=True)
+POINTWISE = _op("pointwise", "function", coordinates=True, user=True)  # its values follow
 SHARPNESS = _op("sharpness", "factor", neighbors=True)
 GAMMA = _op("gamma", "gamma", "gain", channelwise=True)
 PERMUTE = _op("permute", "first", "second", "third", rare=True)

@@ -27,13 +27,14 @@ def _consecutive(start: int, count: int) -> Any:
     return scalar(namespace["consecutive"])
 
 
-def values_of(op: Op) -> Any:
+def values_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     """Return a scalar function ``(words, at, tables, table)`` that reads an op's arguments, except pixels.
 
     ``words`` is a program, with the op's parameters at ``at``; in ``tables``, the image's statistics begin at
     ``table``.
     """
-    read = _consecutive(op.offset, len(op.parameters))
+    # Of users' functions that take fewer values, the words after these are read, too.
+    read = _consecutive(op.offset, len(op.parameters) + max(map(user.count, functions), default=0))
     if op.statistic is None:
 
         @scalar
@@ -75,7 +76,7 @@ def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
         @scalar
         def apply(r, g, b, x, y, values):
-            return chain(i32(values[0]), r, g, b, y - _HALF, x - _HALF, values[1])
+            return chain(r, g, b, y - _HALF, x - _HALF, values)
 
         return apply
     formula = _formula(op)

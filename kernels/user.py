@@ -6,20 +6,28 @@ from functools import cache
 from typing import Any
 
 from .native import with_numba
-from .scalar import f32, scalar
+from .scalar import f32, i32, scalar
+
+_PIXEL = 5  # parameters before the values: r, g, b, y, x
+
+
+def count(function: Any) -> int:
+    """Number of values that a function takes after ``(r, g, b, y, x)``."""
+    return int(function.py_func.__code__.co_argcount) - _PIXEL
 
 
 def chain(functions: tuple[Any, ...]) -> Any:
-    """A scalar function ``(index, r, g, b, y, x, value) -> (r, g, b)`` of these functions."""
-
-    @scalar
-    def unchanged(index, r, g, b, y, x, value):
-        return r, g, b
-
-    joined = unchanged
-    for k, function in reversed(tuple(enumerate(functions))):
-        joined = _link(k, function, joined)
-    return joined
+    """A scalar function ``(r, g, b, y, x, values) -> (r, g, b)`` of these functions; ``values`` begin with an index."""
+    # Generated as source, as a function may take any number of values.
+    namespace: dict[str, Any] = {"f32": f32, "i32": i32}
+    lines = ["def joined(r, g, b, y, x, values):", "    index = i32(values[0])"]
+    for k, function in enumerate(functions):
+        namespace[f"f{k}"] = function
+        values = "".join(f", values[{1 + n}]" for n in range(count(function)))
+        lines += [f"    if index == {k}:", f"        red, green, blue = f{k}(r, g, b, y, x{values})"]
+        lines += ["        return f32(red), f32(green), f32(blue)"]
+    exec("\n".join([*lines, "    return r, g, b"]), namespace)
+    return scalar(namespace["joined"])
 
 
 def gray_formula(function: Any) -> Any:
@@ -30,21 +38,8 @@ def gray_formula(function: Any) -> Any:
 @cache
 def compile_gray_formula(function: Any) -> Any:
     """As :func:`gray_formula`, in this instance of the package."""
-
-    @scalar
-    def first(r, g, b, y, x, value):
-        red, _, _ = function(r, g, b, y, x, value)
-        return red, red, red
-
-    return first
-
-
-def _link(number: int, function: Any, rest: Any) -> Any:
-    @scalar
-    def pick(index, r, g, b, y, x, value):
-        if index == number:
-            red, green, blue = function(r, g, b, y, x, value)
-            return f32(red), f32(green), f32(blue)
-        return rest(index, r, g, b, y, x, value)
-
-    return pick
+    code = function.py_func.__code__
+    names = ", ".join(code.co_varnames[: code.co_argcount])
+    namespace = {"function_": function}
+    exec(f"def {code.co_name}({names}):\n    red_, _, _ = function_({names})\n    return red_, red_, red_", namespace)
+    return scalar(namespace[code.co_name])

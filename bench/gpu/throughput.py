@@ -216,7 +216,7 @@ def main() -> None:
                 add(f"gpuimg.load, index{ending}", loaded, source, work, batch, index=index, **best)
                 add(f"gpuimg.load, nvImageCodec{ending}", loaded, source, work, batch, decoder="nvimagecodec", **best)
             ending = f", train, batch {batch}"
-            add(f"gpuimg.load, resident{ending}", loaded, source, "train", batch, resident="4 GiB", **best)
+            add(f"gpuimg.load, resident{ending}", loaded, source, "train", batch, cache="4 GiB", **best)
             add(f"gpuimg.load, files{ending}", loaded, gi.folder(folder), "train", batch, **best)
             for decoder in ("gpuimg", "nvimagecodec"):
                 add(f"decode_batch, {decoder}, batch {batch}", rate, partial(decode, decoder, batch), len(files))

@@ -330,7 +330,7 @@ class Batch(Sequence[Array]):
         Returns
         -------
         Padded
-            With the fields ``values``, ``corners``, ``sizes`` and ``mask``.
+            With the fields ``values``, ``mask``, ``corners`` and ``sizes``.
 
         Raises
         ------
@@ -449,7 +449,7 @@ class Batch(Sequence[Array]):
     def _is_stored_as(self, layout: str) -> bool:
         source = self._recording.source
         if isinstance(source, Pixels):
-            return source.layout == layout and source.follow(exactly=self.is_uniform)
+            return source.layout == layout and not source.is_shared and source.follow(exactly=self.is_uniform)
         single = isinstance(source, EncodedImages) and source.is_single_file and self._recording.runtime.on_host
         separate = single or not self.is_uniform or whole_files.is_special(source)
         return layout == "NHWC" and separate and source.selection is None
@@ -496,9 +496,7 @@ class Batch(Sequence[Array]):
 
     def _items(self) -> Pixels:
         """Return the results as stored if they have been computed, in any dtype and layout."""
-        source = self._recording.source
-        stored = isinstance(source, Pixels) and self.changes_nothing
-        return self._result(source.dtype if stored else None, source.layout)
+        return self._result(self._stored_dtype(), self._recording.source.layout)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -533,7 +531,13 @@ class Batch(Sequence[Array]):
         return array.copy() if copy else array
 
     def _as_stored(self) -> Any:
-        return self._array_in(self._recording.runtime.take, None, self._recording.source.layout)
+        source = self._recording.source
+        return self._array_in(self._recording.runtime.take, self._stored_dtype(), source.layout)
+
+    def _stored_dtype(self) -> str | None:
+        """Return the dtype of the pixels if they are the results; None for the default one."""
+        source = self._recording.source
+        return source.dtype if isinstance(source, Pixels) and self.changes_nothing else None
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self._as_stored(), **options)
@@ -577,6 +581,14 @@ def as_batch(images: Images) -> Batch:
         return images
     runtime, arrays = checked_arrays(images)
     return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+
+
+def views_of(images: Any, samples: int) -> list[Any]:
+    """Return the versions of ``samples`` samples among the images of a loader's batch, as arrays where possible."""
+    if not isinstance(images, Batch):
+        return [images[k : k + samples] for k in range(0, len(images), samples)]
+    views = [images.take(np.arange(k, k + samples)) for k in range(0, recorded(images).units, samples)]
+    return [view._as_stored() if view.is_uniform else view for view in views]
 
 
 def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:

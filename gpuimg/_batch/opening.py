@@ -107,7 +107,7 @@ def open_batch(
         Decoder of JPEGs on a GPU: ``"nvimagecodec"`` is NVIDIA's, whose pixels differ slightly from the CPU's;
         ``"gpuimg"`` is gpuimg's own for baseline files and the CPU for others, with the CPU's pixels. ``"auto"`` means
         ``GPUIMG_DECODER``, else NVIDIA's where it is installed, and gpuimg's for baseline files with ``index``,
-        ``draft`` or ``resident``, which the other ignores. Not used on the CPU.
+        ``draft`` or ``cache``, which the other ignores. Not used on the CPU.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of baseline JPEGs that are not needed are then not decoded. Their
         pixels are the CPU's. An entry that does not match its file is ignored with a warning.

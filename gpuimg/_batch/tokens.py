@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,8 +20,7 @@ Run: TypeAlias = Callable[[Any, Ints, Any], None]
 Order: TypeAlias = Literal["CTPP", "PPC"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ragged:
+class Ragged(NamedTuple):
     """Images of several sizes in one flat array, as :meth:`gpuimg.Batch.ragged` returns them.
 
     Attributes
@@ -40,36 +38,26 @@ class Ragged:
     sizes: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Padded:
+class Padded(NamedTuple):
     """Images of several sizes in one array, as :meth:`gpuimg.Batch.padded` returns them.
 
     Attributes
     ----------
     values : array
         (N, H, W, C) or (N, C, H, W), as high and as wide as the largest image.
+    mask : (N, H, W) bool
+        True for pixels of images, False for padding.
     corners, sizes : (N, 2) int64
         Row and column of each image's first pixel, and its height and width.
     """
 
     values: Array
+    mask: Mask
     corners: Ints
     sizes: Ints
-    _area: tuple[int, int]
-
-    @property
-    def mask(self) -> Mask:
-        """(N, H, W) bool: True for pixels of images, False for padding."""
-        inside = []
-        for axis in (0, 1):
-            at, first = np.arange(self._area[axis]), self.corners[:, axis, None]
-            inside.append((at >= first) & (at < first + self.sizes[:, axis, None]))
-        mask: Mask = inside[0][:, :, None] & inside[1][:, None, :]
-        return mask
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(NamedTuple):
     """Patches of images, as :meth:`gpuimg.Batch.tokens` returns them.
 
     Attributes
@@ -91,6 +79,10 @@ class Tokens:
     grids: Ints
     mask: Mask | None
     errors: dict[int, Failure]
+
+
+#: Results that a function of a loader may return in place of a batch.
+RESULTS = (Ragged, Padded, Tokens)
 
 
 def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dtype: Any, layout: str) -> Padded:
@@ -115,7 +107,11 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
         first = first * channels
     patches = PatchLayout.of(max(height, 1), max(width, 1), channels, last=layout == "NHWC")
     run(flat, np.arange(n) * patches.size + first, patches)
-    return Padded(flat.reshape(shape), corners, np.array(sizes), (height, width))
+    rows, columns = (
+        (np.arange(length) >= first[:, None]) & (np.arange(length) < (first + size)[:, None])
+        for length, first, size in zip((height, width), corners.T, sizes.T, strict=True)
+    )
+    return Padded(flat.reshape(shape), rows[:, :, None] & columns[:, None], corners, np.array(sizes))
 
 
 def tokens(

@@ -5,6 +5,7 @@ The public ones are documented in :mod:`gpuimg.typing`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias
 
@@ -92,7 +93,7 @@ Indices: TypeAlias = Sequence[SupportsIndex] | SupportsArray
 Table: TypeAlias = SupportsArray | Sequence[Sequence[float] | SupportsArray]
 TablePerImage: TypeAlias = SizedArray | Sequence[Table]
 KeypointsPerImage: TypeAlias = SizedArray | Sequence[Sequence[Table] | SupportsArray]
-MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
+MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray | str | bytes | os.PathLike[str]]
 
 # -- string options ----------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class Pixels:
     layout: str = "NHWC"
     failures: dict[int, Failure] = field(default_factory=dict)  # of images that are black because decoding failed
     frames: int | None = None  # per clip, if the images are frames of clips; failures are then by clip
+    is_shared: bool = False  # with other batches, in the memory of a loader: results are copies
 
     @cached_property
     def dtype(self) -> str:

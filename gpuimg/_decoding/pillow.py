@@ -151,6 +151,21 @@ def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
         return pixels[..., None]
 
 
+def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
+    """Decode a file of one channel to (H, W), as stored: indices, if it has a palette; raise as :func:`decode` does."""
+    header = read_header(data, max_pixels)
+    with _reasons(header.codec):
+        image, _ = _opened(_file_bytes(data), header, 3, _FULL, keep_alpha=False)
+        if isinstance(image, np.ndarray):
+            labels = image
+        else:
+            image.load()
+            labels = np.asarray(image)
+        if labels.size != header.height * header.width:
+            raise RefusedError("a file of labels must have one channel")
+        return labels.reshape(header.height, header.width)
+
+
 # -- formats -----------------------------------------------------------------------------------------------------------
 
 

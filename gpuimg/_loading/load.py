@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from .._checks.arguments import flag, whole_number
-from .._checks.keywords import explained
+from .._checks.keywords import explained, renamed
 from .._checks.text import counted
 from .._checks.types import (
     Alpha,
@@ -45,12 +45,12 @@ from .settings import (
     Schedule,
     UserFunction,
     adapted,
+    cache_of,
     check_choices,
     check_columns,
     check_source,
     opened_index,
     readers_for,
-    resident_files,
     runtimes_for,
     stream_address,
     video_clips,
@@ -59,6 +59,7 @@ from .sharding import ENDLESS
 from .streams import check_stream
 
 
+@renamed(resident="cache")
 @explained(LOAD_HINTS)
 def load(
     source: Samples | Stream,
@@ -92,7 +93,7 @@ def load(
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
-    resident: str | int | None = None,
+    cache: str | int | None = None,
     clips: Clips | None = None,
     indices: Indices | None = None,
     weights: Sequence[float] | SupportsArray | None = None,
@@ -110,7 +111,8 @@ def load(
         ``(batch, rng) -> Batch``, such as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the
         batch's samples. With a third parameter it gets the batch's labels too, and returns ``(images, labels)``. It is
         called on several threads. It may return several versions of each sample, as
-        :func:`gpuimg.presets.dino_train` does, or :meth:`Batch.tokens`.
+        :func:`gpuimg.presets.dino_train` does: :attr:`LoadedBatch.views`; the result of :meth:`Batch.padded` or
+        :meth:`Batch.tokens`; or a dict of several results, as for an image and its depth map.
     batch_size : int, Buckets or TokenBudget
         Number of images per batch and rank. :class:`Buckets` makes batches of images that share a target size,
         :class:`TokenBudget` of a number of tokens.
@@ -170,11 +172,13 @@ def load(
         A seek index of the source, see :func:`build_index`, with which only the needed parts of baseline JPEGs are
         decoded. Their pixels are the CPU's. Entries that do not match their files are not used; they are counted in
         :meth:`Loader.stats`, and the first cause a warning.
-    resident : str or int, optional
-        On one GPU: keep files in its memory, up to this size, such as ``"24 GiB"``, or a number of bytes. Of each
-        baseline JPEG the coded data remain there after its first batch, until one does not fit; the host keeps its
-        header and its label, and does not ask the source for it again. Other files are read and copied each time.
-        :meth:`Loader.stats` counts the ``resident`` ones. Their pixels are the CPU's. The order is the same.
+    cache : str or int, optional
+        Keep samples in memory from one epoch to the next, up to this size, such as ``"24 GiB"``, or a number of bytes.
+        Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
+        it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. On the CPU, decoded
+        images are kept: 3 bytes a pixel; not with ``draft``, ``index``, :class:`Buckets` and :class:`TokenBudget`. On
+        one GPU, the coded data of baseline JPEGs in its memory, whose pixels are then the CPU's; other files are read
+        and copied each time.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -274,6 +278,6 @@ def load(
         source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
         max_failures=max_failures, decode=decode,
         videos=video_clips(clips, draft, index), index=opened_index(index, source),
-        resident=resident_files(resident, source, runtimes, columns, decode, others),
+        cache=cache_of(cache, source, runtimes, columns, decode, others, by_size is not None),
     )  # fmt: skip
     return Loader(reading, schedule, result, progress)

@@ -312,8 +312,8 @@ class Loader:
             ``index``
                 With a seek index: the number of entries that were ``used``, and of ``misfits``, which do not match
                 their files.
-            ``resident``
-                With ``resident``: the number of files in the GPU's memory.
+            ``cached``
+                With ``cache``: the number of samples in memory.
             ``unwritten``
                 If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
                 them.

@@ -55,7 +55,7 @@ class SharedOptions(TypedDict, total=False):
     image: str
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
-    resident: str | int | None
+    cache: str | int | None
     clips: Clips | None
     indices: Indices | None
     weights: Sequence[float] | SupportsArray | None

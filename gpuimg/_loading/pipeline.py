@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -18,22 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch, recording_of, views_of
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
-from .._batch.tokens import Tokens
 from .._checks.types import Array, Ints, Mask
-from .._data.images import Encoded, EncodedImages
+from .._data.images import Encoded, EncodedImages, Pixels
 from .._data.resident import NEW, RECORD, Resident
 from .._index.seek import Seek
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
-from .._runtimes.protocol import ResultMemory, Runtime
+from .._runtimes.protocol import ResultMemory, Runtime, Timings
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure, ImageError
 from .batch_order import BatchOrder
+from .cache import DecodedImages
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, label_examples, reread
@@ -52,8 +52,9 @@ class LoadedBatch(NamedTuple):
         in the requested layout. A :class:`gpuimg.Batch` without ``preprocess``, or if the images differ in size; it is
         typed as an array, so narrow it with ``isinstance(batch.images, gpuimg.Batch)``. If ``preprocess`` returns
         several versions of each sample, as with :meth:`Batch.take`, the first version of all samples comes first, then
-        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample. The result of
-        :meth:`Batch.tokens` if ``preprocess`` returns that.
+        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample. If ``preprocess``
+        returns a dict, or the result of :meth:`Batch.padded`, :meth:`Batch.ragged` or :meth:`Batch.tokens`, that;
+        batches in a dict are computed likewise, and its other values are passed on.
     labels : array or list
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
         types; None if no sample has a label. The label of a sample that could not be read is -1, NaN or zeros; in a
@@ -83,12 +84,18 @@ class LoadedBatch(NamedTuple):
     indices: Ints
     valid: Mask
 
+    @property
+    def views(self) -> list[Any]:
+        """The versions of the samples that ``preprocess`` returned, an array of N images for each."""
+        return views_of(self.images, len(self.indices))
+
 
 class OpenedBatch(NamedTuple):
     """Samples of a batch and their images, of which only the headers were read."""
 
     samples: list[Sample]
-    images: Encoded
+    images: Encoded | Pixels  # pixels from a cache
+    timings: Timings
 
 
 class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
@@ -294,6 +301,8 @@ class Pipeline:
         reading, order = self._reading, self._schedule.order
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
+        if isinstance(reading.cache, DecodedImages):
+            return OpenedBatch(samples, *reading.cache.open(samples))
         if reading.videos is not None:
             images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
         else:
@@ -303,7 +312,7 @@ class Pipeline:
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
                 images.record_failures(_of_other_sizes(images, order.target_sizes))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
-        return OpenedBatch(samples, images)
+        return OpenedBatch(samples, images, Timings())
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
         """Return the generator of some samples."""
@@ -329,8 +338,8 @@ class Pipeline:
         return Seek.of(addresses, sizes, memory, index.every, index.path, warns=False)
 
     def _resident(self, samples: list[Sample]) -> Resident | None:
-        files = self._reading.resident
-        if files is None:
+        files = self._reading.cache
+        if files is None or isinstance(files, DecodedImages):
             return None
         records = np.zeros(len(samples), RECORD)
         records["place"] = NEW
@@ -341,20 +350,20 @@ class Pipeline:
         return Resident(files, indices, records, [sample.label for sample in samples])
 
     @property
-    def resident_count(self) -> int | None:
-        """Number of files in a GPU's memory; None if none are to be."""
-        files = self._reading.resident
-        return None if files is None else files.count
+    def cached_count(self) -> int | None:
+        """Number of samples in memory; None if none are to be."""
+        cache = self._reading.cache
+        return None if cache is None else cache.count
 
     def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
-        result, (samples, files) = self._result, opened
+        result, (samples, files, timings) = self._result, opened
         which = number % len(result.runtimes)
         runtime = result.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         known = self._known_labels(samples)
         labels = _labels_of(samples, known)
         with runtime.private_stream(result.decoders * len(result.runtimes)):
-            source = Batch(Recording(runtime, files))
+            source = Batch(Recording(runtime, files, timings=timings))
             images: Any = source
             with Watch(len(samples)) as watch:
                 if result.preprocess is not None:
@@ -364,12 +373,16 @@ class Pipeline:
                         if not self._mark_unfit(source, samples, epoch, known):
                             raise
                         raise Unfit from None
-            if not isinstance(images, Tokens):
+            if isinstance(images, Batch):
                 images = self._computed(images, source, which)
+            elif isinstance(images, Mapping):
+                images = {
+                    key: self._computed(one, source, which) if isinstance(one, Batch) else one
+                    for key, one in images.items()
+                }
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
-        timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
         if result.place is not None:
@@ -451,8 +464,8 @@ def _same(finished: FinishedBatch) -> FinishedBatch:
     return finished
 
 
-def _entries(images: Encoded) -> EntryUse | None:
-    seek = images.seek
+def _entries(images: Encoded | Pixels) -> EntryUse | None:
+    seek = None if isinstance(images, Pixels) else images.seek
     return None if seek is None else EntryUse(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
 
 

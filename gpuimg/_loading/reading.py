@@ -136,7 +136,7 @@ class ReadJobs:
             return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room, reading.decode.max_bytes)
         chosen = reading.source, indices.tolist(), real.tolist(), reading.columns, reader
-        samples = read_samples(*chosen) if reading.resident is None else read_others(reading.resident, *chosen)
+        samples = read_samples(*chosen) if reading.cache is None else read_others(reading.cache, *chosen)
         if reading.index is not None:
             entries = reading.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._data.resident import ResidentFiles
 from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
@@ -41,7 +40,7 @@ class Sample:
     memory: Any = None  # owner of the memory of the entry
     target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
-    resident: Any = None  # record of a file in a GPU's memory, of which ``data`` has only the header
+    resident: Any = None  # record or place of a cached file or image, of which ``data`` has at most the header
 
     @property
     def name(self) -> str:
@@ -93,16 +92,27 @@ def read_samples(
     return with_data(samples, _items(source, indices, reader), columns, reader)
 
 
+class Cache(Protocol):
+    """Files or images of a source in memory, by the index of their sample."""
+
+    @property
+    def count(self) -> int:
+        """Number of samples in it."""
+
+    def head(self, index: int) -> tuple[Any, bytes, Any] | None:
+        """Return a record of a sample, the part of its file that is needed, and the label; None if it is not there."""
+
+
 def read_others(
-    files: ResidentFiles,
+    cache: Cache,
     source: Any,
     indices: Sequence[int],
     reals: Sequence[bool],
     columns: Columns,
     reader: ChunkReader,
 ) -> list[Sample]:
-    """Read the samples whose files are not in a GPU's memory; return all."""
-    heads = [files.head(index) for index in indices]
+    """Read the samples that are not cached; return all."""
+    heads = [cache.head(index) for index in indices]
     left = [k for k, head in enumerate(heads) if head is None]
     read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
     samples = []

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch
 from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
-from .._batch.tokens import Tokens
+from .._batch.tokens import RESULTS, Padded, Ragged, Tokens
 from .._checks.arguments import one_of, whole_number
 from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
@@ -27,19 +27,22 @@ from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
+from .cache import DecodedImages
 from .clips import Clips, VideoClips
 from .order import Order
 from .samples import Columns, read_whole
 from .sharding import Level, Position, Share
 
+#: What ``preprocess`` returns for the images.
+Returned: TypeAlias = Images | Padded | Ragged | Tokens | Mapping[str, Any]
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
-    Callable[[Batch, Rng], Images | Tokens]
-    | Callable[[Batch], Images | Tokens]
-    | Callable[[Batch, Rng, Any], tuple[Images | Tokens, Any]]
+    Callable[[Batch, Rng], Returned]
+    | Callable[[Batch], Returned]
+    | Callable[[Batch, Rng, Any], tuple[Returned, Any] | Mapping[str, Any]]
 )
-#: (batch, rng, labels) -> (images, labels).
-Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch | Tokens, Any]]
+#: (batch, rng, labels) -> (images, labels), where images are a Batch, one of RESULTS, or a dict.
+Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Reading:
     decode: DecodeOptions
     index: SeekIndex | None
     videos: VideoClips | None  # if samples are videos
-    resident: ResidentFiles | None  # a GPU's memory for files
+    cache: ResidentFiles | DecodedImages | None  # a GPU's memory for files, or the CPU's for images
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,15 @@ def adapted(preprocess: Any) -> Preprocess | None:
         raise TypeError(f"preprocess must be a function (batch, rng) -> Batch; {name}() returns one")
     required, accepted = _arity(preprocess)
 
-    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch | Tokens, Any]:
+    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
         if required >= 3:
             result = preprocess(x, rng, labels)
+            result = (result, labels) if isinstance(result, Mapping) else result
         else:
             result = (preprocess(x, rng) if accepted >= 2 else preprocess(x)), labels
-        if not isinstance(result, tuple) or isinstance(result, Mix) or len(result) != 2:
+        if not isinstance(result, tuple) or isinstance(result, (Mix, *RESULTS)) or len(result) != 2:
             raise TypeError(
-                "preprocess with three parameters (batch, rng, labels) must return (images, labels), not "
+                "preprocess with three parameters (batch, rng, labels) must return (images, labels) or a dict, not "
                 f"{type(result).__name__}"
             )
         if isinstance(result[0], Mix):
@@ -137,7 +141,7 @@ def adapted(preprocess: Any) -> Preprocess | None:
             )
         if result[0] is None:
             raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
-        return (result[0] if isinstance(result[0], Tokens) else _as_images(result[0])), result[1]
+        return (result[0] if isinstance(result[0], (Mapping, *RESULTS)) else _as_images(result[0])), result[1]
 
     return called
 
@@ -148,8 +152,9 @@ def _as_images(result: Any) -> Batch:
         return as_batch(result)
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"preprocess must return a Batch, as gpuimg's functions do; the loader converts it to arrays of dtype= and "
-            f"layout=. It returned {type(result).__name__}: {error}"
+            "preprocess must return a Batch, as gpuimg's functions do, the result of its padded(), ragged() or "
+            "tokens(), or a dict of several; the loader converts batches to arrays of dtype= and layout=. It returned "
+            f"{type(result).__name__}: {error}"
         ) from error
 
 
@@ -252,30 +257,43 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "
           "TIB": 1 << 40}  # fmt: skip
 
 
-def resident_files(
-    resident: Any, source: Any, runtimes: Sequence[Runtime], columns: Columns, options: DecodeOptions, others: bool
-) -> ResidentFiles | None:
-    """Return the memory for files that the ``resident`` argument of :func:`gpuimg.load` asks for.
+def cache_of(
+    cache: Any,
+    source: Any,
+    runtimes: Sequence[Runtime],
+    columns: Columns,
+    options: DecodeOptions,
+    others: bool,
+    by_size: bool,
+) -> ResidentFiles | DecodedImages | None:
+    """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
 
-    ``others`` is True if the loader has clips, an index or several devices, or if nvImageCodec decodes the files.
+    ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.
     """
-    if resident is None:
+    if cache is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", resident, re.I) if isinstance(resident, str) else None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", cache, re.I) if isinstance(cache, str) else None
     if found is not None:
         size = int(float(found[1]) * _UNITS[found[2].upper()])
-    elif isinstance(resident, str):
-        raise ValueError(f'resident must be a size such as "24 GiB", or a number of bytes, not {resident!r}')
+    elif isinstance(cache, str):
+        raise ValueError(f'cache must be a size such as "24 GiB", or a number of bytes, not {cache!r}')
     else:
-        size = whole_number(resident, "resident")
+        size = whole_number(cache, "cache")
     if isinstance(source, Stream):
-        raise ValueError("resident needs a source with a length, not a stream, whose samples have no numbers")
+        raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
     if others or len(runtimes) != 1:
         raise ValueError(
-            "resident is for images that gpuimg's own kernels decode on one GPU: pass it without clips, index, "
-            'decoder="nvimagecodec" and several devices'
+            "cache is for images that the CPU or gpuimg's own kernels decode on one device: pass it without clips, "
+            'index, decoder="nvimagecodec" and several devices'
         )
-    return runtimes[0].resident_files(size, len(source), partial(read_whole, source, columns, options.max_bytes))
+    if runtimes[0].on_host:
+        if options.draft is not None or by_size:
+            raise ValueError("cache holds decoded images on the CPU: pass it without draft, Buckets and TokenBudget")
+        return DecodedImages(runtimes[0], size, len(source), options)
+    gpu: Any = runtimes[0]
+    read = partial(read_whole, source, columns, options.max_bytes)
+    files: ResidentFiles = gpu.resident_files(size, len(source), read)
+    return files
 
 
 def check_columns(image: Any, label: Any) -> Columns:

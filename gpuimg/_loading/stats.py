@@ -82,7 +82,7 @@ class Stats:
             **({"unwritten": self._unwritten} if self._unwritten else {}),
             **({"jpegs_on_cpu": self._jpegs_on_cpu} if self._jpegs_on_cpu else {}),
             **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
-            **({"resident": pipeline.resident_count} if pipeline and pipeline.resident_count is not None else {}),
+            **({"cached": pipeline.cached_count} if pipeline and pipeline.cached_count is not None else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),
         }

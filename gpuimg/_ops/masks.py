@@ -1,17 +1,23 @@
-"""Masks that follow the geometry recorded in a batch, and boxes around them."""
+"""Masks and other images that follow the geometry recorded in a batch, and boxes around masks."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
+from .._checks import arguments
 from .._checks.text import counted
 from .._checks.types import AsPassed, Ints, MaskPerImage
+from .._decoding.decoder import MAX_PIXELS
+from .._decoding.pillow import decode_labels
+from .._io.file_bytes import MAX_BYTES, read
 from .._runtimes.devices import native, to_host
+from .._threads.team import each_side_by_side
+from .._threads.threads import threads
 from ..kernels import layout
 from .following import followed, unread_images
 
@@ -29,7 +35,8 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
         Integer or boolean labels from -2**24 to 2**24, or with K a mask of 0 and 1 for each of K objects, which may
         overlap. Each mask has the size of its source image; a last axis of length 1 is allowed for labels. NumPy or
-        CuPy arrays; results are on the device of the masks.
+        CuPy arrays; results are on the device of the masks. Or a list of paths or file bytes of label images of one
+        channel, as PNG: of files with a palette the labels are the indices.
     fill : int
         Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
 
@@ -96,13 +103,68 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     return [as_labels(image) for image in moved.compute("float32")]
 
 
+def transform_images(
+    images: Batch, others: Images, *, interpolation: Literal["nearest"] | None = None, fill: float = 0.0
+) -> Batch:
+    """Transform other images, such as depth maps, like the images of a batch, of which they need only have the sizes.
+
+    Parameters
+    ----------
+    images : Batch
+        The batch whose recorded geometry is applied.
+    others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8, uint16 or float32
+        An image for each of ``images``, of the size of its source; ``gpuimg.open_batch(paths, color="gray",
+        depth="native")`` opens depth maps of 16 bits.
+    interpolation : {"nearest"}, optional
+        Take the nearest pixel, for values that must not be mixed. By default as ``images``.
+    fill : float
+        Value of the pixels around a rotated, padded or shifted image, as it is stored. The fill of the images is not
+        used.
+
+    Returns
+    -------
+    Batch
+        N images of the sizes of ``images``, with the channels and dtype of ``others``. Colors, blurs and erased
+        rectangles of ``images`` are not applied.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of images differ, or an image and its other one in size. The message names the image.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.horizontal_flip(gpuimg.adjust_brightness(np.zeros((1, 1, 3, 3), np.uint8), 2.0))
+    >>> depth = np.array([[[[0], [500], [9000]]]], np.uint16)
+    >>> gpuimg.transform_images(x, depth).array().ravel().tolist()
+    [9000, 500, 0]
+    """
+    batch, other = followed(images), recording_of(others)
+    if len(other) != len(batch):
+        raise ValueError(f"got {counted(len(other), 'other image')} for {counted(len(batch), 'image')}; each needs one")
+    if interpolation is not None:
+        arguments.one_of(interpolation, "interpolation", ("nearest",))
+    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch)
+    if unlike.any():
+        i = int(np.argmax(unlike))
+        size, source = ("{} x {}".format(*sizes[i].tolist()) for sizes in (other.sizes, batch.source.sizes))
+        raise ValueError(f"others[{i}] is {size}, but its source image is {source}; resize it before")
+    color = arguments.number(fill, "fill") * other.unit
+    moved = [
+        plan.geometry(color, channels=other.channels, of_bytes=other.plan.of_bytes, nearest=interpolation is not None)
+        for plan in batch.segments
+    ]
+    return Batch(other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing))))
+
+
 def _is_uniform(batch: Recording) -> bool:
     return not np.any(batch.sizes[1:] != batch.sizes[:-1])
 
 
 def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:
     """Record the geometry of a batch, or of its images ``rows``, on one-channel images."""
-    segments = [plan.for_masks(_FILLED) for plan in batch.segments]
+    segments = [plan.geometry(_FILLED) for plan in batch.segments]
     if rows is not None:
         segments = [plan.take(rows) for plan in segments]
     return Batch(recording_of(source).with_segments(tuple(plan for plan in segments if not plan.changes_nothing)))
@@ -153,8 +215,8 @@ def _as_source(mask: Any, scale: float) -> Any:
 
 def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
     """Check masks; return one (N, H, W) array or a list of (H, W) arrays and False, or (K, H, W) arrays and True."""
-    stacked = not isinstance(masks, (list, tuple))
-    arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
+    stacked = not isinstance(masks, (list, tuple, Batch))
+    arrays: Any = native(masks) if stacked else _opened(masks)
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
     if len(arrays) != len(batch):
@@ -163,7 +225,7 @@ def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
     found, of_objects = [], []
     for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
-            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}{_unopened(mask)}")
+            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
         if mask.dtype != arrays[0].dtype:
             raise TypeError(f"masks must have one dtype, but masks[0] is {arrays[0].dtype} and masks[{i}] {mask.dtype}")
         found.append(_checked(mask, size, f"masks[{i}]", bool(unread[i])))
@@ -194,11 +256,19 @@ def _checked(mask: Any, size: list[int], name: str, unread: bool) -> Any:
     return mask.reshape(size) if is_map else mask
 
 
-def _unopened(mask: Any) -> str:
-    """Return a hint for files and images of Pillow; otherwise an empty string."""
-    if isinstance(mask, (str, os.PathLike)):
-        return "; pass np.asarray(PIL.Image.open(path)) for files"
-    return "; pass np.asarray(image)" if type(mask).__module__.partition(".")[0] == "PIL" else ""
+def _opened(masks: Any) -> list[Any]:
+    """Return masks as arrays; decode those that are files."""
+    found = list(masks)
+    files = [i for i, mask in enumerate(found) if isinstance(mask, (str, bytes, os.PathLike))]
+
+    def work(i: int) -> None:
+        try:
+            found[i] = decode_labels(read(found[i], MAX_BYTES), MAX_PIXELS)
+        except ValueError as error:
+            raise ValueError(f"masks[{i}]: {error}") from error
+
+    each_side_by_side(work, files, min(threads(), len(files)))
+    return [np.asarray(one) if type(one).__module__.startswith("PIL.") else native(one) for one in found]
 
 
 def _kind(value: Any) -> str:

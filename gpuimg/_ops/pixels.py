@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
+_OF_PIXEL = 5  # parameters of a user's function before its values: r, g, b, y, x
 _BOUNDLESS = 1e30  # beyond any pixel position or value, within the range of float32
 _MOST_SEED = ops.SEED_WORD**2 - 1
 
@@ -301,7 +303,7 @@ def _per_channel(value: Any, channels: int, name: str) -> Floats:
 
 
 def pointwise(
-    images: Images, function: Callable[..., Any], value: PerImage = 0.0, *, where: Where | None = None
+    images: Images, function: Callable[..., Any], *values: PerImage, where: Where | None = None, **named: PerImage
 ) -> Batch:
     """Apply a Numba function to every pixel, in the same pass as the other functions, on CPU and GPU.
 
@@ -309,12 +311,12 @@ def pointwise(
     ----------
     images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     function : numba.njit function
-        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: color in [0, 1], row and column of the image that the
-        earlier functions of the chain produce, and the image's ``value``. One-channel images pass their value as r, g
-        and b and use the first result. Results are not clamped. Write constants as ``np.float32``: float64 is slow on
-        a GPU.
-    value : float or (N,) float
-        Value to pass to the function.
+        ``(r, g, b, y, x, *values) -> (r, g, b)``, all float32: color in [0, 1], row and column of the image that the
+        earlier functions of the chain produce, and any number of the image's own values. One-channel images pass their
+        value as r, g and b and use the first result. Results are not clamped. Write constants as ``np.float32``:
+        float64 is slow on a GPU.
+    *values, **named : float or (N,) float
+        Values to pass to the function after ``x``, in its order or by its names of them.
     where : (N,) bool, optional
         The images to change.
 
@@ -326,29 +328,39 @@ def pointwise(
     Raises
     ------
     TypeError
-        If the function is not compiled with ``numba.njit``, or does not take six arguments.
+        If the function is not compiled with ``numba.njit``, does not take ``(r, g, b, y, x)`` first, or takes other
+        values.
 
     Examples
     --------
     >>> import gpuimg, numba, numpy as np
     >>> @numba.njit
-    ... def dim(r, g, b, y, x, value):
-    ...     return r * value, g * value, b * value
-    >>> gpuimg.pointwise(np.full((1, 1, 1, 3), 100, np.uint8), dim, 0.5).array().ravel().tolist()
-    [50, 50, 50]
+    ... def faded(r, g, b, y, x, factor, offset):
+    ...     return r * factor + offset, g * factor + offset, b * factor + offset
+    >>> images = np.full((2, 1, 1, 1), 100, np.uint8)
+    >>> gpuimg.pointwise(images, faded, [0.5, 0.8], offset=0.2).array().ravel().tolist()
+    [101, 131]
     """
     batch = recording_of(images)
     n = batch.image_count
     if not hasattr(function, "py_func"):
         raise TypeError(f"function must be compiled with numba.njit, not {type(function).__name__}")
-    if function.py_func.__code__.co_argcount != 6:
-        raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
-    values = arguments.per_image(value, n, "value")
+    signature = inspect.signature(function.py_func)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if len(signature.parameters) < _OF_PIXEL or kinds != {inspect.Parameter.POSITIONAL_OR_KEYWORD}:
+        raise TypeError(f"function must take (r, g, b, y, x) and then its values, not {signature}")
+    try:
+        bound = signature.bind(*(None,) * _OF_PIXEL, *values, **named)
+    except TypeError as error:
+        raise TypeError(f"the values do not fit function({', '.join(signature.parameters)}): {error}") from None
+    bound.apply_defaults()
+    given = list(bound.arguments.items())[_OF_PIXEL:]
+    numbers = [arguments.per_image(value, n, name) for name, value in given]
     plan, frame = batch.plan.with_frame()
     if batch.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
         function = user.gray_formula(function)
     plan, index = plan.with_function(function)
-    plan = plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame)
+    plan = plan.with_entry(ops.POINTWISE, (index, *numbers), where=arguments.mask(where, n), frame=frame)
     return Batch(batch.with_plan(plan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ def five_crop(images: Images, size: Size) -> Batch:
     Returns
     -------
     Batch
-        5 N images, or clips: the crops of the first image (top left, top right, bottom left, bottom right, center),
-        then those of the second, and so on. Each image is decoded once.
+        5 N images, or clips: the top left crops of all images, then the top right ones, bottom left, bottom right, and
+        centers; :attr:`LoadedBatch.views` has them one by one. Each image is decoded once.
 
     Raises
     ------
@@ -47,8 +48,7 @@ def five_crop(images: Images, size: Size) -> Batch:
     >>> gpuimg.five_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4]
     """
-    batch = as_batch(images)
-    return _five_crop(batch, _crop_sizes(batch, size))
+    return _crops(images, size, 5)
 
 
 def _crop_sizes(batch: Batch, size: Any) -> Ints:
@@ -62,22 +62,17 @@ def _crop_sizes(batch: Batch, size: Any) -> Ints:
     return new
 
 
-def _five_crop(batch: Batch, new: Ints) -> Batch:
+def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | None = None) -> Batch:
+    """Crop the corners and the center; from the sixth crop on, of flipped images."""
+    batch = as_batch(images)
+    new = _crop_sizes(batch, size)
     spare = batch.sizes - new
-    middle = np.round(spare / 2.0)
-    corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, middle])
-    repeated, rows, k = _repeated(batch, 5)
-    return crop(repeated, *corners[k, rows].T, *new[rows].T)
-
-
-def _repeated(batch: Batch, count: int) -> tuple[Batch, Ints, Ints]:
-    """Repeat each image, or clip, ``count`` times in a row.
-
-    Returns the batch and, for each of its images, the index in the original batch and the number of the repetition.
-    """
+    corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, np.round(spare / 2.0)])
     n = recording_of(batch).units
-    units, repetition = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
-    return batch.take(units), rows_of(units, batch.frames), np.repeat(repetition, batch.frames or 1)
+    units = np.tile(np.arange(n), count)
+    view, rows = np.repeat(np.arange(count), len(batch)), rows_of(units, batch.frames)
+    repeated = batch.take(units) if flip is None else flip(batch.take(units), where=view >= 5)
+    return crop(repeated, *corners[view % 5, rows].T, *new[rows].T)
 
 
 def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
@@ -94,8 +89,8 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     Returns
     -------
     Batch
-        10 N images, or clips: the five crops of the first image, the five of its mirror image, and so on. Each image
-        is decoded once.
+        10 N images, or clips: the crops of all images as :func:`five_crop` returns them, then those of their mirror
+        images. Each image is decoded once.
 
     Raises
     ------
@@ -109,11 +104,8 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     >>> gpuimg.ten_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
     """
-    batch = as_batch(images)
-    new = _crop_sizes(batch, size)
-    both, rows, repetition = _repeated(batch, 2)
     flip = _vertical_flip if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
-    return _five_crop(flip(both, where=repetition == 1), new[rows])
+    return _crops(images, size, 10, flip)
 
 
 def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:

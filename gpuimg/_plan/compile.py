@@ -301,8 +301,9 @@ def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
     overshoots = _overshoots(plan, grid)
     lead = ops.INSTRUCTION_HEADER + _CLAMP.width if overshoots.any() else 0
     widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
-    # Zeros at the end: the END code, and room for the look-ahead of the last instruction.
-    programs = np.zeros((len(plan), lead + sum(widths) + 4), np.float32)
+    # Zeros at the end: the END code, and room for the look-ahead of the last instruction, by as many words as any has.
+    ahead = max((entry.params.shape[1] for entry in plan.entries), default=0) if plan.functions else 0
+    programs = np.zeros((len(plan), lead + sum(widths) + 4 + ahead), np.float32)
     if lead:
         programs[:, 0] = np.where(overshoots, _CLAMP.code, ops.SKIP.code)
         programs[:, 1:lead] = lead, 1.0

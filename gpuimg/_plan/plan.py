@@ -368,8 +368,8 @@ class Plan:
         """Return the instructions that displace source pixels individually: at most the first one."""
         return [entry for entry in self.entries if np.any(entry.codes == ops.ELASTIC.code)]
 
-    def for_masks(self, color: float) -> Plan:
-        """Return the geometry alone, for one channel and nearest neighbor, with ``color`` for every fill."""
+    def geometry(self, color: float, *, channels: int = 1, of_bytes: bool = False, nearest: bool = True) -> Plan:
+        """Return the geometry alone, for images of other channels, with ``color`` for every fill."""
         entries = []
         for entry, rectangle in self.fills():
             codes = np.where(np.isfinite(rectangle[:, 0]), ops.PAINT.code, ops.SKIP.code).astype(np.int32)
@@ -379,11 +379,13 @@ class Plan:
         for entry in self.displacements():
             params = entry.params.copy()
             params[:, ops.ELASTIC.at("red") : ops.ELASTIC.at("blue") + 1] = color
-            params[:, ops.ELASTIC.at("nearest")] = 1.0
+            if nearest:
+                params[:, ops.ELASTIC.at("nearest")] = 1.0
             entries.insert(0, replace(entry, params=params))
-        filters = np.where(self.grid.filter > layout.GAUSSIAN, self.grid.filter, layout.NEAREST)
-        grid = replace(self.grid, filter=filters, kernel=None)
-        return Plan(grid, self.source_sizes, 1, entries=tuple(entries), history=self.history)
+        filters, blurred = self.grid.filter, layout.GAUSSIAN
+        replaced = filters <= blurred if nearest else filters == blurred
+        grid = replace(self.grid, filter=np.where(replaced, layout.NEAREST, filters), kernel=None)
+        return Plan(grid, self.source_sizes, channels, of_bytes, tuple(entries), history=self.history)
 
 
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:

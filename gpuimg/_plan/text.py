@@ -164,8 +164,10 @@ def _painted(plan: Plan, params: Floats, white: float) -> str:
 
 def _pointwise(plan: Plan, params: Floats, white: float) -> str:
     function = plan.functions[int(params[ops.POINTWISE.at("function")])]
-    name = getattr(getattr(function, "py_func", function), "__name__", "a function")
-    return f"pointwise: {name}, value {_number(params[ops.POINTWISE.at('value')])}"
+    code = function.py_func.__code__
+    names = code.co_varnames[5 : code.co_argcount]
+    values = zip(names, params[ops.POINTWISE.width :], strict=False)
+    return ", ".join([f"pointwise: {code.co_name}", *(f"{name} {_number(value)}" for name, value in values)])
 
 
 def _noisy(plan: Plan, params: Floats, white: float) -> str:

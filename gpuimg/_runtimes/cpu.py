@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -95,10 +95,6 @@ class CpuRuntime:
     def result_memory(self, stream: int | None) -> CpuRuntime:
         """Return the memory for a pipeline's results: the same as for all results."""
         return self
-
-    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> NoReturn:
-        """See :meth:`Runtime.resident_files`."""
-        raise ValueError("resident is for files in the memory of a GPU; on the CPU the system caches those read last")
 
     # Threads of a pipeline share only the cores: there is nothing to set up or wait for.
 

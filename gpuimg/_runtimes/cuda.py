@@ -159,7 +159,7 @@ class CudaRuntime:
                 result.stream = reader
 
     def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
-        """See :meth:`Runtime.resident_files`."""
+        """Return memory of ``budget`` bytes for files of a source; ``read`` returns a sample's file."""
         return CudaResidentFiles(self._device, budget, samples, read)
 
     def result_memory(self, stream: int | None) -> PooledResults:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._data.images import Encoded, Pixels
 from .._data.patches import Form
-from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
 
@@ -116,15 +115,6 @@ class Runtime(Protocol):
 
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
-
-    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> ResidentFiles:
-        """Return memory of ``budget`` bytes for files of a source; ``read`` returns a sample's file.
-
-        Raises
-        ------
-        ValueError
-            On the CPU.
-        """
 
     def result_memory(self, stream: int | None) -> ResultMemory:
         """Return memory for results that are read on a stream, by default on their reader's current one."""

@@ -13,6 +13,7 @@ from .folder import file_list, folder
 from .lmdb import lmdb
 from .parquet import parquet
 from .recordio import recordio
+from .split import split
 from .stream import Stream, iterable
 from .tar import tar
 from .tfrecord import tfrecord
@@ -29,6 +30,7 @@ __all__ = [
     "lmdb",
     "parquet",
     "recordio",
+    "split",
     "tar",
     "tfrecord",
 ]

@@ -1,4 +1,4 @@
-"""Sources with one file per image: class folders and lists of paths."""
+"""Sources with one file per image: class folders, and lists of paths."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.arguments import flag
 from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._checks.types import SizedArray
 from ._blocks import key_of
+from ._csv import ENDINGS, parsed_table
 from ._fetching import RemoteWhole
 from ._indexes import Arrays, cached_arrays, count_of, expect
 from ._names import Names, printable
@@ -33,7 +35,15 @@ _WITH_PLUGIN = (".heic", ".heif")
 
 
 class ImageFiles(Stored):
-    """Image files and their labels; base class of the sources with one file per image."""
+    """Image files and their labels; base class of the sources with one file per image.
+
+    Attributes
+    ----------
+    classes : list
+        Labels by class number, of a source whose labels are numbers of classes; otherwise empty.
+    """
+
+    classes: list[Any]
 
     _function, _unit = "file_list", "image"
 
@@ -49,6 +59,7 @@ class ImageFiles(Stored):
         self._paths = [os.fsencode(path) for path in (listed_in or root,) if path]
         self._names = Names(names)
         self._labels = labels
+        self.classes = []
         # Versions and sizes of remote files, if a listing had them.
         self._marks: NDArray[np.uint64] | None = None
         self._sizes: NDArray[np.int64] | None = None
@@ -95,10 +106,15 @@ class ImageFiles(Stored):
         """Labels of all samples, without reading their files; see :func:`gpuimg.class_weights`."""
         return [self.label(i) for i in range(len(self))]
 
+    @property
+    def class_to_idx(self) -> dict[Any, int]:
+        """The number of each class, by its name, as in torchvision's ``ImageFolder``."""
+        return {name: k for k, name in enumerate(self.classes)}
+
     def label(self, i: int) -> Any:
         """Label of sample ``i``, without reading its file."""
         label = self._labels[i] if self._labels is not None else None
-        return int(label) if isinstance(label, np.integer) else label
+        return label.item() if isinstance(label, np.number) else label
 
 
 # -- class folders -----------------------------------------------------------------------------------------------------
@@ -115,11 +131,6 @@ class Folder(ImageFiles):
 
     _function = "folder"
     classes: list[str]
-
-    @property
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class, by its name, as in torchvision's ``ImageFolder``."""
-        return {name: k for k, name in enumerate(self.classes)}
 
     def _amount(self) -> str:
         return f"{super()._amount()}, {counted(len(self.classes), 'class', 'classes')}"
@@ -313,37 +324,55 @@ def _check(arrays: Arrays) -> None:
 
 
 def file_list(
-    paths: Path | Sequence[Path], labels: Sequence[Any] | SizedArray | None = None, *, remote: Remote | None = None
+    paths: Path | Sequence[Path],
+    labels: Sequence[Any] | SizedArray | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    classes: bool | Sequence[Any] = False,
+    root: Path | None = None,
+    remote: Remote | None = None,
 ) -> ImageFiles:
-    """Read images whose paths are listed, in Python or in a text file.
+    r"""Read images whose paths are listed, in Python, in a CSV or TSV table, or in a text file.
 
     Parameters
     ----------
     paths : sequence of paths, or path
-        The images, or a text file with a line ``path`` or ``path label`` for each; URLs too. The label is the integer
-        after the last tab or, without a tab, after the last space. Paths are relative to the folder of the text file.
-        Empty lines are ignored.
+        The images, or a file that lists them; URLs too. A file that ends in ``.csv`` or ``.tsv`` is a table, whose
+        first line names its columns. Any other is a text file with a line ``path`` or ``path label`` for each image:
+        the label is the integer after the last tab or, without a tab, after the last space. Empty lines are ignored.
     labels : sequence, optional
         A label for each path, of any type.
+    columns : sequence of str, optional
+        Of a table: the names of the column of paths and of that of labels, such as ``("file", "class")``. By default
+        ``("path", "label")``, or the columns of a table that has only two, or one. With more than one column of labels
+        a label is a dict; with none it is None.
+    classes : bool or sequence
+        Number the classes: labels become positions in the list ``classes`` of the source. True: all different labels,
+        sorted. Or the classes in their order, such as those of the training's source.
+    root : path, optional
+        Folder that paths are relative to; by default that of the file that lists them.
     remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     ImageFiles
-        Labels are the items of ``labels``, those of the text file as ``int``, or None.
+        Labels are the items of ``labels``, those of the text file as ``int``, those of a column as ``int``, ``float``
+        or ``str``, or None.
 
     Raises
     ------
     ValueError
-        If the numbers of labels and paths differ, labels are given twice, there are no paths, or a line lacks the label
-        that others have or has one that is not an integer (naming the line).
+        If the numbers of labels and paths differ, labels are given twice, there are no paths, a line lacks the label
+        that others have or has one that is not an integer (naming the line), a table lacks a column, or a label is not
+        in ``classes``.
     OSError
-        If the text file cannot be read.
+        If the file that lists them cannot be read.
 
     Notes
     -----
-    The images themselves are not opened here; reading one that is missing raises an error.
+    The images themselves are not opened here; reading one that is missing raises an error. Tables are UTF-8; ``;`` may
+    separate the columns of a ``.csv`` file. A table whose first line has the name of an image has no names of columns.
 
     Examples
     --------
@@ -353,15 +382,20 @@ def file_list(
     >>> _ = (root / "list.txt").write_text("my cat.jpg 281")
     >>> file_list(root / "list.txt")[0]
     (b'...', 281)
+    >>> _ = (root / "labels.csv").write_text("file,class,age\nmy cat.jpg,cat,3")
+    >>> cats = file_list(root / "labels.csv", columns=("file", "class"), classes=True)
+    >>> cats[0], cats.class_to_idx
+    ((b'...', 0), {'cat': 0})
     >>> file_list([root / "my cat.jpg"], ["cat"])[0]
     (b'...', 'cat')
     """
-    root: Path = b""
+    numbered = not isinstance(classes, (bool, str)) or flag(classes, "classes")
+    base: Path = b"" if root is None else root
     listed_in = None
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
-        root = os.path.dirname(listed_in)
-        names, listed = _parsed(listed_in, remote)
+        base = os.path.dirname(listed_in) if root is None else root
+        names, listed = _parsed(listed_in, columns, remote)
         if listed is not None and labels is not None:
             raise ValueError(f"{printable(listed_in)} has labels, but labels were passed, too")
         labels = labels if listed is None else listed
@@ -369,24 +403,59 @@ def file_list(
         names = [os.fsencode(path) for path in paths]
         if not names:
             raise ValueError("paths must name at least one file")
+    if columns is not None and not _is_table(listed_in):
+        raise ValueError("columns is for a .csv or .tsv file")
     if hasattr(labels, "__array__"):
         labels = np.asarray(labels)  # a pandas Series is indexed by its keys, not by position
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
-    return ImageFiles(root, names, labels, listed_in, remote)
+    result = ImageFiles(base, names, labels, listed_in, remote)
+    return _classified(result, classes) if numbered else result
 
 
-def _parsed(path: bytes, remote: Remote | None) -> tuple[list[bytes], Any]:
-    """Return paths and labels of a text file; None for the labels if no line has one."""
+def _classified(source: ImageFiles, classes: Any) -> ImageFiles:
+    """Number the labels of a source by ``classes``, or by all that occur if that is True."""
+    labels = source.labels
+    if labels[0] is None:
+        raise ValueError("classes needs labels, and there are none")
+    source.classes = sorted(set(labels)) if classes is True else list(classes)
+    numbers = source.class_to_idx
+    for i, label in enumerate(labels):
+        if label not in numbers:
+            raise ValueError(f"the label {label!r} of {source.describe(i)} is not one of the {len(numbers)} classes")
+    source._labels = np.array([numbers[label] for label in labels], np.int32)
+    return source
+
+
+def _is_table(path: bytes | None) -> bool:
+    return path is not None and path.lower().endswith(ENDINGS)
+
+
+def _parsed(path: bytes, columns: Sequence[str] | None, remote: Remote | None) -> tuple[list[bytes], Any]:
+    """Return paths and labels of a file that lists them; None for the labels if no line has one."""
     with OpenFiles([os.fsdecode(path)], remote).scanning(0) as scan:
-        lines = [(number, line.strip()) for number, line in enumerate(scan.file, 1)]
-    if path.lower().endswith(b".csv") and any(b"," in line for _, line in lines[:1]):
+        lines = list(scan.file)
+    if any(b"\0" in line for line in lines[:9]) or any(line[:1] in (b"{", b"[") for line in lines[:1]):
         raise ValueError(
-            f"{printable(path)}: lines must be a path, or a path, a tab and an integer; read a CSV file with pandas "
-            "and pass paths and labels"
+            f"{printable(path)}: not a list of paths: .csv and .tsv tables with names of columns are read, and text "
+            "files with a line 'path' or 'path label' for each image"
         )
+    if _is_table(path):
+        try:
+            return parsed_table(lines, path.lower().endswith(b".tsv"), columns, _is_image)
+        except ValueError as error:
+            raise ValueError(f"{printable(path)}: {error}") from None
+    return _parsed_lines(path, lines)
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith((*EXTENSIONS, *_WITH_PLUGIN))
+
+
+def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
+    """Return paths and labels of a text file."""
     parsed = []
-    for number, line in lines:
+    for number, line in enumerate(map(bytes.strip, lines), 1):
         if line:
             try:
                 parsed.append((number, *_fields(line)))

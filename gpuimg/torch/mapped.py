@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from torch.utils import data
 
+from .._batch.batch import Batch
 from .._batch.opening import open_batch
+from .._batch.tokens import RESULTS
 from .._checks.arguments import whole_number
 from .._checks.types import Device, DType, Ints, Layout, Samples
 from .._io.native_read import ChunkReader
@@ -134,9 +136,7 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
             images: Any = open_batch([sample.data for sample in samples], device=self._device)
             if preprocess is not None:
                 images, labels = preprocess(images, Rng(self._seed, epoch=epoch, indices=indices), labels)
-            if len(images) != len(samples):
-                raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
-            decoded = tensor_of(images.compute(self._dtype, self._layout))
+            decoded = self._decoded(images, len(samples))
         except DecodeError as error:
             of = [(samples[failure.index], failure.reason) for failure in error.failures]
             raise DecodeError(tuple(Failure(one.index, one.name, why) for one, why in of), len(samples)) from None
@@ -146,6 +146,8 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
             for k in range(len(samples)):  # names the sample
                 self._items(indices[k : k + 1], epoch)
             raise
+        if isinstance(decoded, Mapping):
+            decoded = [_row(decoded, k) for k in range(len(samples))]
         if labels is None:
             labels = [None] * len(samples)
         if isinstance(labels, Mapping):
@@ -153,6 +155,16 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         labels = [tensor_of(label) for label in labels] if isinstance(labels, list) else tensor_of(labels)
         pairs = zip(decoded, labels, strict=True)
         return [pair if self._keys is None else dict(zip(self._keys, pair, strict=True)) for pair in pairs]
+
+    def _decoded(self, images: Any, count: int) -> Any:
+        """Return what ``preprocess`` returned for a number of samples as tensors, one item or row for each."""
+        if isinstance(images, Mapping):
+            return {key: self._decoded(one, count) for key, one in images.items()}
+        if isinstance(images, RESULTS):
+            raise TypeError("padded(), ragged() and tokens() are for gpuimg.torch.load, not for single samples")
+        if len(images) != count:
+            raise ValueError(f"preprocess was given {count} images and returned {len(images)}")
+        return tensor_of(images.compute(self._dtype, self._layout) if isinstance(images, Batch) else images)
 
 
 def _row(columns: Any, k: int) -> Any:

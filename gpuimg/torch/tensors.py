@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn, Self, TypeAlias
 
 import torch
@@ -13,11 +12,9 @@ from torch.utils.data._utils.collate import (
 
 from .._batch.batch import Batch
 from .._batch.frameworks import as_tensor
-from .._batch.tokens import Tokens
+from .._batch.tokens import RESULTS
 from .._loading.pipeline import LoadedBatch
 from .._loading.samples import collate
-
-_ARRAYS = ("values", "starts", "grids", "mask")  # of Tokens
 
 #: One tensor for images of one size, else a list of tensors.
 Images: TypeAlias = "torch.Tensor | Any"
@@ -32,7 +29,8 @@ class TensorBatch(tuple[Images, Labels]):
     ----------
     images : torch.Tensor
         (N, C, H, W), (N, T, C, H, W) for clips, or as ``layout`` says; a list of tensors if the images differ in
-        size; for :meth:`gpuimg.Batch.tokens` the same record with tensors in place of arrays.
+        size. Dicts and the results of :meth:`gpuimg.Batch.padded`, ``ragged`` and ``tokens`` have tensors in place of
+        arrays.
     labels : torch.Tensor, list or dict
         As in :class:`gpuimg.LoadedBatch`, with tensors in place of arrays. Labels that are dicts with the same keys, or
         a dict of arrays that ``preprocess`` returns, are one dict: of tensors for numbers and arrays of one shape, of
@@ -70,6 +68,14 @@ class TensorBatch(tuple[Images, Labels]):
         """The second item."""
         return self[1]
 
+    @property
+    def views(self) -> list[torch.Tensor]:
+        """The versions of the samples that ``preprocess`` returned, a tensor of N images for each."""
+        n = len(self.indices)
+        if isinstance(self.images, torch.Tensor):
+            return list(self.images.split(n))
+        return [torch.stack(self.images[k : k + n]) for k in range(0, len(self.images), n)]
+
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> TensorBatch:
         """Return the batch with all tensors on a device.
 
@@ -96,8 +102,8 @@ def of_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
         return function(value)
     if isinstance(value, dict):
         return {key: of_tensors(one, function) for key, one in value.items()}
-    if isinstance(value, Tokens):
-        return replace(value, **{name: of_tensors(getattr(value, name), function) for name in _ARRAYS})
+    if isinstance(value, RESULTS):
+        return type(value)(*(of_tensors(one, function) for one in value))
     return [of_tensors(one, function) for one in value] if isinstance(value, list) else value
 
 
@@ -114,8 +120,8 @@ def tensor_of(value: Any) -> Any:
             return {key: tensor_of(_column(value, known, key)) for key in known[0]}
     if isinstance(value, Batch):
         return [as_tensor(image) for image in value]
-    if isinstance(value, Tokens):
-        return replace(value, **{name: tensor_of(getattr(value, name)) for name in _ARRAYS})
+    if isinstance(value, RESULTS):
+        return type(value)(*map(tensor_of, value))
     return as_tensor(value) if hasattr(value, "__dlpack__") and not isinstance(value, torch.Tensor) else value
 
 

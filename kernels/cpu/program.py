@@ -34,6 +34,7 @@ from ..ops import (
 )  # fmt: skip
 from ..program import PIXEL_OPS, formula_of, values_of
 from ..scalar import clamp, confine, f32, floor, i32, loop
+from ..user import count
 from .artefacts import compress
 from .elastic import elastic
 from .intrinsics import FLOATS, INTS, array_at, caller, copy
@@ -46,8 +47,8 @@ call_row = caller(_ROW)
 
 
 def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
-    read, apply = values_of(op), formula_of(op, functions)
-    width = op.width
+    read, apply = values_of(op, functions), formula_of(op, functions)
+    width = op.width + max(map(count, functions), default=0)
 
     def row(params_, statistics_, y, height, r_, g_, b_, xs, ys, n):
         """Apply the op to one row of pixels."""

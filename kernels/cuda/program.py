@@ -35,7 +35,7 @@ _normalize_bytes = color.make_normalize_bytes(color.make_normalize_byte(_divided
 
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:
     """Return a scalar function that applies an op to one pixel at grid point ``(u, v)``."""
-    values, formula = values_of(op), formula_of(op, functions)
+    values, formula = values_of(op, functions), formula_of(op, functions)
     if op is NORMALIZE_BYTES:
 
         @scalar

@@ -68,13 +68,13 @@ def uploaded(gpu: FakeGpu) -> int:
 def test_files_are_read_and_copied_once(gpu: FakeGpu, decoders: int, preprocess: str) -> None:
     source = Read(many(22))
     options: dict[str, Any] = {"shuffle": True, "seed": 5, "decoders": decoders}
-    loader = load(source, PREPROCESS[preprocess], resident="1 MiB", **options)
+    loader = load(source, PREPROCESS[preprocess], cache="1 MiB", **options)
     if preprocess in ("growing", "alternating"):  # these take integers
         source.__class__ = Numbered
     orders = epochs(gpu, loader, 1)
     first, copied = source.counts.copy(), uploaded(gpu)
     assert (first == 1).all()
-    assert loader.stats()["resident"] == 22
+    assert loader.stats()["cached"] == 22
     orders += epochs(gpu, loader, 2)
     assert (source.counts == first).all()
     assert uploaded(gpu) - copied < 2 * copied
@@ -94,7 +94,7 @@ def test_other_files_are_read_each_time(gpu: FakeGpu) -> None:
     others = [file(24, 30), file_of(photo(30, 20), "PNG"), encoded(photo(50, 40), restart_marker_rows=1)]
     source = Read([*WHOLE, *others])
     expected = gi.decode_batch(source.files, device="cpu")
-    loader = load(source, None, resident=1 << 20, batch_size=len(source))
+    loader = load(source, None, cache=1 << 20, batch_size=len(source))
     for _ in range(3):
         (batch,) = loader
         for image, other in zip(batch.images, expected, strict=True):
@@ -102,16 +102,16 @@ def test_other_files_are_read_each_time(gpu: FakeGpu) -> None:
             assert image.shape == other.shape
             assert np.all(gpu.values(image) == 77) or np.array_equal(gpu.values(image), other)
         del batch, image
-    assert loader.stats()["resident"] == len(WHOLE)
+    assert loader.stats()["cached"] == len(WHOLE)
     assert source.counts.tolist() == [1] * len(WHOLE) + [3] * len(others)
 
 
 @pytest.mark.parametrize("budget", [1, 2000, 5000])
 def test_a_budget(gpu: FakeGpu, budget: int) -> None:
     source = Read(many(16))
-    loader = load(source, resident=budget, readers=1, decoders=1)
+    loader = load(source, cache=budget, readers=1, decoders=1)
     epochs(gpu, loader, 3)
-    count = loader.stats()["resident"]
+    count = loader.stats()["cached"]
     assert (count > 0) == (budget > 1)
     assert count < 16
     assert sorted(source.counts.tolist()) == [1] * count + [3] * (16 - count)
@@ -121,9 +121,9 @@ def test_a_budget(gpu: FakeGpu, budget: int) -> None:
 
 def test_samples_that_come_twice(gpu: FakeGpu) -> None:
     source = Read(many(6))
-    loader = load(source, PREPROCESS["small"], resident="1 MB", indices=[0, 1, 0, 2, 2, 2, 5, 0], batch_size=8)
+    loader = load(source, PREPROCESS["small"], cache="1 MB", indices=[0, 1, 0, 2, 2, 2, 5, 0], batch_size=8)
     epochs(gpu, loader, 2)
-    assert loader.stats()["resident"] == 4
+    assert loader.stats()["cached"] == 4
     assert source.counts.max() <= 3  # of the first epoch
 
 
@@ -132,7 +132,7 @@ def test_files_that_kernels_report_are_read_again(gpu: FakeGpu, on_error: Any) -
     """They were added before that was known; later they are decoded like those that do not fit."""
     source = Read(WHOLE)
     expected = gi.decode_batch(WHOLE, device="cpu")
-    loader = load(source, None, resident="1 MB", batch_size=len(WHOLE), on_error=on_error, decoders=1)
+    loader = load(source, None, cache="1 MB", batch_size=len(WHOLE), on_error=on_error, decoders=1)
     epochs(gpu, loader, 1)
     gpu.damaged.update((0, 2))
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_files_that_kernels_report_are_read_again(gpu: FakeGpu, on_error: Any) -
             gpu.use(image)
             assert np.array_equal(gpu.values(image), other) == (i in (0, 2))
         del batch, image
-    assert loader.stats()["resident"] == len(WHOLE) - 2
+    assert loader.stats()["cached"] == len(WHOLE) - 2
     assert source.counts[[0, 2]].min() >= 3
     if on_error == "raise":  # under "skip" readers go on behind the end of an epoch
         assert source.counts.sum() - source.counts[[0, 2]].sum() == len(WHOLE) - 2
@@ -149,7 +149,7 @@ def test_files_that_kernels_report_are_read_again(gpu: FakeGpu, on_error: Any) -
 
 def test_a_file_that_changes(gpu: FakeGpu) -> None:
     source = Read(list(WHOLE))
-    loader = load(source, resident="1 MB", batch_size=len(WHOLE))
+    loader = load(source, cache="1 MB", batch_size=len(WHOLE))
     epochs(gpu, loader, 1)
     source.files[1] = encoded(photo(90, 80))
     gpu.damaged.add(1)
@@ -192,12 +192,12 @@ def test_copies_wait_for_those_of_other_streams(gpu: FakeGpu, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"resident": "24"}, "a size such as"), ({"resident": "much"}, "a size such as"),
-        ({"resident": 0}, "resident"), ({"resident": -3}, "resident"), ({"resident": 1.5}, "resident"),
-        ({"resident": "1 GiB", "device": None, "devices": ["cuda:0", "cuda:1"]}, "on one GPU"),
-        ({"resident": "1 GiB", "decoder": "nvimagecodec"}, "on one GPU"),
-        ({"resident": "1 GiB", "clips": gi.Clips(2)}, "on one GPU"),
-        ({"resident": "1 GiB", "device": "cpu"}, "for files in the memory of a GPU"),
+        ({"cache": "24"}, "a size such as"), ({"cache": "much"}, "a size such as"),
+        ({"cache": 0}, "cache"), ({"cache": -3}, "cache"), ({"cache": 1.5}, "cache"),
+        ({"cache": "1 GiB", "device": None, "devices": ["cuda:0", "cuda:1"]}, "on one device"),
+        ({"cache": "1 GiB", "decoder": "nvimagecodec"}, "on one device"),
+        ({"cache": "1 GiB", "clips": gi.Clips(2)}, "on one device"),
+        ({"cache": "1 GiB", "device": "cpu", "draft": 1.0}, "without draft, Buckets and TokenBudget"),
     ],
 )  # fmt: skip
 def test_what_is_refused(gpu: FakeGpu, options: dict[str, Any], words: str) -> None:
@@ -206,5 +206,5 @@ def test_what_is_refused(gpu: FakeGpu, options: dict[str, Any], words: str) -> N
 
 
 def test_streams_are_refused(gpu: FakeGpu) -> None:
-    with pytest.raises(ValueError, match="resident needs a source with a length"):
-        load(gi.iterable([(data, 0) for data in WHOLE]), resident="1 GiB")
+    with pytest.raises(ValueError, match="cache needs a source with a length"):
+        load(gi.iterable([(data, 0) for data in WHOLE]), cache="1 GiB")

@@ -303,7 +303,7 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 @pytest.mark.parametrize("damaged", [(), (0, 2)], ids=["good", "damaged"])
-@pytest.mark.parametrize("options", [{}, {"resident": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
+@pytest.mark.parametrize("options", [{}, {"cache": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
 def test_a_gpu_loads(
     gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

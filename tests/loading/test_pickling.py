@@ -100,7 +100,7 @@ def test_a_function_that_cannot_be_pickled_is_named() -> None:
     def locked(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
         return r, g, lock
 
-    batch = gi.pointwise(files(), locked)
+    batch = gi.pointwise(files(), locked, 0.0)
     with pytest.raises(TypeError, match=r"locked, passed to pointwise, refers to an object that cannot be: .*lock"):
         pickle.dumps(batch)
     assert len(copy.deepcopy(batch)) == 3

@@ -186,11 +186,43 @@ def swap(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return b, r, g
 
 
+@numba.njit
+def invert(r: Any, g: Any, b: Any, y: Any, x: Any) -> Any:
+    return np.float32(1.0) - r, np.float32(1.0) - g, np.float32(1.0) - b
+
+
+@numba.njit
+def many(r: Any, g: Any, b: Any, y: Any, x: Any, a: Any, c: Any, d: Any, e: Any, f: Any, h: Any, red: Any = 2.0) -> Any:
+    return r * a + c, g * d + e, b * f + h * red
+
+
+@kinds
+def test_pointwise_with_any_number_of_values(dtype: str, channels: int) -> None:
+    """Functions of no, one and seven values in one pass, of which some images skip some."""
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
+    a, c, d, e, f, h = rng.uniform(-1, 1, (6, PER_KIND))
+    chosen = rng.random(PER_KIND) < 0.5
+    expected = []
+    for k, image in enumerate(pictures):
+        r, g, b = np.moveaxis(np.broadcast_to(to_unit(image), (*image.shape[:2], 3)), 2, 0)
+        if chosen[k]:
+            r, g, b = r * a[k] + c[k], g * d[k] + e[k], b * 0.25 + h[k] * 2.0
+            g, b = (g, b) if channels == 3 else (r, r)
+        expected.append(np.stack([1 - g * f[k], 1 - b - np.mgrid[: r.shape[0], : r.shape[1]][0] * 0.01], 2))
+    x = gi.pointwise(pictures, many, a, c, d, e=e, h=h, f=0.25, where=chosen)
+    found = gi.pointwise(gi.pointwise(x, mix, f), invert).compute("float32")
+    assert_close(
+        [image[..., : min(2, channels)] for image in found], [one[..., : min(2, channels)] for one in expected], 1e-5
+    )
+    assert f"pointwise: many, a {a[0]:.4g}"[:20] in gi.describe(gi.pointwise(pictures, many, a, c, d, e, 1, 2), 0)
+    assert ", red 2" in gi.describe(gi.pointwise(pictures, many, a, c, d, e, 1, 2), 0)
+
+
 def test_pointwise_keeps_the_first_value_of_one_channel() -> None:
     x = row(100, 200)
     assert values(gi.pointwise(x, only_first, 0.5)) == [50, 100]
     # What follows has it three times again.
-    assert values(gi.pointwise(gi.pointwise(x, only_first, 0.5), swap)) == [50, 100]
+    assert values(gi.pointwise(gi.pointwise(x, only_first, 0.5), swap, 0)) == [50, 100]
     assert values(gi.rgb_to_grayscale(gi.pointwise(x, only_first, 0.5), 3)) == [50, 50, 50, 100, 100, 100]
     assert values(gi.pointwise(row(255), only_first, -2), "float32") == [-2.0]  # is not cut
     assert values(gi.pointwise(row(255), only_first, -2)) == [0]
@@ -229,7 +261,16 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
         (lambda: gi.normalize(IMAGES, (0, 0), 1), r"mean .*\(3,\) with one for each channel, not of shape \(2,\)"),
         (lambda: gi.normalize(IMAGES, 0, (1, 1, 0)), r"std must be above 0, not \(1, 1, 0\)"),
         (lambda: gi.pointwise(IMAGES, mix.py_func), "must be compiled with numba.njit, not function"),
-        (lambda: gi.pointwise(IMAGES, too_few), "must take six arguments"),
+        (
+            lambda: gi.pointwise(IMAGES, mix),
+            r"values do not fit function\(r, .*, value.*\): missing a .* argument: 'value'",
+        ),
+        (
+            lambda: gi.pointwise(IMAGES, mix, 1, 2),
+            r"values do not fit function\(r, .*\): too many positional arguments",
+        ),
+        (lambda: gi.pointwise(IMAGES, mix, amount=1), r"values do not fit function"),
+        (lambda: gi.pointwise(IMAGES, too_few), r"must take \(r, g, b, y, x\) and then its values"),
     ],
 )
 def test_bad_arguments(call: Callable[[], Any], message: str) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 import gpuimg as gi
+
+from ..samples import file_of
 
 
 def objects_of(rng: np.random.Generator, count: int, height: int, width: int) -> NDArray[np.bool_]:
@@ -140,3 +144,87 @@ def test_boxes_around_masks() -> None:
     assert gi.masks_to_boxes([]) == ([], [])
     with pytest.raises(ValueError, match=r"masks\[1\] must have shape \(K, H, W\), not int64 of shape \(4, 5\)"):
         gi.masks_to_boxes([np.zeros((1, 4, 5)), np.zeros((4, 5), int)])
+
+
+def test_label_files_are_their_labels_and_indices(tmp_path: Path) -> None:
+    """PNG files of gray, of a palette, of 1 and of 16 bits, as paths and as bytes; Pillow's images; a batch."""
+    rng = np.random.default_rng()
+    labels = rng.integers(0, 2, (6, 20, 30), np.uint8) * rng.integers(1, 256, (6, 1, 1), np.uint8)
+    x = gi.horizontal_flip(gi.crop(np.zeros((6, 20, 30, 3), np.uint8), 3, 4, 10, 20))
+    expected = labels[:, 3:13, 4:24][:, :, ::-1]
+    palette = [Image.fromarray(one).convert("P") for one in labels]
+    for one, mask in zip(palette, labels, strict=True):
+        one.putpalette(rng.integers(0, 256, 768, np.uint8).tobytes())
+        one.putdata(mask.ravel().tolist())
+    for images in ([Image.fromarray(one) for one in labels], palette):
+        for k, one in enumerate(images):
+            one.save(tmp_path / f"{k}.png")
+        paths = [tmp_path / f"{k}.png" for k in range(6)]
+        for given in (paths, list(map(str, paths)), [path.read_bytes() for path in paths], images):
+            np.testing.assert_array_equal(gi.transform_masks(x, given), expected)
+    np.testing.assert_array_equal(gi.transform_masks(x, gi.invert(gi.invert(labels[..., None]))), expected)
+    deep, bits = labels.astype(np.uint16) * 257, labels > 0
+    for array in (deep, bits):
+        files = [file_of(Image.fromarray(one), "PNG") for one in array]
+        np.testing.assert_array_equal(gi.transform_masks(x, files), array[:, 3:13, 4:24][:, :, ::-1])
+    with pytest.raises(ValueError, match=r"masks\[1\]: a file of labels must have one channel"):
+        gi.transform_masks(x, [paths[0], file_of(np.zeros((20, 30, 3), np.uint8), "PNG"), *paths[2:]])
+    with pytest.raises(FileNotFoundError):
+        gi.transform_masks(x, ["nowhere.png"] * 6)
+
+
+# -- other images ------------------------------------------------------------------------------------------------------
+
+SIZES = [(30, 41), (57, 33), (40, 40)]
+
+
+def moved(x: Any, rng: gi.Rng) -> gi.Batch:
+    x = gi.random_resized_crop(x, (24, 30), interpolation="bilinear", rng=rng)
+    x = gi.random_horizontal_flip(gi.pad(x, (3, 0, 5, 9), fill=0), rng=rng)
+    x = gi.random_affine(x, 30, (0.1, 0.1), (0.7, 1.4), 15, interpolation="bilinear", fill=0, rng=rng)
+    return gi.random_crop(gi.elastic(x, 3.0, 4.0, "bilinear", seed=rng.indices), (20, 25), rng=rng)
+
+
+def colored(x: gi.Batch) -> gi.Batch:
+    return gi.normalize(gi.erase(gi.adjust_brightness(x, 1.3), 1, 2, 9, 9, 40), 0.4, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels"), [("uint8", 1), ("uint16", 1), ("float32", 1), ("float32", 2), ("uint8", 3)]
+)
+def test_other_images_move_as_if_called_with_the_same_draws(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng()
+    white = 1.0 if dtype == "float32" else np.iinfo(dtype).max
+    others = [(rng.random((*size, channels)) * white).astype(dtype) for size in SIZES]
+    seed = int(rng.integers(1 << 30))
+    x = moved([np.zeros((*size, 3), np.uint8) for size in SIZES], gi.Rng(seed, indices=[4, 5, 6]))
+    expected = moved(others, gi.Rng(seed, indices=[4, 5, 6])).array()
+    for images in (x, colored(x), gi.gaussian_blur(colored(x), 5, 2.0)):
+        found = gi.transform_images(images, others)
+        assert (found.dtype, found.channels, found.normalized) == (dtype, channels, False)
+        np.testing.assert_allclose(
+            found.array() / white, expected / white, rtol=0, atol=1e-5 if white == 1 else 0.6 / white
+        )
+
+
+def test_other_images_by_nearest_neighbor_and_their_fill() -> None:
+    x = gi.rotate(gi.resize([np.zeros((*size, 3), np.uint8) for size in SIZES], (50, 60)), [10.0, 20.0, 45.0])
+    depth = [np.random.default_rng().integers(1000, 60000, (*size, 1), np.uint16) for size in SIZES]
+    found = gi.transform_images(x, depth, interpolation="nearest", fill=7)
+    labels = gi.transform_masks(x, [one[..., 0].astype(np.int64) for one in depth], fill=7)
+    np.testing.assert_array_equal(found.array()[..., 0], labels)
+
+
+def test_errors_of_other_images() -> None:
+    x = gi.resize(np.zeros((2, 8, 9, 3), np.uint8), (4, 4))
+    with pytest.raises(ValueError, match=r"others\[0\] is 4 x 4, but its source image is 8 x 9; resize it before"):
+        gi.transform_images(x, np.zeros((2, 4, 4, 1), np.uint16))
+    with pytest.raises(ValueError, match="got 1 other image for 2 images; each needs one"):
+        gi.transform_images(x, np.zeros((1, 8, 9, 1), np.uint16))
+    with pytest.raises(ValueError, match="interpolation must be"):
+        gi.transform_images(x, np.zeros((2, 8, 9, 1), np.uint16), interpolation="bilinear")  # type: ignore[arg-type]
+    untyped: Any = gi.transform_images
+    with pytest.raises(TypeError, match="must be the Batch"):
+        untyped(np.zeros((2, 8, 9, 3), np.uint8), np.zeros((2, 8, 9, 1), np.uint16))
+    unread = gi.resize(gi.open_batch([b""], on_error="fill"), (4, 5))
+    assert gi.transform_images(unread, np.ones((1, 8, 9, 1), np.uint8)).array().shape == (1, 4, 5, 1)

@@ -81,6 +81,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "random_short_side_resize": (IMAGES, 4),
     "resized_crop": (IMAGES, 0, 0, 4, 4, 4),
     "rotate": (IMAGES, 30),
+    "split": (SOURCE, 0.5),
     "transform_boxes": (gpuimg.invert(IMAGES), BOXES),
     "transform_keypoints": (gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2),
     "transform_points": (gpuimg.invert(IMAGES), [[(0, 0)]] * 2),
@@ -169,8 +170,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "a model's name": ("size must be a whole number", lambda: untyped.models.clip("openai/clip")),
     "a configuration": ("config, where it is not a mapping", lambda: untyped.models.timm_eval("resnet50")),
-    "masks in files": ("np.asarray(PIL.Image.open(path))", lambda: untyped.transform_masks(X, ["a.png"] * 2)),
-    "masks of Pillow": ("pass np.asarray(image)", lambda: untyped.transform_masks(X, [Image.new("L", (9, 8))] * 2)),
+    "masks of colors": ("must have one channel", lambda: untyped.transform_masks(X, [SOURCE[0][0]] * 2)),
     "boxes and an array": ("must be the Batch", lambda: untyped.transform_boxes(IMAGES, BOXES)),
     "a mean of bytes": ("divide by 255, not 123.7", lambda: untyped.normalize(IMAGES, 123.7, 58.4)),
     "sizes in a list": (

@@ -71,11 +71,30 @@ def test_measured_numbers_come_from_results(page: Path) -> None:
 #: Code before that of a page which supposes some names.
 BEFORE = {
     "architecture": "import gpuimg\npaths, angles = ['photos/cat.jpg', 'photos/cat.jpg'], [10, 20]\n",
+    "recipes": """
+from pathlib import Path
+import numpy as np
+from PIL import Image
+rows, pairs = ["file,class,red,round,old"], ["image,depth,mask"]
+for kind in ("depth", "masks"):
+    Path(kind).mkdir()
+for k, path in enumerate(sorted(Path("photos").glob("*.jpg"))):
+    name = path.stem
+    rows.append(f"{path},{name.split('_')[0]},{k % 2},{k % 3 % 2},1")
+    pairs.append(f"{path},depth/{name}.png,masks/{name}.png")
+    size = Image.open(path).size[::-1]
+    Image.fromarray(np.full(size, 1000 + k, np.uint16)).save(f"depth/{name}.png")
+    mask = Image.fromarray(np.full(size, k, np.uint8)).convert("P")
+    mask.putdata([k] * size[0] * size[1])
+    mask.save(f"masks/{name}.png")
+Path("labels.csv").write_text("\\n".join(rows))
+Path("pairs.csv").write_text("\\n".join(pairs))
+""",
     "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
 }
 #: Libraries that a page needs besides torch.
 NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate")}
-NEEDS |= dict.fromkeys(("video", "vlm"), ("av",))
+NEEDS |= dict.fromkeys(("video", "vlm"), ("av",)) | {"recipes": ("av", "datasets", "numba", "pandas")}
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +161,14 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     script.write_text(BEFORE.get(name, "") + code)
     # The output is what a page states in comments.
     assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
+
+
+def test_recipes_are_short() -> None:
+    recipes = re.split(r"^### ", PAGES["recipes"], flags=re.MULTILINE)[1:]
+    assert len(recipes) >= 30
+    for recipe in recipes:
+        code = re.findall(r"```python\n(.*?)```", recipe, re.DOTALL)
+        assert sum(bool(line) for part in code for line in part.splitlines()) <= 12, recipe
 
 
 def test_reference_has_every_public_name() -> None:

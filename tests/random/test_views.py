@@ -247,21 +247,26 @@ def corners(image: Any, height: int, width: int) -> list[Any]:
     return [image[top : top + height, left : left + width] for top, left in starts]
 
 
+def by_view(crops: list[list[Any]]) -> list[Any]:
+    """The first crops of all images, then the second ones, and so on, as torchvision's tuple has them."""
+    return [part for view in zip(*crops, strict=True) for part in view]
+
+
 def test_five_and_ten_crops_of_files() -> None:
     files = [FILES[0], FILES[2], FILES[4]]
     whole = list(gi.decode_batch(files, device="cpu"))
-    expected = [part for image in whole for part in corners(image, 31, 24)]
+    expected = by_view([corners(image, 31, 24) for image in whole])
     assert_same(list(gi.five_crop(gi.open_batch(files, device="cpu"), (31, 24))), expected)
     for vertical in (False, True):
-        both = [image if k == 0 else np.flip(image, 0 if vertical else 1) for image in whole for k in (0, 1)]
-        expected = [part for image in both for part in corners(image, 20, 20)]
+        both = [(image, np.flip(image, 0 if vertical else 1)) for image in whole]
+        expected = by_view([[part for image in pair for part in corners(image, 20, 20)] for pair in both])
         assert_same(list(gi.ten_crop(gi.open_batch(files, device="cpu"), 20, vertical)), expected)
     size = np.array([(31, 5), (6, 24), (9, 9)])
-    expected = [part for image, (h, w) in zip(whole, size, strict=True) for part in corners(image, h, w)]
+    expected = by_view([corners(image, h, w) for image, (h, w) in zip(whole, size, strict=True)])
     assert_same(list(gi.five_crop(whole, size)), expected)
     clips = gi.resize(clips_of([0, 3]), (20, 30))
     frames = [[corners(frame, 8, 9) for frame in clip] for clip in clips.array(layout="NTHWC")]
-    expected = [np.stack([frame[k] for frame in clip]) for clip in frames for k in range(5)]
+    expected = by_view([[np.stack([frame[k] for frame in clip]) for k in range(5)] for clip in frames])
     np.testing.assert_array_equal(gi.five_crop(clips, (8, 9)).array(layout="NTHWC"), expected)
     with pytest.raises(ValueError, match=r"image 1: its size \(7, 4\) is smaller than \(5, 5\)"):
         gi.ten_crop([np.zeros((5, 5, 3), np.uint8), np.zeros((7, 4, 3), np.uint8)], 5)

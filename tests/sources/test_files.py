@@ -180,8 +180,62 @@ def test_list_errors(tmp_path: Path) -> None:
         file_list(["a", "b"], [1])
     with pytest.raises(FileNotFoundError, match=r"list\.txt"):
         file_list(tmp_path / "list.txt")
-    (tmp_path / "labels.csv").write_text("file,label\n1.jpg,3\n")
-    with pytest.raises(ValueError, match=r"labels.csv: lines must be a path, .* pass paths and labels"):
-        file_list(tmp_path / "labels.csv")
+    with pytest.raises(ValueError, match=r"columns is for a \.csv or \.tsv file"):
+        file_list(["a"], columns=("path",))
     (tmp_path / "a").write_bytes(b"x")
     assert_vanished(file_list([tmp_path / "a"]), 0, tmp_path / "a")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "content", "options", "labels"), [
+    ("a.csv", "path,label\na.jpg,3\nb c.jpg,-7\n", {}, [3, -7]),
+    ("a.csv", "\ufefflabel,path\r\n0.5,a.jpg\r\n\r\n2,b c.jpg", {}, [0.5, 2.0]),
+    ("a.CSV", 'file;class\na.jpg;"cat; ""big"""\nb c.jpg;dog', {}, ['cat; "big"', "dog"]),
+    ("a.csv", "id,class,file\n1, cat, a.jpg\n2, 5, b c.jpg", {"columns": ("file", "class")}, ["cat", "5"]),
+    ("a.csv", "f,x,y,z\na.jpg,1,u,\nb c.jpg,2,v,", {"columns": ("f", "y", "x")},
+     [{"y": "u", "x": 1}, {"y": "v", "x": 2}]),
+    ("a.tsv", "path\ta, b\na.jpg\t1\nb c.jpg\t2", {}, [1, 2]),
+    ("a.tsv", "a.jpg\t1\nb c.jpg\t2", {}, [1, 2]),
+    ("a.csv", "image\na.jpg\nb c.jpg", {}, [None, None]),
+    ("a.csv", "a.jpg,dog\nb c.jpg,cat", {"classes": True}, [1, 0]),
+    ("a.csv", "a.jpg,10\nb c.jpg,9", {"classes": True}, [1, 0]),
+    ("a.csv", "a.jpg,dog\nb c.jpg,cat", {"classes": ["cow", "dog", "cat"]}, [1, 2]),
+])  # fmt: skip
+def test_table(tmp_path: Path, name: str, content: str, options: dict[str, Any], labels: list[Any]) -> None:
+    tree(tmp_path, "in/a.jpg", "in/b c.jpg")
+    (tmp_path / name).write_text(content, newline="")
+    found = file_list(tmp_path / name, **options, root=tmp_path / "in")
+    assert_law(found, list(zip((b"in/a.jpg", b"in/b c.jpg"), labels, strict=True)), [
+        str(tmp_path / "in" / "a.jpg"), str(tmp_path / "in" / "b c.jpg")
+    ])  # fmt: skip
+    assert found.class_to_idx == {label: k for k, label in enumerate(found.classes)}
+
+
+def test_classes_of_a_series() -> None:
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"path": ["a", "b", "c"], "label": ["y", "x", "y"]}, index=[2, 0, 1]
+    )
+    found = file_list(frame["path"], frame["label"], classes=True)
+    assert (found.labels, found.classes, found.class_to_idx) == ([1, 0, 1], ["x", "y"], {"x": 0, "y": 1})
+    other = file_list(["d"], ["y"], classes=found.classes)
+    assert other.labels == [1]
+
+
+@pytest.mark.parametrize(("content", "options", "match"), [
+    ("f,c,w\n1.jpg,cat,0.5\n", {}, r"'f', 'c', 'w': pass .* such as columns=\('f', 'c'\)"),
+    ("f,c\n1.jpg,cat\n", {"columns": ("f", "d")}, "no column 'd'; its columns are 'f', 'c'"),
+    ("f,c\n\n1.jpg\n", {}, "line 3: 1 values, but there are 2 columns"),
+    ("f,c\n1.jpg,\n", {}, "line 2: no value in the column 'c'"),
+    ("f,c\n", {}, "t.csv: no paths in it"), ("", {}, "t.csv: no paths in it"),
+    ('f,c\n1.jpg,"cat\n', {}, "line 2: unexpected end of data"),
+    ("f,c\n1.jpg,cat\n", {"classes": ["dog"]}, "the label 'cat' of .*1.jpg is not one of the 1 classes"),
+    ("f\n1.jpg\n", {"classes": True}, "classes needs labels"),
+    ("f,c\n1.jpg,cat\n", {"labels": [1]}, "labels were given too"),
+    ('{"path": "1.jpg"}\n', {}, "not a list of paths: .csv and .tsv tables"),
+])  # fmt: skip
+def test_table_errors(tmp_path: Path, content: str, options: dict[str, Any], match: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(ValueError, match=match):
+        file_list(tmp_path / "t.csv", **options)

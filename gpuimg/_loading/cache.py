@@ -1,0 +1,100 @@
+"""Decoded images in memory from one epoch to the next, for a loader on the CPU.
+
+Memory is never moved or reused, so that a batch reads its images where they are, as long as these objects live.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._batch.encoded import open_images
+from .._batch.recording import Recording
+from .._checks.types import Ints
+from .._data.images import ALIGNMENT, Pixels, offsets_of
+from .._decoding.options import DecodeOptions
+from .._runtimes.protocol import Runtime, Timings
+from ..errors import Failure
+from .samples import Sample, SampleNames
+
+_ABSENT, _COMING = -1, -2  # places of images that are not there, and that a thread is writing
+
+
+class DecodedImages:
+    """Decoded images of a source by the index of their sample, until one does not fit into a number of bytes."""
+
+    def __init__(self, runtime: Runtime, size: int, samples: int, options: DecodeOptions) -> None:
+        self._runtime, self._options = runtime, options
+        self._memory = np.empty(size // (options.bits // 8), f"uint{options.bits}")  # pages come with their first use
+        self._places = np.full(samples, _ABSENT, np.int64)
+        self._sizes = np.zeros((samples, 2), np.int64)
+        self._labels: dict[int, Any] = {}
+        # Elements in use; a thread takes it to change it. Not a lock, which a fork may leave locked in the child.
+        self._used = deque([0])
+
+    @property
+    def count(self) -> int:
+        """Number of images that are there."""
+        return len(self._labels)
+
+    def head(self, index: int) -> tuple[Any, bytes, Any] | None:
+        """Return the place of a sample's image, no bytes, and the label; None if it is not there."""
+        place = int(self._places[index])
+        return None if place < 0 else (place, b"", self._labels[index])
+
+    def open(self, samples: list[Sample]) -> tuple[Pixels, Timings]:
+        """Return the images of a batch, and the timings of those that are decoded, which are added."""
+        fresh = [k for k, sample in enumerate(samples) if sample.resident is None]
+        timings, failures = Timings(), dict[int, Failure]()
+        decoded: Pixels | None = None
+        if fresh:
+            read = [samples[k] for k in fresh]
+            images = open_images([sample.data for sample in read], self._options, "fill", SampleNames(read))
+            images.record_failures({k: sample.reason for k, sample in enumerate(read) if sample.error is not None})
+            decoded = Recording(self._runtime, images, timings=timings).decoded()
+            failures = {fresh[k]: failure for k, failure in images.failures.items()}
+            self._add([(sample, k) for k, sample in enumerate(read) if k not in images.failures], decoded)
+        return replace(self._gathered(samples, fresh, decoded), failures=failures), timings
+
+    def _add(self, read: Sequence[tuple[Sample, int]], decoded: Pixels) -> None:
+        try:
+            used = self._used.pop()
+        except IndexError:  # another thread is at the next lines; these images are added in a later epoch
+            return
+        added = []
+        for sample, k in read:
+            size = decoded.view(k).size
+            if used + size > self._memory.size:
+                break
+            if self._places[sample.index] == _ABSENT:
+                self._places[sample.index] = _COMING
+                added.append((sample, k, used))
+                used += -(-size // ALIGNMENT) * ALIGNMENT
+        self._used.append(used)
+        for sample, k, place in added:
+            image = decoded.view(k).reshape(-1)
+            self._memory[place : place + image.size] = image
+            self._sizes[sample.index], self._labels[sample.index] = decoded.sizes[k], sample.label
+            self._places[sample.index] = place  # last: from here on other threads read it
+
+    def _gathered(self, samples: list[Sample], fresh: list[int], decoded: Pixels | None) -> Pixels:
+        """Return images from this memory where they are, if all are there, else in one buffer."""
+        if decoded is not None and len(fresh) == len(samples):
+            return decoded
+        indices = np.array([sample.index for sample in samples], np.int64)
+        channels = self._options.channels
+        if decoded is None:
+            return Pixels(self._memory, self._places[indices], self._sizes[indices], channels, is_shared=True)
+        sizes: Ints = self._sizes[indices]
+        sizes[fresh] = decoded.sizes
+        offsets, total = offsets_of(sizes, channels)
+        found = Pixels(self._runtime.empty(total, self._memory.dtype.name), offsets, sizes, channels)
+        there = Pixels(self._memory, self._places[indices], sizes, channels)
+        rows = dict(zip(fresh, range(len(fresh)), strict=True))
+        for k in range(len(samples)):
+            found.view(k)[:] = decoded.view(rows[k]) if k in rows else there.view(k)
+        return found

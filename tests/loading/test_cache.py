@@ -1,0 +1,181 @@
+"""Decoded images in memory: the pixels, the order and the failures of a loader without them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from tests.data_sets import CORRUPT, FILES, Source, cpu, jpeg, pixels_of
+
+from ..samples import PHOTOS, file_of, with_orientation
+
+pytestmark = pytest.mark.usefixtures("watched")
+
+NOISE = np.random.default_rng(0)
+MIXED = [
+    *FILES[:9], *(path.read_bytes() for path in PHOTOS[:2]),
+    file_of(NOISE.integers(0, 256, (31, 17, 3), np.uint8), "PNG"),
+    file_of(Image.fromarray(NOISE.integers(0, 1 << 16, (9, 23)).astype(np.uint16)), "PNG"),
+    file_of(NOISE.integers(0, 256, (12, 20, 4), np.uint8), "PNG"),
+    file_of(NOISE.integers(0, 256, (30, 20), np.uint8), exif=with_orientation(6)),
+]  # fmt: skip
+PREPROCESS: dict[str, Any] = {
+    "train": gi.presets.imagenet_train(8),
+    "views": gi.presets.dino_train(12, 8, 2),
+    "labels": lambda x, rng, labels: (gi.random_crop(gi.resize(x, (9, 9)), (8, 8), rng=rng), labels + 1),
+    "unchanged": lambda x: x,
+    "none": None,
+}
+
+
+def everything(loader: gi.Loader) -> list[tuple[list[Any], ...]]:
+    return [
+        ([np.array(image) for image in batch.images], list(batch.labels), list(batch.indices), list(batch.valid))
+        for batch in loader
+    ]
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    assert len(found) == len(expected)
+    for (images, *rest), (others, *other) in zip(found, expected, strict=True):
+        assert rest == other
+        for one, another in zip(images, others, strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+def warned(loader: gi.Loader) -> list[tuple[list[Any], ...]]:
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        return everything(loader)
+
+
+def cropped(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.random_crop(x, (12, 12), rng=rng)
+
+
+@pytest.mark.parametrize("size", ["1 GB", 150_000, 2_000, 1])
+@pytest.mark.parametrize("name", PREPROCESS)
+def test_epochs_are_those_without_a_cache(name: str, size: Any) -> None:
+    source = list(zip(MIXED, range(len(MIXED)), strict=True))
+    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 5, "epochs": 3}
+    loader = cpu(source, PREPROCESS[name], cache=size, **options)
+    assert_equal(everything(loader), everything(cpu(source, PREPROCESS[name], **options)))
+    count = loader.stats()["cached"]
+    assert count == len(MIXED) if size == "1 GB" else (0 < count < len(MIXED)) == (size != 1)
+
+
+@pytest.mark.parametrize("options", [{"color": "gray"}, {"color": "rgba"}, {"depth": "native"}, {"alpha": "white"}])
+def test_options_of_decoding(options: Any) -> None:
+    source = list(zip(MIXED, range(len(MIXED)), strict=True))
+    loader = cpu(source, None, cache="1 MB", epochs=2, **options)
+    assert_equal(everything(loader), everything(cpu(source, None, epochs=2, **options)))
+
+
+def test_results_are_no_part_of_the_cache() -> None:
+    """Writing into them changes nothing that comes later, even if they are whole images in their order."""
+    source = [(jpeg(k, (16, 64)), k) for k in range(8)]  # whose images follow one another without gaps
+    for preprocess in (None, lambda x, rng: x, lambda x, rng: gi.resize(x, (16, 64))):
+        loader = cpu(source, preprocess, cache="1 MB", epochs=4, batch_size=4)
+        expected = pixels_of(cpu(source, preprocess))
+        for k, batch in enumerate(loader):
+            for i, image in zip(batch.indices, batch.images, strict=True):
+                assert pixels_of([gi.LoadedBatch(image[None], [0], [i], [True])])[int(i)] == expected[int(i)], k  # type: ignore[arg-type]
+                image[:] = 3
+
+
+def test_samples_are_asked_for_once() -> None:
+    counts: Counter[int] = Counter()
+
+    class Counted(Source):
+        def __getitem__(self, index: int) -> Any:
+            counts[index] += 1
+            return super().__getitem__(index)
+
+    loader, other = cpu(Counted(20), cache="1 MB", shuffle=True), cpu(Source(20), shuffle=True)
+    for _ in range(3):
+        assert_equal(everything(loader), everything(other))
+        assert counts == dict.fromkeys(range(20), 1)
+
+
+def test_a_resumed_run_and_several_threads() -> None:
+    options: dict[str, Any] = {"shuffle": True, "epochs": 2, "seed": 3, "batch_size": 4}
+    loader = cpu(Source(22), cache="1 MB", decoders=4, readers=3, **options)
+    expected = everything(cpu(Source(22), **options))
+    for stop in (1, 4, 7):
+        found = []
+        for _, batch in zip(range(stop), loader, strict=False):
+            found.append(batch)
+        state = loader.state_dict()
+        loader.load_state_dict(state)  # with what was cached, and a new loader without
+        assert_equal(everything(loader), expected[stop:])
+        loader.load_state_dict(cpu(Source(22), **options).state_dict())
+    assert loader.stats()["cached"] == 22
+
+
+@pytest.mark.parametrize("on_error", ["fill", "skip", "raise"])
+@pytest.mark.parametrize("size", ["1 MB", 9_000])
+def test_failures(on_error: Any, size: Any) -> None:
+    broken: Any = {"unreadable": {3}, "corrupt": {8, 9}}
+    source = Source(18, **broken)
+    options: dict[str, Any] = {"epochs": 3, "on_error": on_error, "batch_size": 5}
+    if on_error == "raise":
+        for _ in range(2):
+            with pytest.raises(gi.DecodeError) as found:
+                everything(cpu(source, cache=size, **options))
+            assert [failure.index for failure in found.value.failures] == [3]
+        return
+    loader, other = cpu(source, cache=size, **options), cpu(source, **options)
+    assert_equal(warned(loader), warned(other))
+    assert loader.failures == other.failures
+    assert size != "1 MB" or loader.stats()["cached"] == 15
+    assert CORRUPT
+
+
+def test_images_that_a_function_refuses() -> None:
+    source = [(jpeg(k, (20, 9 if k == 4 else 28)), k) for k in range(9)]
+    options: dict[str, Any] = {"epochs": 3, "on_error": "skip", "batch_size": 3}
+    loader = cpu(source, cropped, cache="1 MB", **options)
+    assert_equal(warned(loader), warned(cpu(source, cropped, **options)))
+    assert {failure.index for failure in loader.failures} == {4}
+
+
+def test_memory_ends_with_the_loader() -> None:
+    before = threading.active_count()
+    loader = cpu(Source(9), cache="1 MB", epochs=2)
+    batch = next(iter(loader))
+    del loader
+    gc.collect()
+    np.array(batch.images)
+    assert threading.active_count() <= before + 1
+
+
+def test_torch_and_the_old_name(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import gpuimg.torch
+
+    loader = gpuimg.torch.load(Source(9), PREPROCESS["train"], batch_size=4, cache="1 MB", device="cpu", epochs=2)
+    images = torch.cat([batch.images for batch in loader])
+    assert torch.equal(images[:9], torch.from_numpy(np.concatenate([b.images for b in cpu(Source(9), layout="NCHW")])))
+    untyped: Any = gi.load
+    with pytest.warns(DeprecationWarning, match=r"load\(resident=\.\.\.\) is deprecated.*: use cache="):
+        untyped(Source(9), batch_size=2, resident="1 MB")
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"cache": "24"}, 'a size such as "24 GiB", or a number of bytes'), ({"cache": "memory"}, "a size such as"),
+    ({"cache": 0}, "cache"), ({"cache": 1.5}, "cache"), ({"cache": 9, "draft": 1.0}, "without draft, Buckets"),
+    ({"cache": 9, "batch_size": gi.Buckets(4, [(8, 8)], sizes=[(9, 9)] * 9)}, "without draft, Buckets"),
+    ({"cache": 9, "devices": ["cpu", "cpu"]}, "on one device"), ({"cache": 9, "clips": gi.Clips(2)}, "on one device"),
+])  # fmt: skip
+def test_what_is_refused(options: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        gi.load(Source(9), **{"batch_size": 2, **options})
+    with pytest.raises(ValueError, match="cache needs a source with a length"):
+        cpu(gi.iterable([(FILES[0], 0)]), cache=9)

@@ -1,0 +1,144 @@
+"""What a function of a loader may return: views, padded arrays, tokens, and dicts of several results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.data_sets import FILES, Source, cpu
+
+torch = pytest.importorskip("torch")
+
+SIZED = [(file, k) for k, file in enumerate(FILES[:7])]
+
+
+def loaded(of_torch: bool, preprocess: Any, **options: Any) -> Any:
+    import gpuimg.torch
+
+    options = {"batch_size": 3, "device": "cpu", "layout": "NCHW", **options}
+    return (gpuimg.torch.load if of_torch else gi.load)(SIZED, preprocess, **options)
+
+
+def opened(batch: Any) -> tuple[gi.Batch, gi.Rng]:
+    """The images of a batch and their draws."""
+    indices = [int(i) for i in batch.indices]
+    return gi.open_batch([FILES[i] for i in indices], device="cpu"), gi.Rng(0, indices=indices)
+
+
+PRESETS: dict[str, Any] = {
+    "dino": gi.presets.dino_train(16, 8, 3),
+    "simclr": gi.presets.simclr_train(12),
+    "five": lambda x, rng: gi.five_crop(x, (10, 12)),
+    "ten": lambda x, rng: gi.normalize(gi.ten_crop(x, 9), 0.5, 0.5),
+    "one": lambda x, rng: gi.resize(x, (7, 8)),
+}
+
+
+@pytest.mark.parametrize("of_torch", [False, True])
+@pytest.mark.parametrize("dtype", [None, "float16"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_views_are_arrays_of_one_version_of_all_samples(name: str, dtype: Any, of_torch: bool) -> None:
+    for batch in loaded(of_torch, PRESETS[name], dtype=dtype):
+        images = PRESETS[name](*opened(batch))
+        n = len(batch.indices)
+        assert len(batch.views) == {"dino": 5, "simclr": 2, "five": 5, "ten": 10, "one": 1}[name]
+        for k, view in enumerate(batch.views):
+            expected = images.take(range(k * n, k * n + n)).array(dtype, "NCHW")
+            np.testing.assert_array_equal(np.asarray(view), expected)
+            assert isinstance(view, torch.Tensor if of_torch else np.ndarray)
+
+
+def test_views_of_several_sizes_are_batches() -> None:
+    sides = np.array([8, 9, 5, 6])
+    batch = next(iter(cpu(Source(4), lambda x, rng: gi.resize(x.take([0, 1, 0, 1]), (sides, 7)), batch_size=2)))
+    assert [[image.shape[:2] for image in view] for view in batch.views] == [[(8, 7), (9, 7)], [(5, 7), (6, 7)]]
+
+
+def test_dinos_scales_are_parameters() -> None:
+    """Crops of a picture of its own rows and columns show how much of it they have."""
+    picture = np.zeros((200, 300, 3), np.uint8)
+    seen = gi.presets.dino_train(24, 24, 4, global_crops_scale=(0.9, 1.0), local_crops_scale=(0.1, 0.15))
+    x = seen(np.repeat(picture[None], 50, 0), gi.Rng(0, indices=range(50)))
+    corners = gi.transform_points(x, np.tile([[[0.0, 0.0], [300.0, 200.0]]], (300, 1, 1)))
+    area = 24 * 24 / np.abs(np.prod(corners[:, 1] - corners[:, 0], 1))
+    assert np.all(area[:100] > 0.85)
+    assert np.all((area[100:] > 0.09) & (area[100:] < 0.16))
+    with pytest.raises(ValueError, match=r"local_crops_scale must be \(low, high\)"):
+        gi.presets.dino_train(local_crops_scale=(0.4, 0.05))
+
+
+@pytest.mark.parametrize("of_torch", [False, True])
+@pytest.mark.parametrize("kind", ["padded", "ragged", "tokens"])
+def test_records_are_returned_and_unpack(kind: str, of_torch: bool) -> None:
+    def prepared(x: gi.Batch, rng: gi.Rng) -> Any:
+        side = 8 + 4 * rng.integers(0, 3)
+        x = gi.resize(x, (side, 24 - side))
+        if kind == "padded":
+            return x.padded(9, "center", multiple=4, layout="NCHW")
+        return x.ragged() if kind == "ragged" else gi.resize(x, (8, 8)).tokens(4, pad=9)
+
+    for batch in loaded(of_torch, prepared):
+        expected = prepared(*opened(batch))
+        assert len(batch.images) == len(expected) == {"padded": 4, "ragged": 3, "tokens": 5}[kind]
+        for one, other, name in zip(batch.images, expected, expected._fields, strict=True):
+            assert getattr(batch.images, name) is one
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+            assert isinstance(one, torch.Tensor) == (of_torch and isinstance(other, np.ndarray))
+
+
+def test_a_padded_mask_is_of_the_images() -> None:
+    images = [np.full((h, w, 1), 1, np.uint8) for h, w in ((3, 5), (4, 2), (1, 1))]
+    for align in ("corner", "center"):
+        values, mask, corners, sizes = gi.resize(images, ([3, 4, 1], [5, 2, 1])).padded(0, align)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(mask, values[..., 0] == 1)
+        for one, (top, left), (height, width) in zip(mask, corners, sizes, strict=True):
+            assert one[top : top + height, left : left + width].all()
+
+
+@pytest.mark.parametrize("of_torch", [False, True])
+@pytest.mark.parametrize("parameters", [2, 3])
+def test_a_dict_of_several_results(parameters: int, of_torch: bool) -> None:
+    def several(x: gi.Batch, rng: gi.Rng, labels: Any = None) -> Any:
+        crop = gi.random_crop(x, (10, 10), rng=rng)
+        found = {"image": gi.normalize(crop, 0.5, 0.5), "raw": crop, "padded": x.padded(), "text": ["a"] * len(x)}
+        return found | ({"twice": 2 * labels} if labels is not None else {})
+
+    def of_three(x: gi.Batch, rng: gi.Rng, labels: Any) -> Any:
+        return several(x, rng, labels)
+
+    for batch in loaded(of_torch, several if parameters == 2 else of_three):
+        found, (x, rng) = batch.images, opened(batch)
+        crop = gi.random_crop(x, (10, 10), rng=rng)
+        np.testing.assert_array_equal(np.asarray(found["raw"]), crop.array(layout="NCHW"))
+        np.testing.assert_array_equal(np.asarray(found["image"]), gi.normalize(crop, 0.5, 0.5).array(layout="NCHW"))
+        np.testing.assert_array_equal(np.asarray(found["padded"].values), x.padded().values)
+        assert found["text"] == ["a"] * len(x)
+        assert isinstance(found["raw"], torch.Tensor) == of_torch
+        np.testing.assert_array_equal(np.asarray(batch.labels), np.asarray(batch.indices))
+        if parameters == 3:
+            np.testing.assert_array_equal(np.asarray(found["twice"]), 2 * np.asarray(batch.labels))
+
+
+def test_a_model_of_gpuimg_is_a_function_of_a_loader() -> None:
+    model = gi.models.qwen_vl(min_pixels=16 * 28 * 28, max_pixels=20 * 28 * 28)
+    for batch in loaded(False, model):
+        expected = model(opened(batch)[0])
+        assert batch.images.keys() == expected.keys()
+        for key, value in expected.items():
+            np.testing.assert_array_equal(batch.images[key], value)
+
+
+def test_a_data_set_of_dicts() -> None:
+    import gpuimg.torch
+
+    def both(x: gi.Batch, rng: gi.Rng) -> Any:
+        return {"image": gi.resize(x, (8, 8)), "gray": gi.rgb_to_grayscale(gi.resize(x, (8, 8)), 1)}
+
+    dataset = gpuimg.torch.Dataset(SIZED, both)
+    image, label = dataset[2]
+    assert (image["image"].shape, image["gray"].shape, int(label)) == ((3, 8, 8), (1, 8, 8), 2)
+    with pytest.raises(TypeError, match=r"padded\(\), ragged\(\) and tokens\(\) are for gpuimg\.torch\.load"):
+        gpuimg.torch.Dataset(SIZED, lambda x, rng: x.padded())[0]
