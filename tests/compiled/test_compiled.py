@@ -119,7 +119,7 @@ def cache(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_only_what_is_called_is_compiled(cache: Path) -> None:
     names = {path.name.split("-")[0] for path in cache.rglob("*.kernel")}
     expected = {"lay_taps", "separable", "mix_rows_uint8", "row_brightness", "store_uint8_pixels", "run_images"}
-    expected |= {"center", "narrow", "widen", "fill_records", "survey", "describe"}  # of the plan and its images
+    expected |= {"center", "widen", "fill_records", "survey", "describe"}  # of the plan and its images
     assert names == expected
 
 

@@ -13,7 +13,6 @@ from numba import njit
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from gpuimg._decoding import route
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import deposit, progressive
 from gpuimg.kernels.jpeg import layout as words
