@@ -344,9 +344,9 @@ def _by_name() -> dict[str, NativeFunction | Entrance]:
 
 def compile_together(wanted: Iterable[str]) -> None:
     """Compile loops that no file has on all cores, each in one of several processes; later calls read the files."""
-    unseen = set(wanted) - _seen
-    if LIBRARY is not None or not unseen:
+    if LIBRARY is not None or _seen.issuperset(wanted):
         return
+    unseen = set(wanted) - _seen
     with _compiling:
         known = _by_name()
         _seen.update(unseen)

@@ -57,6 +57,46 @@ def _bounds(matrix, k, x, y):
 
 
 @strict
+def _is_whole(matrix):
+    """Return whether a matrix maps pixels to pixels: flips, quarter turns and shifts."""
+    for k in range(2):
+        x, y, shift = abs(matrix[k, 0]), abs(matrix[k, 1]), matrix[k, 2]
+        if not ((x == 0.0 and y == 1.0) or (x == 1.0 and y == 0.0)) or shift != np.rint(shift):
+            return False
+    return matrix[2, 0] == 0.0 and matrix[2, 1] == 0.0 and matrix[2, 2] == 1.0
+
+
+@cached_jit(
+    "none(int64[:, ::1], int64[:, ::1], int64[:, ::1], float64[:, :, ::1], int64[:, ::1], int64[:, ::1])", nogil=False
+)
+def narrow(corners, new, sizes, matrices, windows, narrowed):
+    """Fill ``narrowed`` (N, 4) with the windows of grids from which rectangles are cut.
+
+    A window stays as it is where pixels of the grid are not whole source pixels. ``corners`` and ``new`` (N, 2) are the
+    rows and columns of the rectangles, which may extend beyond the grid. ``matrices`` lead to the source.
+    """
+    for i in range(len(sizes)):
+        matrix, before, window = matrices[i], windows[i], narrowed[i]
+        for k in range(4):
+            window[k] = before[k]
+        if not _is_whole(matrix):
+            continue
+        for k in range(2):
+            ends = (np.inf, -np.inf)
+            for side in range(2):
+                at = matrix[k, 2]
+                for axis in range(2):
+                    size, corner = sizes[i, 1 - axis], corners[i, 1 - axis]
+                    first = min(max(corner, 0), size - 1)
+                    place = max(min(corner + new[i, 1 - axis], size), first + 1) if side else first
+                    at += matrix[k, axis] * f64(place)
+                ends = min(ends[0], at), max(ends[1], at)
+            # A crop entirely outside its image is only fill; its window still needs one pixel.
+            low = min(np.int64(max(ends[0], f64(before[k]))), before[k + 2] - 1)
+            window[k], window[k + 2] = low, max(np.int64(min(ends[1], f64(before[k + 2]))), low + 1)
+
+
+@strict
 def _widen(size, matrix, support, filter_, window, region):
     for k in range(2):
         low, high = _bounds(matrix, k, f64(size[1] - 1) / 2.0, f64(size[0] - 1) / 2.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,14 @@ from .._checks.arguments import Count
 from .._checks.text import images_or_clips
 from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
-from .._plan.plan import Plan
+from .._plan.plan import Plan, replace
 from .._runtimes import whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.protocol import Outcome, Runtime, Timings
 from .result_spec import UNITS
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Recording:
     """Source images and the operations to apply. Immutable: functions return another recording."""
 
@@ -51,7 +53,7 @@ class Recording:
         """Number of images, or of clips: draws, failures and labels are counted per image or per clip."""
         return len(self) // (self.frames or 1)
 
-    @property
+    @cached_property
     def image_count(self) -> Count:
         """Number of images, for validation of parameters with one value per image or per clip."""
         return Count(len(self), self.frames)
@@ -97,7 +99,7 @@ class Recording:
 
     def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
         """Return the same images with other plans."""
-        return Recording(self.runtime, self.source, segments, self.timings)
+        return replace(self, segments=segments)
 
     def new_segment(self) -> Recording:
         """Start a segment: its source is the results so far, in float32."""
@@ -112,14 +114,14 @@ class Recording:
     def taken(self, rows: Ints) -> Recording:
         """Return some of the images or clips, by position."""
         segments = tuple(plan.take(rows_of(rows, self.frames)) for plan in self.segments)
-        return replace(self, source=self.source.take(rows), segments=segments)
+        return dataclasses.replace(self, source=self.source.take(rows), segments=segments)
 
     def at_frames(self, frames: Ints) -> Recording:
         """Return the same clips with some of their frames, in any order and any number of times."""
         rows = np.arange(len(self)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
         segments = tuple(plan.take(rows) for plan in self.segments)
         assert not isinstance(self.source, EncodedImages)
-        return replace(self, source=self.source.at_frames(frames), segments=segments)
+        return dataclasses.replace(self, source=self.source.at_frames(frames), segments=segments)
 
     def decoded(self) -> Pixels:
         """Decode the source images now and return them unchanged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -44,6 +44,13 @@ def rows(array: NDArray[_Kind], n: int) -> NDArray[_Kind]:
     return array if len(array) == n else np.repeat(array, n // _clips(n), 0)
 
 
+def filled(n: int, value: int) -> Ints:
+    """Return (N,) int64 of one value; in half the time of ``np.full``."""
+    array = np.empty(n, np.int64)
+    array.fill(value)
+    return array
+
+
 def shapes(n: int, *rest: int) -> str:
     """Return the shapes allowed for arrays with a row for each image, as text."""
     clips = _clips(n)
@@ -69,11 +76,10 @@ def per_image(
     each: str = "image",
 ) -> Floats:
     """Return a scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
-    plain = type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
-    if plain and (not whole or value == int(value)):  # in a fifth of the time of an array
-        filled = np.empty(n)
-        filled.fill(value)
-        return filled
+    if _is_plain(value, low, high) and (not whole or value == int(value)):  # in a fifth of the time of an array
+        array = np.empty(n)
+        array.fill(value)
+        return array
     array = numbers(value, name)
     if array.ndim > 1 or (array.ndim == 1 and not fits(array, n)):
         raise ValueError(
@@ -87,6 +93,11 @@ def per_image(
         given = float(array[bad][0] if array.ndim else array)
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
     return rows(array, n) if array.ndim else np.full(n, array)
+
+
+def _is_plain(value: Any, low: float, high: float) -> bool:
+    """Return True for a number of Python, finite and within ``[low, high]``."""
+    return type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
 
 
 def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
@@ -138,11 +149,10 @@ def number(value: Any, name: str, **limits: Any) -> float:
     return float(per_image(value, 1, name, **limits)[0])
 
 
-def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
+def one_of(value: Any, name: str, allowed: Collection[str]) -> None:
     """Refuse a value that is not one of the strings that an option allows."""
-    names = tuple(allowed)
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}")
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -182,7 +192,9 @@ def finite(value: Any, name: str) -> Floats:
 
 def is_single(value: Any) -> bool:
     """Return True for one number; False for a sequence, whose items may differ in length."""
-    return isinstance(value, (str, bytes)) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
+    if type(value) in (int, float, str):
+        return True
+    return isinstance(value, bytes) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
 
 
 def unwrapped(value: Any) -> Any:
@@ -239,11 +251,17 @@ def mask(where: Any, n: int) -> Mask | None:
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
     """Return ``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
+    if type(size) is tuple and len(size) == 2 and all(type(one) is int and 1 <= one <= layout.EXACT for one in size):
+        new = np.empty((n, 2), np.int64)
+        new[:] = size
+        return new
     return both(size, n, name, ("height", "width"), low=1, high=layout.EXACT, whole=True).astype(np.int64)
 
 
 def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: int = layout.EXACT) -> Ints:
     """Return an integer parameter, scalar or (N,), as (N,) int64."""
+    if type(value) is int and low <= value <= high:
+        return filled(n, value)
     return per_image(value, n, name, low=low, high=high, whole=True).astype(np.int64)
 
 
@@ -289,7 +307,7 @@ RESIZING: Final = {"lanczos": layout.LANCZOS, "box": layout.BOX, "hamming": layo
 def filters(value: Any, n: int, found: Callable[[Any], int]) -> Ints:
     """Return the kernels' filters (N,) of an interpolation, or of an array of them; ``found`` returns that of one."""
     if not isinstance(value, np.ndarray):
-        return np.full(n, found(value), np.int64)
+        return filled(n, found(value))
     if value.ndim != 1 or not fits(value, n):
         raise ValueError(
             f"interpolation must be one name, or an array of shape {_one_for(n, 'image', ' with ')}, not of shape "

@@ -35,17 +35,17 @@ KINDS = {
 }
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
-_MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
+MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
 
 
 def check_reach(regions: Ints, strides: Ints) -> None:
     """Refuse regions (N, 4) whose element offsets do not fit in int32; ``strides`` (N,) are elements per image row."""
     reach = (regions[:, 3] - regions[:, 1]) * strides
-    if (reach > _MOST_ELEMENTS).any():
+    if (reach > MOST_ELEMENTS).any():
         i = int(np.argmax(reach))
         raise ValueError(
             f"image {i} is too large: {regions[i, 3] - regions[i, 1]:,} rows of {strides[i]:,} values are needed at "
-            f"once, and at most {_MOST_ELEMENTS:,} values can be; crop it into parts first"
+            f"once, and at most {MOST_ELEMENTS:,} values can be; crop it into parts first"
         )
 
 

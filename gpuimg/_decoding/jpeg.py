@@ -35,6 +35,8 @@ class Headers(NamedTuple):
 
 def read_headers(data: Sequence[Any]) -> Headers:
     """Read the headers of file bytes, which must stay alive as long as their addresses are used."""
+    if len(data) == 1:
+        return read_header(data[0])
     addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
     found = np.zeros(len(data), layout.HEADER)
@@ -45,7 +47,7 @@ def read_headers(data: Sequence[Any]) -> Headers:
 
 
 def read_header(data: Any) -> Headers:
-    """Read the header of one file, in a third of the time of a list with it; its bytes must stay alive."""
+    """Read the header of one file, in a third of the time of a list's addresses; its bytes must stay alive."""
     found = np.zeros(1, layout.HEADER)
     from ..kernels.jpeg import headers
 

@@ -55,8 +55,8 @@ class DecodeOptions:
         one_of(self.depth, "depth", DEPTHS)
         one_of(self.icc, "icc", ICC)
         one_of(self.decoder, "decoder", DECODERS)
-        if self.decoder == AUTO:
-            object.__setattr__(self, "decoder", os.environ.get("GPUIMG_DECODER") or AUTO)
+        if self.decoder == AUTO and os.environ.get("GPUIMG_DECODER"):
+            object.__setattr__(self, "decoder", os.environ["GPUIMG_DECODER"])
             one_of(self.decoder, "GPUIMG_DECODER", DECODERS)
         if self.alpha != "drop" and self.has_alpha:
             raise ValueError(
@@ -67,10 +67,15 @@ class DecodeOptions:
         if self.icc != "ignore" and self.depth != "uint8":
             raise ValueError(f'icc={self.icc!r} is for depth "uint8"')
         for name in ("max_pixels", "max_bytes"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name))
+            given = getattr(self, name)
+            number = whole_number(given, name)
+            if number is not given:
+                object.__setattr__(self, name, number)
         draft = self.draft
-        number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
-        if draft is not None and not (number and 1.0 <= draft < np.inf):
+        if draft is None:
+            return
+        is_number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
+        if not (is_number and 1.0 <= draft < np.inf):
             raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
 
     @property

@@ -5,7 +5,7 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
 2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
 3. on a GPU, our kernels for baseline JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, if it was not given to 2;
-4. our decoders on the CPU, of baseline and of progressive JPEGs, if :func:`ours_takes`;
+4. our decoders on the CPU, of baseline and of progressive JPEGs, if their kind is one of ``OURS``;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.
 """
@@ -55,13 +55,6 @@ def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: b
     taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
     if options.decoder == AUTO and (in_segments or options.draft is not None):
         taken &= records["kind"] != BASELINE
-    return taken
-
-
-def ours_takes(records: Records) -> Mask:
-    """Return a mask of files for our decoders on the CPU: JPEGs of usual kinds that are not :func:`pillow_only`."""
-    kinds = records["kind"]
-    taken: Mask = (kinds == OURS[0]) | (kinds == OURS[1])
     return taken
 
 

@@ -17,7 +17,7 @@ from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._table import origin_of
-from .in_order import Chunk, InOrder, Progress, Work, shown
+from .in_order import Chunk, Progress, Work, process_in_order, shown
 from .samples import Columns, SampleNames, read_samples
 from .settings import check_columns, check_source
 
@@ -105,7 +105,7 @@ def build_index(
     with shown(progress, len(source)) as seen:
         if where is None:
             make = _making(source, columns, lambda: EntryMaker(step, builds=False))
-            InOrder(len(source), 0, make, tally.add, seen).run(workers)
+            process_in_order(range(len(source)), workers, make, tally.add, seen)
             return tally.report(None, step, 0, time.perf_counter() - start)
         partial = PartialIndex(where, step, len(source), checksum_of_names(source))
         try:
@@ -118,7 +118,7 @@ def build_index(
                 tally.add(built)
 
             make = _making(source, columns, lambda: EntryMaker(step))
-            InOrder(len(source), resumed, make, add, seen).run(workers)
+            process_in_order(range(resumed, len(source)), workers, make, add, seen)
             partial.finish(tally.largest)
         finally:
             partial.close()

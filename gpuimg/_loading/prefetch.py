@@ -91,6 +91,11 @@ class Prefetcher(Generic[T]):
                 self._filled.notify_all()
 
     @property
+    def is_stopping(self) -> bool:
+        """True after :meth:`signal`: jobs may end early."""
+        return self._stopping
+
+    @property
     def given(self) -> int:
         """Number of results given to the consumer."""
         return self._given

@@ -17,7 +17,7 @@ from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._indexes import Arrays, cached_arrays, expect
-from .in_order import Chunk, InOrder, Progress, Work, shown
+from .in_order import Chunk, Progress, Work, process_in_order, shown
 from .samples import Columns, read_samples
 from .settings import check_columns, check_source
 
@@ -105,7 +105,7 @@ def _read(source: Samples, columns: Columns, workers: int, progress: bool | Prog
     found: list[NDArray[np.int32]] = []
     prepare()
     with shown(progress, len(source)) as seen:
-        InOrder(len(source), 0, _making(source, columns), found.append, seen).run(workers)
+        process_in_order(range(len(source)), workers, _making(source, columns), found.append, seen)
     return np.concatenate(found)
 
 

@@ -275,14 +275,15 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     if (stds <= 0.0).any():
         raise ValueError(f"std must be above 0, not {std!r}")
     scaled = batch.plan.normalized or any(plan.functions for plan in batch.segments)  # values may exceed 1
-    if batch.plan.of_bytes and not scaled and np.any(means > 1.0):
+    if batch.plan.of_bytes and not scaled and (means > 1.0).any():
         raise ValueError(f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
     chosen = arguments.mask(where, batch.image_count)
     if batch.plan.holds_bytes:
         plan = batch.plan.with_entry(ops.NORMALIZE_BYTES, _of_bytes(batch.plan, *three), where=chosen)
     else:
-        plan = batch.plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
+        params = *(1.0 / three[1]).tolist(), *(-three[0] / three[1]).tolist()
+        plan = batch.plan.with_entry(ops.NORMALIZE, params, where=chosen)
     return Batch(batch.with_plan(plan.as_normalized()))
 
 
@@ -299,6 +300,8 @@ def _of_bytes(plan: Plan, means: Floats, stds: Floats) -> tuple[float, ...]:
 
 def _per_channel(value: Any, channels: int, name: str) -> Floats:
     array = arguments.numbers(value, name)
+    if array.shape == (channels,) and np.isfinite(array).all():
+        return array
     return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
 
 

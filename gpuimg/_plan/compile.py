@@ -20,6 +20,7 @@ _NEGATIVE = np.isin(_FILTERS, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, 
 _RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
 _ROUNDING = 1e-9  # error of products of matrices
+_BEYOND = 2**63 - 1  # the largest int64: right of and below every pixel
 _NO_TAPS = np.empty((0, 2), np.int64)
 
 
@@ -230,10 +231,12 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     Slots are counted per image: an instruction that is the first statistic of some images and the second of others
     needs no more launches than either.
     """
+    count = np.zeros(len(plan), np.int64)  # statistics of each image in the current pass
+    if all(entry.taken_over is None for entry in plan.entries):
+        return [_GridPass(plan.grid, len(plan.entries), 0, 0, count + 1)], [count] * len(plan.entries)
     runs: list[_GridPass] = []
     slots: list[Ints] = []
     first = 0
-    count = np.zeros(len(plan), np.int64)  # statistics of each image in the current pass
     grid = plan.grid
     stop = 0
     for k, entry in enumerate(plan.entries):
@@ -262,7 +265,7 @@ def _region(runs: list[_GridPass], arrays: list[tuple[Any, ...]]) -> Ints:
     from ..kernels.grids import widen
 
     region = np.zeros((len(runs[-1].used), 4), np.int64)
-    region[:, :2] = np.iinfo(np.int64).max
+    region[:, :2] = _BEYOND
     for run, grid in zip(runs, arrays, strict=True):
         widen(*grid, run.used, region)
     return region
@@ -283,9 +286,9 @@ def ops_used(plan: Plan) -> Mask:
     return used
 
 
-def launches_of(passes: list[Pass], used: Mask) -> int:
+def launches_of(passes: list[Pass], codes: Sequence[int]) -> int:
     """Return a plan's launches on a GPU: one for the result, one for each statistic, and those of prepass ops."""
-    return passes[-1].end_slot + 1 + int(ops.PREPASS_LAUNCHES[used].sum())
+    return passes[-1].end_slot + 1 + sum(ops.OPS[code].prepass_launches for code in codes)
 
 
 def build_for(plan: Plan, used: Mask) -> str:

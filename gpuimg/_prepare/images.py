@@ -14,7 +14,7 @@ from .._checks.types import Ints
 from .._data.images import EncodedImages
 from .._decoding import jpeg
 from .._io.native_read import ChunkReader
-from .._loading.in_order import Chunk, Stopped
+from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
@@ -44,10 +44,10 @@ class Plan:
 class ResultMaker:
     """Turns chunks of samples into results; one per thread."""
 
-    def __init__(self, plan: Plan, stopped: Stopped) -> None:
+    def __init__(self, plan: Plan, is_stopped: IsStopped) -> None:
         from .._runtimes.cpu import CpuRuntime  # imports Numba, which takes as long as all of gpuimg
 
-        self._plan, self._stopped = plan, stopped
+        self._plan, self._is_stopped = plan, is_stopped
         self._reader = ChunkReader()
         self._runtime = CpuRuntime(1)
 
@@ -60,7 +60,7 @@ class ResultMaker:
         sizes = plan.options.sizes(opened.sizes)
         results: list[Result] = []
         for part in _parts(sizes):
-            if self._stopped():
+            if self._is_stopped():
                 break
             results += self._results(samples, opened, sizes, part)
         return Chunk(results, sum(map(len, data)))

@@ -15,7 +15,7 @@ from .._index.names import checksum_of_names
 from .._io import native_read
 from .._io.file_bytes import printable
 from .._loading.build_index import ENDING, build_index
-from .._loading.in_order import InOrder, Progress, shown
+from .._loading.in_order import Progress, process_in_order, shown
 from .._loading.settings import check_columns, check_source
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
@@ -203,7 +203,7 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
             tally.add(line)
 
     with shown(progress, samples) as seen:
-        InOrder(samples, resumed, lambda stopped: ResultMaker(plan, stopped), add, seen).run(workers)
+        process_in_order(range(resumed, samples), workers, lambda stopped: ResultMaker(plan, stopped), add, seen)
     writer.finish()
     manifest.sync()
     return tally, resumed

@@ -10,7 +10,7 @@ from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import first_segments, scales_of
+from .._runtimes.draft import reduced
 from .saved import SavedPlan
 
 
@@ -72,8 +72,7 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
 
 def _reduced(batch: Recording, k: int) -> list[str]:
     """Return a line about how ``draft`` decodes the image, if it does."""
-    decoding, on_host = (batch.source, batch.segments, first_segments(batch.segments)), batch.runtime.on_host
-    scales = scales_of(*decoding, on_host=on_host)
+    scales = reduced(batch.source, batch.segments, on_host=batch.runtime.on_host).scales
     if scales[k] == FULL:
         return []
     return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]

@@ -164,7 +164,11 @@ class CpuRuntime:
         end_turn()  # the native loops run without the GIL
         for python in call.rounds():
             helpers = self._helpers(call.images_left(python))
-            side_by_side(partial(self._work, call, SharedIterator(python)), helpers, call.stop)
+            work = partial(self._work, call, SharedIterator(python))
+            if helpers > 0:
+                side_by_side(work, helpers, call.stop)
+            else:
+                work()
         return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
 
     def _helpers(self, images: int) -> int:

@@ -18,9 +18,9 @@ import numpy as np
 
 from .._checks.types import Ints, Records
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of
+from .._data.images import ALIGNMENT, MOST_ELEMENTS, Encoded, EncodedImages, Pixels, check_reach, rows_of
 from .._data.patches import Form
-from .._decoding import exif, jpeg, pillow, png, route
+from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import (
     Stored,
     compile_plan,
@@ -46,12 +46,11 @@ from ..kernels.cpu.describe import NEEDS, describe, survey
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
-from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
 from .cpu_memory import RunningThreads, ThreadMemory
-from .draft import at_scales, first_segments, scales_of
+from .draft import Reduced, reduced
 from .protocol import Timings
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
@@ -64,7 +63,7 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 
 
 class _ExactSegment:
-    """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
+    """An exact resize as the fields of a PASS, the regions of its source, and the memory it takes."""
 
     def __init__(
         self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...], memory: dict[str, int]
@@ -80,20 +79,12 @@ class _ExactSegment:
         self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
         space = exact.exact_space(images, to, channels)
         memory["exact"] = max(memory.get("exact", 0), int(np.max(space, initial=0)))
-        self.passes = images, to  # keeps the memory that the record refers to
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
         compile_together([*others, resize.name, store.name])
-        self.records = np.zeros(1, records.PASS)
-        records.set_exact_pass(
-            self.records[0],
-            images=images,
-            stored=to,
-            channels=channels,
-            itemsize=self.itemsize,
-            regions=self.regions,
-            resize=resize.address,
-            store=store.address,
-        )
+        self.fields = {
+            "exact": images, "stored": to, "channels": channels, "itemsize": self.itemsize, "regions": self.regions,
+            "resize": resize.address, "store": store.address,
+        },  # fmt: skip
 
 
 def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
@@ -116,7 +107,7 @@ def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
 
 
 class _Segment:
-    """A compiled plan as PASS records, with its source regions and its memory needs."""
+    """A compiled plan as the fields of PASS records, with its source regions and its memory needs."""
 
     def __init__(
         self,
@@ -127,35 +118,32 @@ class _Segment:
         others: tuple[str, ...],
         needs: Records,
     ) -> None:
-        self.passes, region = compile_plan(plan)
+        passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
         if not isinstance(form, str):
             self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
         used, ways = ops_used(plan), 0
-        for run in self.passes:
+        for run in passes:
             ways |= survey(run.records, used.view(np.uint8), run.first_slot, run.end_slot, needs)
-        codes = tuple(np.flatnonzero(used).tolist())
-        self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
+        codes = tuple(used.nonzero()[0].tolist())
+        patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"
-        self._calls = {
-            source: call_table(source, kind, stored, codes, ways, plan.functions, others) for source in sources
-        }
-        self.launches = launches_of(self.passes, used)
-        self.records = np.zeros(len(self.passes), records.PASS)
-        for one, run in zip(self.records, self.passes, strict=True):
-            records.set_pass(
-                one,
-                records=run.records,
-                programs=run.programs,
-                first_slot=run.first_slot,
-                channels=plan.channels,
-                itemsize=self.itemsize if run is self.passes[-1] else 0,
-                regions=self.regions,
-                calls=self._calls,
-                patches=self._patches,
-            )
+        byte_calls, float_calls = (
+            call_table(one, kind, stored, codes, ways, plan.functions, others) if one in sources else None
+            for one in ("uint8", "float32")
+        )
+        self.launches = launches_of(passes, codes)
+        self.fields = tuple(
+            {
+                "records": run.records, "programs": run.programs, "program_words": run.programs.shape[1],
+                "first_slot": run.first_slot, "byte_calls": byte_calls, "float_calls": float_calls,
+                "channels": plan.channels, "itemsize": self.itemsize if run is passes[-1] else 0,
+                "regions": self.regions, "patches": patches,
+            }
+            for run in passes
+        )  # fmt: skip
 
 
 class Call:
@@ -179,53 +167,62 @@ class Call:
         running_threads: RunningThreads,
     ) -> None:
         n = len(source.sizes)
-        self._source = source
-        self._out = out
+        self._source, self._out, self._channels = source, out, source.channels
         self._running_threads = running_threads
-        self._channels = source.channels
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
-        self._first_occurrences = None if first is None else rows_of(first, source.frames)
         segments, stored = _with_store(segments)
-        starts = first_segments(segments) if segments else np.zeros(n, np.int64)
-        scales = scales_of(source, segments, starts)
-        self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
+        scaled = reduced(source, segments)
+        is_scaled = scaled.segments is not segments
+        self._sizes = scaled_sizes(source.sizes, scaled.scales) if is_scaled else source.sizes  # as decoded
         always = _always(source)
-        self._segments = _compiled(
-            source, segments, stored, starts, scales, kind, form, always, self._needs, self._memory
-        )  # fmt: skip
-        passes = [segment.records for segment in self._segments] or [NO_PASSES]
-        self._passes = passes[0] if len(passes) == 1 else np.concatenate(passes, dtype=records.PASS)
-        self._images = np.zeros(n, records.IMAGE)
-        self._images["scale"] = scales
+        needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
+        self._segments = _compiled(source, segments, scaled, stored, kind, form, always, needs, self._memory)
+        self.launches = sum(segment.launches for segment in self._segments)  # that a GPU would need
+        fields = [one for segment in self._segments for one in segment.fields]
+        self._passes = records.passes_of(*fields) if fields else NO_PASSES
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
-        self._set_out(out, offsets, source)
-        if len(passes) > 1:
-            self._images["first_pass"] = np.cumsum([0, *map(len, passes)])[starts]
-        every = NONE if self._first_occurrences is None else self._first_occurrences
+        images = self._images = np.zeros(n, records.IMAGE)
+        images["scale"] = scaled.scales
+        if len(self._segments) > 1:
+            images["first_pass"] = np.cumsum([0, *(len(one.fields) for one in self._segments)])[scaled.starts]
+        last = self._segments[-1] if self._segments else None
+        images["out_bytes"] = last.bytes if last else self._sizes[:, 0] * self._sizes[:, 1] * source.channels
+        images["out"] = records.address_of(out) + offsets * (last.itemsize if last else 1)
+        every = NONE if first is None else rows_of(first, source.frames)
         files = source.headers if isinstance(source, EncodedImages) else NO_FILES
-        describe(self._images, *files, TURNS, self._sizes, self._passes, every, self._channels, self._needs)
-        if isinstance(source, EncodedImages):
-            self._headers = files.records
-            self._python = self._set_kinds(source)
+        left = describe(images, *files, TURNS, self._sizes, self._passes, every, source.channels, needs)
+        self._headers = files.records if len(files.records) else np.zeros(n, jpeg_records.HEADER)
+        self._order, self._python = np.arange(n), list[int]()
+        if isinstance(source, Pixels):
+            self._set_pixels(source)
         elif isinstance(source, EncodedClips):
-            self._headers = np.zeros(n, jpeg_records.HEADER)
+            self._order = NONE
             self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
         else:
-            self._headers = np.zeros(n, jpeg_records.HEADER)
-            self._python = []
-            self._set_pixels(source)
-        check_reach(self._images["region"], self._images["row"])
-        here = self._images["kind"] != records.VIEW
-        here[slice(n) if isinstance(source, EncodedClips) else self._python] = False
-        self._order = np.flatnonzero(here)
-        if n > 1:  # largest files first: threads then end together
-            self._order = self._order[np.argsort(-self._images["size"][self._order], kind="stable")]
-        self._memory |= self._memory_needed()
+            if source.seek is not None:
+                images["access"] = source.seek.access
+            kinds = images["kind"]
+            for i in source.failures:
+                if kinds[i] != records.VIEW:
+                    kinds[i] = records.BLACK
+            if left:
+                self._python = np.flatnonzero(kinds == records.IN_PYTHON).tolist()
+            if left or first is not None:
+                self._order = np.flatnonzero(kinds < records.VIEW)
+            if n > 1:  # largest files first: threads then end together
+                self._order = self._order[np.argsort(-images["size"][self._order], kind="stable")]
+        if isinstance(source, Pixels) or needs["source"][0] > MOST_ELEMENTS:
+            check_reach(images["region"], images["row"])
+        between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
+        self._memory |= dict(zip(NEEDS.names or (), needs[0].tolist(), strict=True)) | {"between": 2 * _half(between)}
+        if isinstance(source, Pixels):
+            unpadded = images["kind"] == records.UNPADDED
+            self._memory["source"] = int(np.max(images["elements"], where=unpadded, initial=0))
+        self._memory["source"] += SOURCE_SLACK
         if len(self._order) and isinstance(source, EncodedImages):
             compile_together(always)
             self._batch = batch_of_bytes(source.channels, always is not ALWAYS).copy()
@@ -233,36 +230,6 @@ class Call:
             self._batch = np.zeros(1, records.BATCH)
             self._batch["channels"] = source.channels
         self._batch["scale"], self._batch["streamed"] = layout.SCALES[source.dtype], out.nbytes >= _STREAMED
-
-    @property
-    def launches(self) -> int:
-        """Launches that a GPU would need for the call."""
-        return sum(segment.launches for segment in self._segments)
-
-    # -- records -----------------------------------------------------------------------------------------------
-
-    def _set_out(self, out: Any, offsets: Ints, source: Encoded | Pixels) -> None:
-        if self._segments:
-            itemsize = self._segments[-1].itemsize
-            self._images["out_bytes"] = self._segments[-1].bytes
-        else:
-            itemsize = 1
-            self._images["out_bytes"] = self._sizes[:, 0] * self._sizes[:, 1] * source.channels
-        self._images["out"] = out.ctypes.data + offsets * itemsize
-
-    def _set_kinds(self, source: EncodedImages) -> list[int]:
-        """Set the kinds of encoded images; return the indices of those that Python decodes."""
-        images = self._images
-        kind = images["kind"]
-        if source.seek is not None:
-            images["access"] = source.seek.access
-        failed = list(source.failures)
-        kind[failed] = records.BLACK
-        if self._first_occurrences is not None:
-            kind[self._first_occurrences != np.arange(len(images))] = records.VIEW
-        ours = route.ours_takes(source.headers.records)
-        ours[failed] = True
-        return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 
     def _set_pixels(self, source: Pixels) -> None:
         images = self._images
@@ -280,18 +247,6 @@ class Call:
             padded = (end + SOURCE_SLACK <= source.flat.size) | (left >= SOURCE_SLACK)
             images["elements"][padded] += SOURCE_SLACK
             images["kind"] = np.where(padded, records.PIXELS, records.UNPADDED)
-
-    # -- memory ------------------------------------------------------------------------------------------------
-
-    def _memory_needed(self) -> dict[str, int]:
-        """Return the elements of each thread's scratch memory, by field."""
-        images, needs = self._images, dict(zip(NEEDS.names or (), self._needs[0].tolist(), strict=True))
-        if isinstance(self._source, Pixels):
-            needs["source"] = int(np.max(images["elements"], where=images["kind"] == records.UNPADDED, initial=0))
-        between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
-        widest = int(np.max(self._headers["width"], initial=1))
-        work = max(decoder.work_bytes(widest), progressive.work_bytes(self._headers))
-        return needs | {"between": 2 * _half(between), "source": needs["source"] + SOURCE_SLACK, "work": work}
 
     # -- work --------------------------------------------------------------------------------------------------
 
@@ -460,9 +415,8 @@ def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None
 def _compiled(
     source: Encoded | Pixels,
     segments: Sequence[Plan],
+    reduced: Reduced,
     stored: Stored | None,
-    starts: Ints,
-    scales: Ints,
     kind: int,
     form: Form,
     always: tuple[str, ...],
@@ -474,7 +428,8 @@ def _compiled(
     if any(plan.exact is not None for plan in segments):
         parts = regions_read(segments, None if stored is None else stored.parts)[1:]
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
-    for k, (plan, scaled) in enumerate(zip(segments, at_scales(source, segments, starts, scales), strict=True)):
+    starts = reduced.starts
+    for k, (plan, scaled) in enumerate(zip(segments, reduced.segments, strict=True)):
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
@@ -483,7 +438,7 @@ def _compiled(
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
-            if np.any(starts == k):
+            if len(segments) == 1 or np.any(starts == k):
                 read.add(source.dtype)
             compiled.append(_Segment(scaled, *kinds[k], read, always, needs))
         if k:  # the region is of results of the segment before
@@ -495,7 +450,7 @@ def _always(source: Encoded | Pixels) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does."""
     if not isinstance(source, EncodedImages):
         return ALWAYS[-1:]  # no decoder
-    is_progressive = np.any(source.headers.records["kind"] == jpeg_records.PROGRESSIVE)
+    is_progressive = (source.headers.records["kind"] == jpeg_records.PROGRESSIVE).any()
     return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
 
 

@@ -15,12 +15,14 @@ from .._decoding.options import DecodeOptions
 from .._plan.scale import FULL
 from .._threads.threads import threads
 from ..kernels.cpu import batch, records
-from ..kernels.cpu.describe import NEEDS, describe
+from ..kernels.cpu.describe import describe
+from ..kernels.cpu.records import address_of
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout, progressive
+from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
-from .cpu_memory import ThreadMemory, address_of
+from .cpu_memory import SINGLE, ThreadMemory
 
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
@@ -31,6 +33,19 @@ NONE = np.zeros(0, np.int64)
 #: By EXIF orientation, how records.IMAGE is turned.
 TURNS = np.stack(exif.turns(np.arange(9)), 1) @ (records.SWAP, records.FLIP_ROWS, records.FLIP_COLUMNS)
 _FIRST = np.zeros(1, np.int64)
+_PLACES = np.zeros(4, np.int64)  # scratch of a loop that keeps the GIL
+
+
+def _word_of(record: str, field: str) -> int:
+    """Return the place of a field in the words of a thread's records; a record's own index takes ten times as long."""
+    inner: Any = SINGLE.fields[record] if SINGLE.fields else None
+    return int(inner[1] + inner[0].fields[field][1]) // 8
+
+
+_KIND, _WORK, _STORED, _RESULT = (
+    _word_of(*names) for names in (("header", "kind"), ("needs", "work"), ("needs", "stored"), ("status", "result"))
+)
+_SCALE, _OUT, _OUT_BYTES = (_word_of("image", name) for name in ("scale", "out", "out_bytes"))
 
 
 def decode_jpeg(
@@ -50,27 +65,26 @@ def decode_jpeg(
     """
     if route.is_special(options):
         return None
-    headers = jpeg.read_header(data)
-    header = headers.records
-    sizes, left = jpeg.shown_sizes(header, route.pillow_only([data], header, options), options.max_pixels)
-    kind = int(header["kind"][0])
-    if left or kind not in route.OURS:
+    one, words, channels = memory.single, memory.single_words, options.channels
+    words.fill(0)
+    image, header, status, sizes, left = one["image"], one["header"], one["status"], one["shown_size"], one["left"]
+    one["address"][0] = read_header(np.frombuffer(data, np.uint8), header, _PLACES)
+    one["size"][0] = len(data)
+    only = route.pillow_only([data], header, options)
+    left[:] = 0 if only is None else only
+    kind = words[_KIND]
+    if shown_sizes(header, options.max_pixels, sizes, left) or kind not in route.OURS:
         return None
-    (height, width), channels = sizes[0].tolist(), options.channels
+    height, width = sizes[0].tolist()
     size = height * width * channels
     pixels = empty(size, "uint8")
-    images, needs = np.zeros(1, records.IMAGE), np.zeros(1, NEEDS)
-    describe(images, *headers, TURNS, sizes, NO_PASSES, NONE, channels, needs)
-    images["scale"], images["out"], images["out_bytes"] = FULL, address_of(pixels), size
-    is_progressive = kind == layout.PROGRESSIVE
-    work = progressive.work_bytes(header) if is_progressive else decoder.work_bytes(int(header["width"][0]))
-    memory.reserve({"work": work, "stored": int(needs["stored"][0])})
-    statuses = np.zeros(1, layout.STATUS)
-    shared = batch_of_bytes(channels, is_progressive)
-    queue = np.zeros(1, records.QUEUE)
-    while not run_images(_FIRST, queue, images, header, NO_PASSES, statuses, shared, memory, running):
+    describe(image, header, one["address"], one["size"], TURNS, sizes, NO_PASSES, NONE, channels, one["needs"])
+    words[_SCALE], words[_OUT], words[_OUT_BYTES] = FULL, address_of(pixels), size
+    memory.reserve({"work": int(words[_WORK]), "stored": int(words[_STORED])})
+    shared = batch_of_bytes(channels, kind == layout.PROGRESSIVE)
+    while not run_images(_FIRST, one["queue"], image, header, NO_PASSES, status, shared, memory, running):
         pass  # signals are handled here
-    return None if statuses["result"][0] else pixels.reshape(height, width, channels)
+    return None if words[_RESULT] else pixels.reshape(height, width, channels)
 
 
 @cache

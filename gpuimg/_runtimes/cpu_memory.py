@@ -10,7 +10,9 @@ import numpy as np
 
 from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
-from ..kernels.jpeg.layout import TABLE, TABLES
+from ..kernels.cpu.describe import NEEDS
+from ..kernels.cpu.records import address_of
+from ..kernels.jpeg.layout import HEADER, STATUS, TABLE, TABLES
 
 # Results of at least _POOLED bytes come from a pool, which stores up to _SPARE blocks.
 _POOLED = 1 << 20
@@ -29,6 +31,16 @@ _DTYPES: Final[dict[str, Any]] = {
 _FIELDS: Final = {name: (k, _DTYPES.get(name, np.uint8)) for k, name in enumerate(records.SCRATCH.names or ())}
 
 
+#: Records of a file that is decoded without a batch, and its size as displayed.
+SINGLE: Final = np.dtype(
+    [
+        ("image", records.IMAGE), ("header", HEADER), ("address", "<i8"), ("size", "<i8"), ("left", "<i8"),
+        ("needs", NEEDS), ("status", STATUS), ("queue", records.QUEUE), ("shown_size", "<i8", 2),
+    ],
+    align=True,
+)  # fmt: skip
+
+
 class ThreadMemory:
     """Memory of one worker thread, grown as needed and reused by later calls.
 
@@ -36,9 +48,16 @@ class ThreadMemory:
     ----------
     scratch : (1,) records.SCRATCH
     thread : (1,) records.THREAD
+    single : dict of str to (1,) array
+        Of the fields of :data:`SINGLE`.
+    single_words : (W,) int64
+        The same memory.
     """
 
     def __init__(self) -> None:
+        single = np.zeros(1, SINGLE)
+        self.single = {name: single[name] for name in SINGLE.names or ()}
+        self.single_words = single.view(np.int64)
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
         self._numbers = self.scratch.view(np.int64).reshape(-1, 2)  # address and elements of each field
@@ -71,12 +90,6 @@ class ThreadMemory:
             self._shown_tables = self.tables
             numbers[_FIELDS["tables"][0]] = address_of(self.tables), self.tables.size
         self.thread["decoding"] = self.thread["total"] = 0
-
-
-def address_of(array: Any) -> int:
-    """Return the address of an array's first element; in half the time of ``array.ctypes.data``."""
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 class RunningThreads:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from .._checks.arguments import filled
 from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
@@ -15,9 +17,32 @@ from .._plan.scale import FULL, at_scale, scaled_sizes, scales_allowed
 from ..kernels.jpeg.layout import OTHER
 
 
-def first_segments(segments: Sequence[Plan]) -> Ints:
-    """Return for each image the first segment that changes it, or the last segment; those before need not run."""
-    first = np.zeros(len(segments[0]), np.int64)
+class Reduced(NamedTuple):
+    """Segments to run, for images as they are decoded."""
+
+    segments: Sequence[Plan]
+    starts: Ints  # (N,): the first segment of each image that changes it, or the last segment; others need not run
+    scales: Ints  # (N,): eighths of their sizes at which images are decoded
+
+
+def reduced(source: Encoded | Pixels, segments: Sequence[Plan], *, on_host: bool = True) -> Reduced:
+    """Return the segments for images of a size that the options of the source allow."""
+    starts = _first_segments(segments, len(source.sizes))
+    if not isinstance(source, EncodedImages) or (source.options.draft is None and source.scales is None):
+        return Reduced(segments, starts, filled(len(starts), FULL))
+    scales = _scales(source, segments, starts, on_host=on_host) if source.scales is None else source.scales
+    if np.all(scales == FULL):
+        return Reduced(segments, starts, scales)
+    _, rows, columns = exif.turns(source.orientations)
+    far = np.stack([columns, rows], 1)
+    scaled = [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
+    return Reduced(scaled, starts, scales)
+
+
+def _first_segments(segments: Sequence[Plan], n: int) -> Ints:
+    first = np.zeros(n, np.int64)
+    if len(segments) < 2:
+        return first
     reached = np.ones(len(first), np.bool_)
     for plan in segments[:-1]:
         reached &= plan.unchanged_images()
@@ -25,18 +50,14 @@ def first_segments(segments: Sequence[Plan]) -> Ints:
     return first
 
 
-def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, *, on_host: bool = True) -> Ints:
-    """Return (N,) decoding scales in eighths; ``starts`` are the first segments to run of each image.
+def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, *, on_host: bool) -> Ints:
+    """Return (N,) decoding scales in eighths.
 
     Only JPEGs are scaled, by whichever decoder but nvImageCodec's, and only if at least one pixel is left on each side.
     All occurrences of an image have the largest scale that any of them needs.
     """
-    if isinstance(source, EncodedImages) and source.scales is not None:
-        return source.scales
-    scales = np.full(len(source.sizes), FULL, np.int64)
-    draft = source.options.draft if isinstance(source, EncodedImages) else None
-    if not isinstance(source, EncodedImages) or draft is None:
-        return scales
+    scales, draft = np.full(len(starts), FULL, np.int64), source.options.draft
+    assert draft is not None
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, scales_allowed(plan, draft), scales)
     whole = source.headers.records["kind"] == OTHER
@@ -51,23 +72,12 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, 
     return scales
 
 
-def at_scales(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints) -> Sequence[Plan]:
-    """Return the segments for images that are decoded at ``scales``."""
-    if not isinstance(source, EncodedImages) or np.all(scales == FULL):
-        return segments
-    _, rows, columns = exif.turns(source.orientations)
-    far = np.stack([columns, rows], 1)
-    return [at_scale(plan, np.where(starts >= k, scales, FULL), far, starts > k) for k, plan in enumerate(segments)]
-
-
 def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan], Ints]:
     """Return a source with the scales at which a GPU decodes its images, the segments for those, and their sizes."""
     if not isinstance(source, EncodedImages) or source.options.draft is None:
         return source, segments, source.sizes
-    starts = first_segments(segments)
-    scales = scales_of(source, segments, starts, on_host=False)
-    sizes = scaled_sizes(source.sizes, scales)
-    return replace(source, scales=scales), at_scales(source, segments, starts, scales), sizes
+    segments, _, scales = reduced(source, segments, on_host=False)
+    return replace(source, scales=scales), segments, scaled_sizes(source.sizes, scales)
 
 
 def decoded_sizes(source: Encoded) -> Ints:

@@ -37,13 +37,15 @@ def run(
     layout: str | PatchLayout,
 ) -> Outcome:
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
-    patches = layout if isinstance(layout, PatchLayout) and not _stores_patches(source, out.dtype.name) else None
+    name = out.dtype.name
+    patches = layout if isinstance(layout, PatchLayout) and not _stores_patches(source, name) else None
     results, starts, form = out, offsets, layout
     if patches is not None:
         starts, total = offsets_of(segments[-1].sizes, segments[-1].channels)
-        results, form = runtime.take(total, out.dtype.name), "NCHW"
-    deep = results.dtype.name == "uint16"
+        results, form = runtime.take(total, name), "NCHW"
+    deep = name == "uint16"
     values = runtime.take(results.size, "float32") if deep else results
+    kind = KINDS["float32" if deep else name]
     outcome = Outcome()
     if not isinstance(source, Pixels) and is_special(source):
         source, outcome = decode(runtime, source)
@@ -51,7 +53,7 @@ def run(
         source = _as_floats(runtime, source)
     if source.channels in KERNEL_CHANNELS:
         stored: Form = form if isinstance(form, PatchLayout) else "planes" if form == "NCHW" else "pixels"
-        outcome.add(runtime.run(source, segments, values, starts, KINDS[values.dtype.name], stored))
+        outcome.add(runtime.run(source, segments, values, starts, kind, stored))
     else:
         assert isinstance(source, Pixels)
         assert isinstance(form, str)

@@ -7,19 +7,21 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..jpeg.layout import HEADER
+from ..jpeg import decode, progressive
+from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE
 from ..layout import GATHERED, LINEAR, RECORD
 from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
-from ..scalar import i64
+from ..scalar import i64, loop
 from . import artefacts, elastic
 from .intrinsics import longs_at
-from .records import ENCODED, IMAGE, PASS
+from .records import ENCODED, IMAGE, IN_PYTHON, PASS, VIEW
 from .sample import work_space
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
 _ROWS = 64
 _CHANNELS = 3  # the most that the kernels process
 _REGION_BYTES = 32
+_row_bytes, _coefficient_bytes = loop(decode.work_bytes), loop(progressive.coefficient_bytes)
 _MOTION, _SHARPNESS, _JPEG, _ELASTIC = (op.code for op in (MOTION, SHARPNESS, JPEG, ELASTIC))
 
 #: Ways to sample, as bits: 1 << way of kernels/layout.py, and this one for grids that :mod:`.patches` samples.
@@ -27,7 +29,10 @@ PATCHED: Final = 1 << 8
 
 #: Elements of fields of :data:`.records.SCRATCH` for the largest image of a call.
 NEEDS: Final = np.dtype(
-    [(name, "<i8") for name in ("statistics", "positions", "planes", "floats", "ints", "packed", "source", "stored")],
+    [
+        (name, "<i8")
+        for name in ("statistics", "positions", "planes", "floats", "ints", "packed", "source", "stored", "work")
+    ],
     align=True,
 )
 
@@ -76,7 +81,7 @@ def survey(records, used, first_slot, end_slot, needs_):
 
 
 @cached_jit(
-    "none(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], PASS[::1], int64[::1], int64, "
+    "int64(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], PASS[::1], int64[::1], int64, "
     "NEEDS[::1])",
     nogil=False,
     IMAGE=IMAGE,
@@ -85,10 +90,10 @@ def survey(records, used, first_slot, end_slot, needs_):
     NEEDS=NEEDS,
 )
 def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, first, channels, needs_):
-    """Fill in images that are decoded: their files, regions, and links of those that occur several times.
+    """Fill in images: their files, regions, and links of those that occur several times.
 
     The first occurrence of an image has a region for all of them. Raises ``needs`` to the largest region, as shown and
-    as stored.
+    as stored, and to the decoder's memory. Returns how many files are left to Python.
 
     Parameters
     ----------
@@ -108,12 +113,23 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
         Of the images.
     needs : (1,) NEEDS
     """
-    needs = needs_[0]
+    needs, left = needs_[0], 0
     for i in range(len(images)):
         image = images[i]
         if headers.size:
-            image.kind, image.data, image.size = ENCODED, addresses[i], sizes[i]
-            image.turn = turns[headers[i].orientation]
+            header = headers[i]
+            image.data, image.size, image.turn = addresses[i], sizes[i], turns[header.orientation]
+            if first.size and first[i] != i:
+                image.kind = VIEW
+            elif header.kind != BASELINE and header.kind != PROGRESSIVE:
+                image.kind = IN_PYTHON
+                left += 1
+            else:
+                image.kind = ENCODED
+                work = _row_bytes(header.width)
+                if header.kind == PROGRESSIVE:
+                    work += _coefficient_bytes(header)
+                needs.work = max(needs.work, work)
         image.shown_size[0], image.shown_size[1] = shown_sizes[i, 0], shown_sizes[i, 1]
         image.next_view = -1
         region = image.region
@@ -139,3 +155,4 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
         needs.source = max(needs.source, size)
         if image.turn:
             needs.stored = max(needs.stored, size)
+    return left

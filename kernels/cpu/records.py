@@ -21,6 +21,7 @@ UNPADDED: Final = 1  # at ``source``, but nothing may be read after the last ele
 ENCODED: Final = 2  # a JPEG that is decoded by the native loop
 BLACK: Final = 3  # all zeros: the file could not be read or decoded
 VIEW: Final = 4  # processed with another image that has the same pixels, whose ``next_view`` leads here
+IN_PYTHON: Final = 5  # a file that Python decodes, which then makes it one of the first kinds
 
 # Bits of ``turn``: first the sides are exchanged, then rows are reversed, then columns.
 SWAP: Final = 1
@@ -132,39 +133,19 @@ STORED: Final = np.dtype(
 KEPT_BYTES: Final = 192
 
 
-def set_pass(
-    one: Any, *, records: Any, programs: Any, first_slot: int, channels: int, itemsize: int, regions: Any, calls: Any,
-    patches: Any,
-) -> None:  # fmt: skip
-    """Fill a PASS; the caller keeps the arrays alive.
-
-    Parameters
-    ----------
-    one : PASS
-    records, programs : (N,) layout.RECORD, (N, L) float32
-    first_slot, channels, itemsize : int
-        As the fields.
-    regions : (N, 4) int64
-    calls : dict of str to (1,) CALLS
-        By the dtype of sources.
-    patches : (1,) PATCHES or None
-    """
-    one["records"], one["programs"] = records.ctypes.data, programs.ctypes.data
-    one["program_words"] = programs.shape[1]
-    one["first_slot"], one["channels"], one["itemsize"] = first_slot, channels, itemsize
-    one["regions"] = regions.ctypes.data
-    one["patches"] = 0 if patches is None else patches.ctypes.data
-    for source, field in (("uint8", "byte_calls"), ("float32", "float_calls")):
-        one[field] = calls[source].ctypes.data if source in calls else 0
+def address_of(array: Any) -> int:
+    """Return the address of an array's first element, 0 for None; in half the time of ``array.ctypes.data``."""
+    address: int = 0 if array is None else array.__array_interface__["data"][0]
+    return address
 
 
-def set_exact_pass(
-    one: Any, *, images: Any, stored: Any, channels: int, itemsize: int, regions: Any, resize: int, store: int
-) -> None:
-    """Fill a PASS that is an exact resize, of (N,) EXACT and STORED; the caller keeps the arrays alive."""
-    one["exact"], one["stored"] = images.ctypes.data, stored.ctypes.data
-    one["channels"], one["itemsize"], one["regions"] = channels, itemsize, regions.ctypes.data
-    one["resize"], one["store"] = resize, store
+def passes_of(*fields: dict[str, Any]) -> Any:
+    """Return (P,) PASS, fields that are not given 0 and arrays by their addresses; the caller keeps these alive."""
+    names = PASS.names or ()
+    rows = [
+        tuple(one if isinstance(one := given.get(name), int) else address_of(one) for name in names) for given in fields
+    ]
+    return np.array(rows, np.int64).view(PASS)[:, 0]  # in a tenth of the time of records from tuples
 
 
 # -- a thread ----------------------------------------------------------------------------------------------------------

@@ -24,10 +24,9 @@ from ..cpu.intrinsics import (
 )
 from ..lang import types
 from ..scalar import loop
-from .decode import work_bytes as row_bytes
 from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
-from .layout import DONE, HEADER, IRREGULAR, PROGRESSIVE, REQUEST, STATUS, TABLE, TABLES, UNUSED
+from .layout import DONE, HEADER, IRREGULAR, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
 from .rows import SHAPE, finish_row, room_for_rows
 from .scans import SCANS, list_scans
@@ -47,16 +46,12 @@ _BLOCK_BYTES = 64 * 2 + 8  # coefficients, and the mask of those that are not ze
 _DC_PLACE = u64(1 << 63)  # of a mask
 
 
-def work_bytes(headers: Any) -> int:
-    """Return the bytes of scratch that the largest progressive image of (N,) HEADER needs; 0 if there is none."""
-    most = 0
-    for header in headers[headers["kind"] == PROGRESSIVE]:
-        single = header["components"] == 1
-        across, down = (1, 1) if single else divmod(int(header["sampling"][0]), 16)
-        blocks = 1 if single else across * down + 2
-        mcus = -(-int(header["width"]) // (8 * across)) * -(-int(header["height"]) // (8 * down))
-        most = max(most, _WORK_BYTES + (mcus * blocks + 1) * _BLOCK_BYTES + row_bytes(int(header["width"])))
-    return most
+def coefficient_bytes(header: Any) -> int:
+    """Return the bytes of scratch that an image of a progressive HEADER needs in addition to one that is not."""
+    across, down = (1, 1) if header["components"] == 1 else divmod(int(header["sampling"][0]), 16)
+    blocks = 1 if header["components"] == 1 else across * down + 2
+    mcus = -(-int(header["width"]) // (8 * across)) * -(-int(header["height"]) // (8 * down))
+    return _WORK_BYTES + (mcus * blocks + 1) * _BLOCK_BYTES
 
 
 @loop

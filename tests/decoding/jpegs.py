@@ -241,7 +241,9 @@ class Decoder:
         shape = y1 - y0, x1 - x0, channels
         out = memory(math.prod(shape), self.fill)
         headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
-        size = progressive.work_bytes(headers) or jpeg.work_bytes(int(header["width"]))
+        size = jpeg.work_bytes(int(header["width"]))
+        if header["kind"] == words.PROGRESSIVE:
+            size += progressive.coefficient_bytes(header)
         work = memory(size, self.fill)
         status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)

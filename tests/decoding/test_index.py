@@ -260,7 +260,9 @@ def test_whose_it_is(tmp_path: Path) -> None:
     (tmp_path / "set").rename(tmp_path / "moved")
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
     paths = [tmp_path / "moved" / "class" / f"{k:04}.jpg" for k in (1, 0, 2)]
-    assert index.problem_with(gi.file_list(paths)).endswith("is for a source with different sample names, or a different order")
+    assert index.problem_with(gi.file_list(paths)).endswith(
+        "is for a source with different sample names, or a different order"
+    )
     assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 
