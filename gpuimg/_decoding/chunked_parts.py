@@ -230,7 +230,7 @@ def webp_contents(data: bytes) -> Contents:
     else:
         raise ValueError(f"its first chunk is {kind!r}")
     at, bit = _WEBP_ALPHA.get(kind, (0, 0))
-    return Contents(height, width, 4 if data[at] & bit else 3, data, _webp_orientation(memoryview(data)))
+    return Contents(height, width, 4 if data[at] & bit else 3, [data], _webp_orientation(memoryview(data)))
 
 
 def _webp_orientation(view: memoryview) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-#: A whole file, or pieces of it, so that others can be omitted without a copy.
-Parts: TypeAlias = "bytes | Iterable[bytes | memoryview]"
+#: File bytes in pieces, so that parts of a file can be omitted without a copy.
+Parts: TypeAlias = "Iterable[bytes | memoryview]"
 
 # Memory allowed for decoding in addition to the file: enough for coefficients and planes of every format at full size.
 BYTES_PER_PIXEL = 24

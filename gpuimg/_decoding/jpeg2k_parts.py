@@ -48,7 +48,7 @@ def _contents(data: bytes) -> Contents:
         raise ValueError(f"tiles of {tile_h} x {tile_w} at {tile_y}, {tile_x}")
     tiles = -(-(x1 - tile_x) // tile_w) * -(-(y1 - tile_y) // tile_h)
     _check(data, start, height, width, count, tiles)
-    return Contents(height, width, count, data)
+    return Contents(height, width, count, [data])
 
 
 def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:

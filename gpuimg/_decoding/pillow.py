@@ -210,10 +210,10 @@ def _contents(data: bytes, codec: str) -> Contents:
         return _CONTENTS[codec](data)
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
-        return Contents(height, width, len(mode), data, orientation)
+        return Contents(height, width, len(mode), [data], orientation)
     image = _bmp(data) if codec == "bmp" else _heic(data)
     width, height = image.size
-    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), data)
+    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
@@ -237,10 +237,10 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
 
 
 def _joined(contents: Contents) -> io.BytesIO:
-    if isinstance(contents.parts, bytes):
-        return io.BytesIO(contents.parts)  # which does not copy it
-    file = io.BytesIO()
-    for part in contents.parts:
+    first, *others = contents.parts
+    file = io.BytesIO(first)  # a whole file is not copied
+    file.seek(0, io.SEEK_END)
+    for part in others:
         file.write(part)
     file.seek(0)
     return file

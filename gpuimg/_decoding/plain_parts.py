@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ def pnm_pixels(contents: Contents) -> NDArray[np.uint8] | None:
     if kind not in (b"P5", b"P6"):
         return None
     white, shape = int(numbers[2]), (contents.height, contents.width, contents.channels)
-    values = np.frombuffer(body, ">u2" if white > 0xFF else np.uint8, int(np.prod(shape)))
+    values: NDArray[Any] = np.frombuffer(body, ">u2" if white > 0xFF else "u1", int(np.prod(shape)))
     if white == 0xFF:
         return values.reshape(shape)
     top = 0xFFFF if white > 0xFF and contents.channels == 1 else 0xFF
