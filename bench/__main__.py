@@ -74,7 +74,8 @@ def recorded(name: str) -> dict[str, Any]:
 
 def compiled() -> dict[str, str]:
     """Compile the loops for this machine, unless the present ones are of the same sources; return the environment."""
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_LOOPS)])
+    # This tree first, also in processes that other libraries start, whatever the environment has installed.
+    path = os.pathsep.join([str(common.ROOT), *filter(None, [os.environ.get("PYTHONPATH")]), str(_LOOPS)])
     environment = os.environ | {"PYTHONPATH": path}
     check = "from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)"
     command = [sys.executable, "-W", "ignore", "-c", check]
