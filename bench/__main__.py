@@ -74,7 +74,8 @@ def recorded(name: str) -> dict[str, Any]:
 
 def compiled() -> dict[str, str]:
     """Compile the loops for this machine, unless the present ones are of the same sources; return the environment."""
-    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(_LOOPS)])
+    # This tree first, also in processes that other libraries start, whatever the environment has installed.
+    path = os.pathsep.join([str(common.ROOT), *filter(None, [os.environ.get("PYTHONPATH")]), str(_LOOPS)])
     environment = os.environ | {"PYTHONPATH": path}
     check = "from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)"
     command = [sys.executable, "-W", "ignore", "-c", check]
@@ -147,19 +148,23 @@ def main() -> None:
     environment, watch, failed, disturbed = compiled(), Watch(), [], set[str]()
     folder = given.quick or common.RESULTS
     folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(names):  # grows while it runs
-        if not anyway and (problem := watch.wait(given.patience, not number)):
-            sys.exit(f"the machine is not quiet: {problem}. --anyway measures in spite of it, and marks the results.")
-        print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
-        if reason := measure(name, watch, environment, bool(given.quick), folder):
-            failed.append(name)
-            print(f"    FAILED: {reason}", flush=True)
-        elif not (anyway or watch.record()["quiet"] or name in disturbed):
-            print(f"    disturbed by {watch.record()['busiest_other']}: measured again at the end", flush=True)
-            disturbed.add(name)
-            names.append(name)
-    if not given.quick:
-        figures.main()
+    try:
+        for number, name in enumerate(names):  # grows while it runs
+            if not anyway and (problem := watch.wait(given.patience, not number)):
+                sys.exit(
+                    f"the machine is not quiet: {problem}. --anyway measures in spite of it, and marks the results."
+                )
+            print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
+            if reason := measure(name, watch, environment, bool(given.quick), folder):
+                failed.append(name)
+                print(f"    FAILED: {reason}", flush=True)
+            elif not (anyway or watch.record()["quiet"] or name in disturbed):
+                print(f"    disturbed by {watch.record()['busiest_other']}: measured again at the end", flush=True)
+                disturbed.add(name)
+                names.append(name)
+    finally:  # also after an interruption, or on a machine that is not quiet
+        if not given.quick:
+            figures.main()
     sys.exit(f"not measured: {', '.join(failed)}" if failed else 0)
 
 
