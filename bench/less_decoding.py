@@ -30,7 +30,7 @@ import gpuimg as gi
 from bench import common, photos
 from gpuimg._batch.batch import recording_of
 from gpuimg._plan.scale import FULL
-from gpuimg._runtimes.draft import first_segments, scales_of
+from gpuimg._runtimes.draft import reduced
 from gpuimg.typing import PrepareReport
 
 SIZE, BATCH = 224, 32
@@ -107,7 +107,7 @@ def levels(x: gi.Batch) -> Levels:
 def scales(x: gi.Batch) -> NDArray[np.int64]:
     """Return the scales at which images are decoded, in eighths."""
     recording = recording_of(x)
-    return scales_of(recording.source, recording.segments, first_segments(recording.segments))
+    return reduced(recording.source, recording.segments).scales
 
 
 def prepared(files: Files, side: int, folder: str) -> Files:

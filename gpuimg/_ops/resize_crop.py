@@ -328,13 +328,12 @@ def resized_crop(
 
 
 def resized_boxes(
-    images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
-) -> Batch:
+    recording: Recording, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
+) -> Recording:
     """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    batch = recording_of(images).for_geometry()
-    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
-    batch = _cropped(batch, boxes[:, :2], boxes[:, 2:], None)
-    return Batch(_resize(batch, size, chosen, antialias, rule, None))
+    rule, chosen = rule_and_filters(exact, interpolation, antialias, recording.image_count)
+    cropped = _cropped(recording.for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    return _resize(cropped, size, chosen, antialias, rule, None)
 
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
