@@ -596,10 +596,7 @@ def as_batch(images: Images) -> Batch:
     ValueError
         For other shapes, mixed channels, dtypes or devices, or an empty list.
     """
-    if isinstance(images, Batch):
-        return images
-    runtime, arrays = checked_arrays(images)
-    return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+    return images if isinstance(images, Batch) else Batch(recording_of(images))
 
 
 def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
@@ -632,4 +629,9 @@ def as_clips(clips: Any) -> Batch:
 
 def recording_of(images: Images | Recording) -> Recording:
     """Return the recording that functions extend: a recording as it is, or that of images, see :func:`as_batch`."""
-    return images if isinstance(images, Recording) else recorded(as_batch(images))
+    if isinstance(images, Recording):
+        return images
+    if isinstance(images, Batch):
+        return recorded(images)
+    runtime, arrays = checked_arrays(images)
+    return Recording(runtime, runtime.from_arrays(arrays))

@@ -328,12 +328,11 @@ def resized_crop(
 
 
 def resized_boxes(
-    recording: Recording, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
+    recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
 ) -> Recording:
     """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    rule, chosen = rule_and_filters(exact, interpolation, antialias, recording.image_count)
     cropped = _cropped(recording.for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return _resize(cropped, size, chosen, antialias, rule, None)
+    return _resize(cropped, sizes, filters, antialias, rule, None)
 
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch, recording_of
+from .._batch.batch import Batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Floats
@@ -81,8 +81,8 @@ def beta_parameter(value: Any, name: str) -> float:
 
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     """Return the batch and the generator for a call of the function ``name``."""
-    batch = as_batch(images)
-    return batch, as_rng(rng, len(batch), name, batch.frames)
+    recording, generator = recording_for(images, rng, name)
+    return images if isinstance(images, Batch) else Batch(recording), generator
 
 
 def recording_for(images: Any, rng: Any, name: str) -> tuple[Recording, Rng]:
