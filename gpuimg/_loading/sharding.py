@@ -274,13 +274,13 @@ def as_shard(shard: Any) -> tuple[int, int]:
         a pair nor "auto".
     """
     if isinstance(shard, str) and shard == "auto":
-        return _launched()
+        return _shard_of_launcher()
     if isinstance(shard, (str, bytes)) or not isinstance(shard, (Sequence, np.ndarray)) or len(shard) != 2:
         raise ValueError(f'shard must be (rank, world) or "auto", not {shard!r}')
     return _rank_and_world(shard[0], shard[1], "the rank of shard", "the world size of shard")
 
 
-def _launched() -> tuple[int, int]:
+def _shard_of_launcher() -> tuple[int, int]:
     """Return rank and world size of the first launcher that sets both; (0, 1) without one."""
     for rank, world in _LAUNCHERS:
         if rank in os.environ and world in os.environ:

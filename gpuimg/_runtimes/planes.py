@@ -105,9 +105,9 @@ def _after_alpha(
             source = _bytes_of(runtime, source, segments[first:k], outcome)
         window = plan.grid.window
         resized = np.any(window[:, 2:] - window[:, :2] != plan.sizes[:, ::-1], 1)
-        source = _mapped(runtime, _times_alpha, source, resized)
+        source = _map_images(runtime, _times_alpha, source, resized)
         source = _bytes_of(runtime, source, [plan], outcome)
-        source, first = _mapped(runtime, _over_alpha, source, resized), k + 1
+        source, first = _map_images(runtime, _over_alpha, source, resized), k + 1
     return source, segments[first:]
 
 
@@ -120,7 +120,7 @@ def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcom
     return Pixels(flat, offsets, sizes, source.channels)
 
 
-def _mapped(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
+def _map_images(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
     """Return RGBA images after ``function(image, out)``, which sets the colors, or as they are."""
     offsets, total = offsets_of(source.sizes, source.channels)
     result = Pixels(runtime.empty(total, source.dtype), offsets, source.sizes, source.channels)
