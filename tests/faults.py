@@ -61,8 +61,8 @@ FAULTS = [
     Fault("seek index: entries of another file of the same size are used", "kernels/jpeg/seek.py",
           "if head.file_sum != found:", "if head.file_sum != found and head.file_sum == 0:", "decoding/seek decoding/index"),
     # plan, resampling, color
-    Fault("plan: a second crop brings back what the first one cut off", "gpuimg/_plan/plan.py",
-          "low = np.maximum(np.minimum(one, other), before[:, :2])", "low = np.minimum(one, other)", "operations/plan operations/geometry"),
+    Fault("plan: filters see pixels that a crop has cut off", "kernels/grids.py",
+          "if not _is_whole(matrix):", "if _is_whole(matrix):", "operations/plan operations/geometry"),
     Fault("plan: images that where leaves out are blurred by the resize", "gpuimg/_plan/plan.py",
           "np.where(where[:, None], support, frame.support)", "support", "operations/plan operations/geometry random/random_geometry"),
     Fault("plan: the axes of an antialiasing filter are swapped after a turn", "gpuimg/_plan/plan.py",
