@@ -22,11 +22,9 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
     TypeError, ValueError
         See :func:`gpuimg._batch.batch.as_batch`.
     """
-    runtimes: list[Runtime] = []
-    if isinstance(images, (list, tuple)):
-        images, runtimes = on_devices(images)
-    else:
-        (images,), runtimes = on_devices([images])
+    is_list = isinstance(images, (list, tuple))
+    listed, runtimes = on_devices(images if is_list else [images])
+    images = listed if is_list else listed[0]
     if hasattr(images, "shape") and hasattr(images, "dtype"):
         if len(images.shape) != 4:
             hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""

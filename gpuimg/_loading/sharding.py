@@ -208,12 +208,7 @@ def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world:
 
 def _count(left: int, taken: Level) -> int:
     """Return how many places all ranks took of those that were left."""
-    return sum(min(count, _places_of(left, rank, len(taken))) for rank, count in enumerate(taken))
-
-
-def _places_of(n: int, rank: int, world: int) -> int:
-    """Return how many of ``n`` places belong to the rank."""
-    return max(0, -(-(n - rank) // world))
+    return sum(min(count, max(0, -(-(left - rank) // len(taken)))) for rank, count in enumerate(taken))
 
 
 def _first_of_rest(left: int, world: int, run: int) -> Ints:

@@ -175,8 +175,8 @@ class Call:
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         segments, stored = _with_store(segments)
         scaled = reduced(source, segments)
-        is_scaled = scaled.segments is not segments
-        self._sizes = scaled_sizes(source.sizes, scaled.scales) if is_scaled else source.sizes  # as decoded
+        is_whole = scaled.segments is segments
+        self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
         always = _loops_needed(source)
         needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
         self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs, self._memory)

@@ -64,7 +64,8 @@ def run(
             _round_to_16_bits(values, results)
         if patches is not None:
             pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
-            _copy_to_patches(pixels, patches, out, offsets)
+            for i, offset in enumerate(offsets.tolist()):
+                patches.put(pixels.view(i), out, offset)
     return outcome
 
 
@@ -72,11 +73,6 @@ def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
     """Return True if the kernels can store results of a dtype in patches themselves."""
     plain = source.dtype != "uint16" and (isinstance(source, Pixels) or not is_special(source))
     return plain and name != "uint16" and source.channels in KERNEL_CHANNELS
-
-
-def _copy_to_patches(pixels: Pixels, patches: PatchLayout, out: Any, offsets: Ints) -> None:
-    for i, offset in enumerate(offsets.tolist()):
-        patches.put(pixels.view(i), out, offset)
 
 
 def _round_to_16_bits(values: Any, out: Any) -> None:
