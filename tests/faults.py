@@ -65,8 +65,8 @@ FAULTS = [
     Fault("seek index: predictors beyond 16 bits are recorded", "kernels/jpeg/seek.py",
           "if recorded[c] != stream.predictors[c]:  #", "if False:  #", "decoding/seek"),
     # plan, resampling, color
-    Fault("plan: a second crop brings back what the first one cut off", "gpuimg/_plan/plan.py",
-          "low = np.maximum(np.minimum(one, other), before[:, :2])", "low = np.minimum(one, other)", "operations/plan operations/geometry"),
+    Fault("plan: filters see pixels that a crop has cut off", "kernels/grids.py",
+          "if not _is_whole(matrix):", "if _is_whole(matrix):", "operations/plan operations/geometry"),
     Fault("plan: images that where leaves out are blurred by the resize", "gpuimg/_plan/plan.py",
           "np.where(where[:, None], support, frame.support)", "support", "operations/plan operations/geometry random/random_geometry"),
     Fault("plan: the axes of an antialiasing filter are swapped after a turn", "gpuimg/_plan/plan.py",

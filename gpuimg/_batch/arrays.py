@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._runtimes.devices import native, runtime_of
+from .._runtimes.devices import on_devices
 from .._runtimes.planes import MOST_CHANNELS
 from .._runtimes.protocol import Runtime
 from .result_spec import UNITS
@@ -22,14 +22,16 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
     TypeError, ValueError
         See :func:`gpuimg._batch.batch.as_batch`.
     """
-    images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
+    is_list = isinstance(images, (list, tuple))
+    listed, runtimes = on_devices(images if is_list else [images])
+    images = listed if is_list else listed[0]
     if hasattr(images, "shape") and hasattr(images, "dtype"):
         if len(images.shape) != 4:
             hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
             raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
         _check_image(images, "images")
         _check_order(images)
-        return runtime_of(images), images
+        return runtimes[0], images
     if not isinstance(images, list):
         raise TypeError(
             "images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not "
@@ -39,11 +41,11 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
         raise ValueError(
             "an empty list has no number of channels and no dtype; use an array of shape (0, H, W, C) instead"
         )
-    _check_alike(images)
-    return runtime_of(images[0]), images
+    _check_alike(images, runtimes)
+    return runtimes[0], images
 
 
-def _check_alike(images: list[Any]) -> None:
+def _check_alike(images: list[Any], runtimes: list[Runtime]) -> None:
     """Refuse lists of objects other than images with the same channels, dtype and device."""
     first = images[0]
     for i, image in enumerate(images):
@@ -56,10 +58,9 @@ def _check_alike(images: list[Any]) -> None:
                 f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
                 f"images[{i}] is {image.dtype} with {image.shape[2]}"
             )
-        if runtime_of(image) is not runtime_of(first):
+        if runtimes[i] is not runtimes[0]:
             raise ValueError(
-                f"images must be on one device: images[0] is on {runtime_of(first).name}, "
-                f"images[{i}] on {runtime_of(image).name}"
+                f"images must be on one device: images[0] is on {runtimes[0].name}, images[{i}] on {runtimes[i].name}"
             )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeAlias, overload
 
@@ -23,9 +24,11 @@ from ..errors import Failure
 from . import contact_sheet, dlpack, pickling
 from . import tokens as several
 from .arrays import checked_arrays
-from .layouts import Allocate, array_of_clips
 from .recording import Recording, recorded
 from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
+
+#: Return a flat array of N elements of a dtype.
+Allocate: TypeAlias = Callable[[int, str], Any]
 
 #: Attributes of arrays and tensors that a batch does not have.
 _OF_ARRAYS = {
@@ -413,7 +416,7 @@ class Batch(Sequence[Array]):
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
         if isinstance(layout, str) and layout in CLIP_LAYOUTS:
-            return array_of_clips(self, allocate, dtype, layout, out)
+            return self._array_of_clips(allocate, dtype, layout, out)
         check_layout(layout)
         n = len(self)
         height, width = one_size(self.sizes)
@@ -424,6 +427,28 @@ class Batch(Sequence[Array]):
             return out
         pixels = self._result(dtype, layout, allocate)
         return pixels.stacked() if n else pixels.flat.reshape(shape)
+
+    def _array_of_clips(self, allocate: Allocate, dtype: Any, layout: str, out: Any) -> Any:
+        """Implement :meth:`array` for layouts with a time axis."""
+        recording = self._recording
+        if recording.frames is None:
+            raise ValueError(f"layout {layout!r} is for batches of clips, and these are images")
+        height, width = one_size(self.sizes)
+        flat = CLIP_LAYOUTS[layout]
+        image = (height, width, self.channels) if flat == "NHWC" else (self.channels, height, width)
+        shape = (recording.units, recording.frames, *image)
+        is_inside = layout == "NCTHW"  # frames (N, T, C, H, W) become (N, C, T, H, W) by a copy; decoding takes longer
+        wanted = (shape[0], shape[2], shape[1], *shape[3:]) if is_inside else shape
+        name = result_dtype(self, dtype) if out is None else checked_out(recording, out, dtype, wanted)
+        if is_inside:
+            frames = self._array_in(allocate, name, flat).reshape(shape)
+            out = recording.runtime.empty(math.prod(wanted), name).reshape(wanted) if out is None else out
+            out[:] = frames.swapaxes(1, 2)
+            return out
+        if out is None:
+            return self._array_in(allocate, name, flat).reshape(shape)
+        self._array_in(allocate, name, flat, out.reshape(len(self), *image))
+        return out
 
     @property
     def is_uniform(self) -> bool:
@@ -577,10 +602,7 @@ def as_batch(images: Images) -> Batch:
     ValueError
         For other shapes, mixed channels, dtypes or devices, or an empty list.
     """
-    if isinstance(images, Batch):
-        return images
-    runtime, arrays = checked_arrays(images)
-    return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+    return images if isinstance(images, Batch) else Batch(recording_of(images))
 
 
 def views_of(images: Any, samples: int) -> list[Any]:
@@ -621,4 +643,9 @@ def as_clips(clips: Any) -> Batch:
 
 def recording_of(images: Images | Recording) -> Recording:
     """Return the recording that functions extend: a recording as it is, or that of images, see :func:`as_batch`."""
-    return images if isinstance(images, Recording) else recorded(as_batch(images))
+    if isinstance(images, Recording):
+        return images
+    if isinstance(images, Batch):
+        return recorded(images)
+    runtime, arrays = checked_arrays(images)
+    return Recording(runtime, runtime.from_arrays(arrays))

@@ -69,7 +69,8 @@ def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str
         raise ValueError(f"out must be an array on {batch.runtime.name}, as the batch, not {type(out).__name__}")
     name = checked_dtype(out.dtype if dtype is None else dtype, normalized=batch.normalized)
     _check_out(out, name, shape)
-    if isinstance(batch.source, Pixels) and _may_overlap(out, batch.source.flat):
+    source = batch.source
+    if isinstance(source, Pixels) and batch.runtime.on_host and np.may_share_memory(out, source.flat):
         raise ValueError("out must not overlap the images it is computed from")
     return name
 
@@ -85,8 +86,3 @@ def _check_out(out: Any, name: str, shape: tuple[int, ...]) -> None:
         raise ValueError("out must be C-contiguous")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out must be writable")
-
-
-def _may_overlap(a: Any, b: Any) -> bool:
-    """Return True if two arrays on the host may share memory."""
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)

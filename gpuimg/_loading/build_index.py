@@ -94,7 +94,7 @@ def build_index(
     (1, {'4:2:0': 1}, 'train.gpuimg-index')
     """
     check_source(source)
-    step = 0 if every == "rows" else _checked_every(every)
+    step = 0 if every == "rows" else _check_every(every)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     start = time.perf_counter()
@@ -104,7 +104,7 @@ def build_index(
     tally = Tally()
     with shown(progress, len(source)) as seen:
         if where is None:
-            make = _making(source, columns, lambda: EntryMaker(step, builds=False))
+            make = _make_worker(source, columns, lambda: EntryMaker(step, builds=False))
             process_in_order(range(len(source)), workers, make, tally.add, seen)
             return tally.report(None, step, 0, time.perf_counter() - start)
         partial = PartialIndex(where, step, len(source), checksum_of_names(source))
@@ -117,7 +117,7 @@ def build_index(
                 partial.add(built)
                 tally.add(built)
 
-            make = _making(source, columns, lambda: EntryMaker(step))
+            make = _make_worker(source, columns, lambda: EntryMaker(step))
             process_in_order(range(resumed, len(source)), workers, make, add, seen)
             partial.finish(tally.largest)
         finally:
@@ -125,7 +125,7 @@ def build_index(
     return tally.report(where, step, resumed, time.perf_counter() - start)
 
 
-def _checked_every(every: Any) -> int:
+def _check_every(every: Any) -> int:
     try:
         return whole_number(every, "every", 1, _MOST_EVERY)
     except ValueError:
@@ -140,7 +140,7 @@ def _default_path(source: Any) -> str:
     return os.path.abspath(os.fsdecode(origin)) + ENDING
 
 
-def _making(source: Any, columns: Columns, maker: Callable[[], EntryMaker]) -> Callable[[Any], Work[Built]]:
+def _make_worker(source: Any, columns: Columns, maker: Callable[[], EntryMaker]) -> Callable[[Any], Work[Built]]:
     """Return a function that creates one worker per thread, which reads samples and builds their entries."""
 
     def of_thread(_: Any) -> Work[Built]:

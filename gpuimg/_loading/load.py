@@ -37,7 +37,6 @@ from .buckets import Buckets, TokenBudget, batches_of, check_by_size
 from .clips import Clips
 from .loader import Loader
 from .order import Order, order_of
-from .ranks import as_shard
 from .settings import (
     LOAD_HINTS,
     Reading,
@@ -55,7 +54,7 @@ from .settings import (
     stream_address,
     video_clips,
 )
-from .sharding import ENDLESS
+from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
 

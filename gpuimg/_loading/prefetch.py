@@ -357,7 +357,8 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     """
     depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers", 1, MOST_THREADS)
     if workers == 1:
-        return Prefetched(Prefetcher(_as_jobs(iter(iterable)), depth, 1, "prefetch"))
+        ready = (partial(_same, item) for item in iterable)  # the work is done when this advances
+        return Prefetched(Prefetcher(ready, depth, 1, "prefetch"))
     items: Any = iterable
     if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
         raise TypeError(
@@ -365,12 +366,6 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
         )
     jobs = (partial(items.__getitem__, k) for k in range(len(items)))
     return Prefetched(Prefetcher(jobs, depth, workers, "prefetch"))
-
-
-def _as_jobs(items: Iterator[T]) -> Iterator[Callable[[], T]]:
-    """Wrap items as jobs; the work is done when the iterator advances."""
-    for item in items:
-        yield partial(_same, item)
 
 
 def _same(item: T) -> T:

@@ -105,11 +105,11 @@ def _read(source: Samples, columns: Columns, workers: int, progress: bool | Prog
     found: list[NDArray[np.int32]] = []
     prepare()
     with shown(progress, len(source)) as seen:
-        process_in_order(range(len(source)), workers, _making(source, columns), found.append, seen)
+        process_in_order(range(len(source)), workers, _make_worker(source, columns), found.append, seen)
     return np.concatenate(found)
 
 
-def _making(source: Samples, columns: Columns) -> Callable[[object], Work[NDArray[np.int32]]]:
+def _make_worker(source: Samples, columns: Columns) -> Callable[[object], Work[NDArray[np.int32]]]:
     """Return a function that creates one worker per thread, which reads the headers of samples."""
 
     def of_thread(_: object) -> Work[NDArray[np.int32]]:

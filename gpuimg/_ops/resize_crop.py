@@ -106,11 +106,11 @@ def resize(
     """
     batch = recording_of(images).for_geometry()
     rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
-    new = _resized(batch.sizes, batch.image_count, size, max_size)
+    new = _sizes_after_resize(batch.sizes, batch.image_count, size, max_size)
     return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
 
 
-def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
+def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
     """Return the sizes (N, 2) that images of sizes ``old`` are resized to."""
     size = arguments.unwrapped(size)
     if size is None and max_size is None:
@@ -323,21 +323,19 @@ def resized_crop(
     n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    cropped = Batch(_cropped(batch, corner, new, arguments.mask(where, n)))
+    cropped = Batch(_crop_to_resize(batch, corner, new, arguments.mask(where, n)))
     return resize(cropped, size, interpolation, None, antialias, exact=exact, where=where)
 
 
 def resized_boxes(
-    images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
-) -> Batch:
+    recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
+) -> Recording:
     """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    batch = recording_of(images).for_geometry()
-    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
-    batch = _cropped(batch, boxes[:, :2], boxes[:, 2:], None)
-    return Batch(_resize(batch, size, chosen, antialias, rule, None))
+    cropped = _crop_to_resize(recording.for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    return _resize(cropped, sizes, filters, antialias, rule, None)
 
 
-def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
+def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Crop rectangles that will be resized."""
     beyond = _extends_beyond(corner, new, batch.sizes) if batch.plan.is_fresh else None
     if beyond is not None and chosen is not None:
@@ -460,7 +458,7 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    return _flipped(images, 0, where)
+    return _flip(images, 0, where)
 
 
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
@@ -484,10 +482,10 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    return _flipped(images, 1, where)
+    return _flip(images, 1, where)
 
 
-def _flipped(images: Images, axis: int, where: Where | None) -> Batch:
+def _flip(images: Images, axis: int, where: Where | None) -> Batch:
     """Mirror images along x, axis 0, or along y, axis 1."""
     batch = recording_of(images).for_geometry()
     plan, chosen = batch.plan, arguments.mask(where, batch.image_count)

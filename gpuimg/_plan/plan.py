@@ -182,10 +182,11 @@ class Plan:
         slot and channels of a statistic) are filled in here and by the compilation.
         """
         n = len(self)
-        codes = op
         if isinstance(op, ops.Op):
             codes = np.empty(n, np.int32)
             codes.fill(op.code)
+        else:
+            codes = op
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
@@ -412,12 +413,6 @@ def identities(n: int) -> Floats:
     matrices = np.empty((n, 3, 3))
     matrices[:] = _IDENTITY
     return matrices
-
-
-def mixes_axes(matrix: Floats) -> Mask:
-    """Return a mask (N,) of matrices (N, 3, 3) under which x depends on the row, or y on the column."""
-    mixed: Mask = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | np.any(matrix[:, 2, :2] != 0.0, 1)
-    return mixed
 
 
 def is_whole_pixels(matrix: Floats) -> Mask:

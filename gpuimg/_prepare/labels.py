@@ -32,13 +32,12 @@ def write_labels(source: Any, folder: str, lines: Iterable[Line]) -> None:
     if isinstance(source, Coco):
         replace_by(os.path.join(folder, ANNOTATIONS), json.dumps(_annotations(source, written)).encode())
     elif isinstance(source, ImageFiles) and not isinstance(source, Folder):
-        text = "".join(f"{line['output']}{_label_text(source.label(line['sample']))}\n" for line in written)
+        text = ""
+        for line in written:
+            label = source.label(line["sample"])
+            is_number = isinstance(label, (int, np.integer)) and not isinstance(label, bool)  # others have no text
+            text += f"{line['output']}\t{label}\n" if is_number else f"{line['output']}\n"
         replace_by(os.path.join(folder, LIST), text.encode("utf-8", "surrogateescape"))
-
-
-def _label_text(label: Any) -> str:
-    """Return the text of a label in a line of the list; only integers can be written there."""
-    return f"\t{label}" if isinstance(label, (int, np.integer)) and not isinstance(label, bool) else ""
 
 
 def _annotations(source: Coco, lines: Iterable[Line]) -> dict[str, Any]:

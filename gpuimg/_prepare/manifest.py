@@ -39,7 +39,10 @@ class Manifest:
 
     def __init__(self, folder: str, settings: Line) -> None:
         self.path = os.path.join(folder, NAME)
-        _check_folder(folder)
+        if NAME not in (found := os.listdir(folder)) and found:
+            raise ValueError(
+                f"{printable(folder)} is not empty, and was not prepared by gpuimg; choose a different folder"
+            )
         self._descriptor = opened_alone(self.path)
         try:
             self._end = self._begin(folder, settings)
@@ -137,12 +140,6 @@ def is_written_for(line: Line, number: int, source: str, key: str, shards: bool)
 def _is_size(value: Any) -> bool:
     """Return True for a list of height and width."""
     return isinstance(value, list) and len(value) == 2 and all(type(n) is int and 0 < n <= _LONGEST for n in value)
-
-
-def _check_folder(folder: str) -> None:
-    """Reject a folder with other files in it."""
-    if NAME not in (found := os.listdir(folder)) and found:
-        raise ValueError(f"{printable(folder)} is not empty, and was not prepared by gpuimg; choose a different folder")
 
 
 def _check_same(folder: str, first: Line, settings: Line) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.batch import Batch, Images
 from .._checks import arguments
 from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
-from .draws import limits, one_number, prepare
+from .draws import limits, one_number, prepare, recording_for
 from .rng import Rng
 
 # color_jitter's ops, in the order of torchvision's permutation.
@@ -65,8 +65,8 @@ def color_jitter(
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng, "color_jitter")
-    n = len(batch)
+    recording, generator = recording_for(images, rng, "color_jitter")
+    each = np.arange(len(recording))
     ranges = [
         _factor_range(brightness, "brightness"),
         _factor_range(contrast, "contrast"),
@@ -77,13 +77,13 @@ def color_jitter(
     factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
     where = generator.bernoulli(p)
     used = np.array([r is not None for r in ranges])
-    used[2:] &= batch.channels == 3
-    plan = recording_of(batch).plan
+    used[2:] &= recording.channels == 3
+    plan = recording.plan
     for k in range(4):
         op = order[:, k]
         codes = np.where(used[op], _JITTER[op], np.int32(ops.SKIP.code))
-        plan = plan.with_entry(codes, (factors[np.arange(n), op],), where=where)
-    return Batch(recording_of(batch).with_plan(plan))
+        plan = plan.with_entry(codes, (factors[each, op],), where=where)
+    return Batch(recording.with_plan(plan))
 
 
 def _factor_range(value: Any, name: str) -> tuple[float, float] | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Floats
 from .rng import Rng, as_rng
@@ -80,8 +81,14 @@ def beta_parameter(value: Any, name: str) -> float:
 
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     """Return the batch and the generator for a call of the function ``name``."""
-    batch = as_batch(images)
-    return batch, as_rng(rng, len(batch), name, batch.frames)
+    recording, generator = recording_for(images, rng, name)
+    return images if isinstance(images, Batch) else Batch(recording), generator
+
+
+def recording_for(images: Any, rng: Any, name: str) -> tuple[Recording, Rng]:
+    """Return the recording to extend and the generator for a call of the function ``name``."""
+    recording = recording_of(images)
+    return recording, as_rng(rng, len(recording), name, recording.frames)
 
 
 def drawn_sides(area: Any, unit: Floats, scale: tuple[Any, Any], ratio: tuple[float, float]) -> tuple[Floats, Floats]:

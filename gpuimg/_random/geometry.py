@@ -27,8 +27,9 @@ from .._checks.types import (
     Size,
 )
 from .._ops import resize_crop, warp
+from .._ops.exact_resize import rule_and_filters
 from ..errors import ImageError
-from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
+from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, recording_for, symmetric
 from .rng import Rng
 
 
@@ -85,12 +86,13 @@ def random_resized_crop(
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng, "random_resized_crop")
-    area = limits_of_each(scale, recording_of(batch).image_count, "scale", low=0.0, high=1.0)
-    aspect = limits(ratio, "ratio", low=1e-6)
-    boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
-    new = arguments.sizes(size, recording_of(batch).image_count)
-    return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias, exact)
+    recording, generator = recording_for(images, rng, "random_resized_crop")
+    n = recording.image_count
+    area, aspect = limits_of_each(scale, n, "scale", low=0.0, high=1.0), limits(ratio, "ratio", low=1e-6)
+    new = arguments.sizes(size, n)
+    rule, filters = rule_and_filters(exact, interpolation, antialias, n)
+    boxes = resized_crop_boxes(recording.sizes, generator, area, aspect)
+    return Batch(resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule))
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:

@@ -60,10 +60,6 @@ def _factor(level: Floats, sign: Floats) -> Floats:
     return level * 1.8 + 0.1
 
 
-def _increasing_factor(level: Floats, sign: Floats) -> Floats:
-    return np.maximum(0.1, 1.0 + level * 0.9 * sign)
-
-
 def _between(low: float, high: float) -> Callable[[Floats, Floats], Floats]:
     return lambda level, sign: np.clip(low + (high - low) * level, low, high)
 
@@ -92,7 +88,9 @@ OPS: dict[str, _Op] = {
         for name, code in (
             ("Color", COLOR), ("Contrast", CONTRAST), ("Brightness", BRIGHTNESS), ("Sharpness", SHARPNESS)
         )
-        for suffix, argument in (("", _factor), ("Increasing", _increasing_factor))
+        for suffix, argument in (
+            ("", _factor), ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign))
+        )
     },
     "ShearX": _Op(SHEAR_X, _scaled(0.3)),
     "ShearY": _Op(SHEAR_Y, _scaled(0.3)),

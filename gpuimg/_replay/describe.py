@@ -8,9 +8,10 @@ from typing import Any
 
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
+from .._data.images import EncodedImages
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import reduced
+from .._runtimes.draft import reduced, reduced_on_gpu
 from .saved import SavedPlan
 
 
@@ -72,7 +73,12 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
 
 def _reduced(batch: Recording, k: int) -> list[str]:
     """Return a line about how ``draft`` decodes the image, if it does."""
-    scales = reduced(batch.source, batch.segments, on_host=batch.runtime.on_host).scales
+    source = batch.source
+    if not isinstance(source, EncodedImages):
+        return []
+    if not batch.runtime.on_host:
+        source, _ = reduced_on_gpu(source, batch.segments)
+    scales = reduced(source, batch.segments).scales
     if scales[k] == FULL:
         return []
     return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]

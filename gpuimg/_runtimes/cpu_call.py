@@ -175,11 +175,11 @@ class Call:
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         segments, stored = _with_store(segments)
         scaled = reduced(source, segments)
-        is_scaled = scaled.segments is not segments
-        self._sizes = scaled_sizes(source.sizes, scaled.scales) if is_scaled else source.sizes  # as decoded
-        always = _always(source)
+        is_whole = scaled.segments is segments
+        self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
+        always = _loops_needed(source)
         needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
-        self._segments = _compiled(source, segments, scaled, stored, kind, form, always, needs, self._memory)
+        self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs, self._memory)
         self.launches = sum(segment.launches for segment in self._segments)  # that a GPU would need
         fields = [one for segment in self._segments for one in segment.fields]
         self._passes = records.passes_of(*fields) if fields else NO_PASSES
@@ -218,7 +218,9 @@ class Call:
         if isinstance(source, Pixels) or needs["source"][0] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])
         between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
-        self._memory |= dict(zip(NEEDS.names or (), needs[0].tolist(), strict=True)) | {"between": 2 * _half(between)}
+        self._memory |= dict(zip(NEEDS.names or (), needs[0].tolist(), strict=True)) | {
+            "between": 2 * _bytes_of_half(between)
+        }
         if isinstance(source, Pixels):
             unpadded = images["kind"] == records.UNPADDED
             self._memory["source"] = int(np.max(images["elements"], where=unpadded, initial=0))
@@ -270,7 +272,7 @@ class Call:
         in_python = [0.0]
         try:
             for k in python:
-                for i, write in _timed(self._decoded(k), in_python):
+                for i, write in _with_times(self._decode(k), in_python):
                     self._run_decoded(i, write, memory)
                     if self._queue["stop"][0]:
                         return
@@ -295,15 +297,15 @@ class Call:
             self._running_threads.running,
         )  # fmt: skip
 
-    def _decoded(self, k: int) -> Iterator[tuple[int, Write | None]]:
+    def _decode(self, k: int) -> Iterator[tuple[int, Write | None]]:
         """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""
         source = self._source
         if isinstance(source, EncodedClips):
-            return self._decoded_clip(source, k)
+            return self._decode_clip(source, k)
         assert isinstance(source, EncodedImages)
-        return self._decoded_image(source, k)
+        return self._decode_image(source, k)
 
-    def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
+    def _decode_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
         """Decode an image with our PNG decoder or Pillow, and turn it as displayed."""
         status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
@@ -326,9 +328,9 @@ class Call:
             self.failures[i] = jpeg.reason(status) or str(error)
             yield i, None
         else:
-            yield i, partial(_cut, shown)
+            yield i, partial(_copy_region, shown)
 
-    def _decoded_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
+    def _decode_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
         """Yield the frames of a clip as the decoder returns them; all are black if one of them fails."""
         video, first, numbers = source.videos[clip], clip * source.frames, source.numbers[clip]
         if video is not None and clip not in source.failures:
@@ -368,7 +370,9 @@ class Call:
         return self._out[start : start + int(image["out_bytes"])]
 
 
-def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:
+def _with_times(
+    decoded: Iterator[tuple[int, Write | None]], seconds: list[float]
+) -> Iterator[tuple[int, Write | None]]:
     """Yield from ``decoded``, and add its time and that of the functions that it yields to ``seconds[0]``."""
     while True:
         start = time.perf_counter()
@@ -386,7 +390,7 @@ def _write_timed(write: Write, seconds: list[float], region: list[int], out: Any
     seconds[0] += time.perf_counter() - start
 
 
-def _cut(pixels: Any, region: list[int], out: Any) -> None:
+def _copy_region(pixels: Any, region: list[int], out: Any) -> None:
     """Copy a region of a decoded image."""
     x0, y0, x1, y1 = region
     part = pixels[y0:y1, x0:x1]
@@ -412,7 +416,7 @@ def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None
     return (segments if stored is None else segments[:-1]), stored
 
 
-def _compiled(
+def _compile_segments(
     source: Encoded | Pixels,
     segments: Sequence[Plan],
     reduced: Reduced,
@@ -446,7 +450,7 @@ def _compiled(
     return compiled
 
 
-def _always(source: Encoded | Pixels) -> tuple[str, ...]:
+def _loops_needed(source: Encoded | Pixels) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does."""
     if not isinstance(source, EncodedImages):
         return ALWAYS[-1:]  # no decoder
@@ -454,6 +458,6 @@ def _always(source: Encoded | Pixels) -> tuple[str, ...]:
     return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
 
 
-def _half(size: int) -> int:
+def _bytes_of_half(size: int) -> int:
     """Return the bytes of half of the memory between segments, for results of ``size`` bytes."""
     return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
@@ -111,6 +112,12 @@ def native(array: Any) -> Any:
 def runtime_of(array: Any) -> Runtime:
     """Return the runtime that owns an array's memory."""
     return _cuda(array.device.id) if hasattr(array, "__cuda_array_interface__") else _cpu()
+
+
+def on_devices(arrays: Sequence[Any]) -> tuple[list[Any], list[Runtime]]:
+    """Return arrays as those of the devices' libraries, see :func:`native`, and the runtimes that own their memory."""
+    shared = [native(array) for array in arrays]
+    return shared, [runtime_of(array) for array in shared]
 
 
 def to_host(array: Any) -> Any:

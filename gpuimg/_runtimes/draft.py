@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._checks.arguments import filled
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
 from .._plan.plan import Plan
@@ -25,12 +25,12 @@ class Reduced(NamedTuple):
     scales: Ints  # (N,): eighths of their sizes at which images are decoded
 
 
-def reduced(source: Encoded | Pixels, segments: Sequence[Plan], *, on_host: bool = True) -> Reduced:
-    """Return the segments for images of a size that the options of the source allow."""
+def reduced(source: Encoded | Pixels, segments: Sequence[Plan], whole: Mask | None = None) -> Reduced:
+    """Return the segments for images of a size that the options of the source allow; ``whole`` (N,) are not reduced."""
     starts = _first_segments(segments, len(source.sizes))
     if not isinstance(source, EncodedImages) or (source.options.draft is None and source.scales is None):
         return Reduced(segments, starts, filled(len(starts), FULL))
-    scales = _scales(source, segments, starts, on_host=on_host) if source.scales is None else source.scales
+    scales = _scales(source, segments, starts, whole) if source.scales is None else source.scales
     if np.all(scales == FULL):
         return Reduced(segments, starts, scales)
     _, rows, columns = exif.turns(source.orientations)
@@ -50,7 +50,7 @@ def _first_segments(segments: Sequence[Plan], n: int) -> Ints:
     return first
 
 
-def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, *, on_host: bool) -> Ints:
+def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, whole: Mask | None) -> Ints:
     """Return (N,) decoding scales in eighths.
 
     Only JPEGs are scaled, by whichever decoder but nvImageCodec's, and only if at least one pixel is left on each side.
@@ -60,11 +60,8 @@ def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, *, on
     assert draft is not None
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, scales_allowed(plan, draft), scales)
-    whole = source.headers.records["kind"] == OTHER
-    whole |= source.sizes.min(1) * scales < FULL
-    if not on_host:
-        whole |= route.nvimgcodec_takes(source.headers.records, source.options)
-    scales = np.where(whole, FULL, scales)
+    full = (source.headers.records["kind"] == OTHER) | (source.sizes.min(1) * scales < FULL)
+    scales = np.where(full if whole is None else full | whole, FULL, scales)
     first = source.first_occurrences()
     if first is not None:
         np.maximum.at(scales, first, scales.copy())
@@ -76,7 +73,7 @@ def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, 
     """Return a source with the scales at which a GPU decodes its images, the segments for those, and their sizes."""
     if not isinstance(source, EncodedImages) or source.options.draft is None:
         return source, segments, source.sizes
-    segments, _, scales = reduced(source, segments, on_host=False)
+    segments, _, scales = reduced(source, segments, route.nvimgcodec_takes(source.headers.records, source.options))
     return replace(source, scales=scales), segments, scaled_sizes(source.sizes, scales)
 
 

@@ -64,7 +64,8 @@ def run(
             _round_to_16_bits(values, results)
         if patches is not None:
             pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
-            _copy_to_patches(pixels, patches, out, offsets)
+            for i, offset in enumerate(offsets.tolist()):
+                patches.put(pixels.view(i), out, offset)
     return outcome
 
 
@@ -72,11 +73,6 @@ def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
     """Return True if the kernels can store results of a dtype in patches themselves."""
     plain = source.dtype != "uint16" and (isinstance(source, Pixels) or not is_special(source))
     return plain and name != "uint16" and source.channels in KERNEL_CHANNELS
-
-
-def _copy_to_patches(pixels: Pixels, patches: PatchLayout, out: Any, offsets: Ints) -> None:
-    for i, offset in enumerate(offsets.tolist()):
-        patches.put(pixels.view(i), out, offset)
 
 
 def _round_to_16_bits(values: Any, out: Any) -> None:
@@ -105,9 +101,9 @@ def _after_alpha(
             source = _bytes_of(runtime, source, segments[first:k], outcome)
         window = plan.grid.window
         resized = np.any(window[:, 2:] - window[:, :2] != plan.sizes[:, ::-1], 1)
-        source = _mapped(runtime, _times_alpha, source, resized)
+        source = _map_images(runtime, _times_alpha, source, resized)
         source = _bytes_of(runtime, source, [plan], outcome)
-        source, first = _mapped(runtime, _over_alpha, source, resized), k + 1
+        source, first = _map_images(runtime, _over_alpha, source, resized), k + 1
     return source, segments[first:]
 
 
@@ -120,7 +116,7 @@ def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcom
     return Pixels(flat, offsets, sizes, source.channels)
 
 
-def _mapped(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
+def _map_images(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
     """Return RGBA images after ``function(image, out)``, which sets the colors, or as they are."""
     offsets, total = offsets_of(source.sizes, source.channels)
     result = Pixels(runtime.empty(total, source.dtype), offsets, source.sizes, source.channels)

@@ -28,14 +28,14 @@ def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
         return runtime.decode(source)
     assert isinstance(source, EncodedImages)
     images, first, inverse = unique(source)
-    pixels, outcome = _decoded(runtime, images)
+    pixels, outcome = _decode_unique(runtime, images)
     if first is None or inverse is None:
         return pixels, outcome
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     return pixels.take(inverse), outcome
 
 
-def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
+def _decode_unique(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
     offsets, total = offsets_of(source.sizes, source.channels)
     flat = runtime.empty(total, source.dtype)
     with runtime.device():
@@ -43,12 +43,12 @@ def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
     pixels = Pixels(flat, offsets, source.sizes, source.channels, failures=source.failures)
     good = [i for i in range(len(source)) if i not in source.failures]
     individual = {i for i in good if route.is_individual(source.others.get(i), source.options)}
-    outcome = _plain(runtime, source, [i for i in good if i not in individual], pixels)
+    outcome = _decode_plain(runtime, source, [i for i in good if i not in individual], pixels)
     outcome.failures.update(_decode_individually(runtime, source, sorted(individual), pixels))
     return pixels, outcome
 
 
-def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
+def _decode_plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
     """Decode files of 8 bits without alpha with the runtime's batch decoder."""
     if not indices:
         return Outcome()
@@ -77,7 +77,7 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
 
     def work(i: int) -> None:
         try:
-            decoded = _one(source, i)
+            decoded = _decode_one(source, i)
         except ValueError as error:
             failures[i] = str(error)
         else:
@@ -95,7 +95,7 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
     return dict(sorted(failures.items()))
 
 
-def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
+def _decode_one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
     """Return the pixels of one file as displayed."""
     data, header = source.data[i], source.others[i]
     decoded: np.ndarray[Any, Any]
