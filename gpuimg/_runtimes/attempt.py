@@ -38,6 +38,7 @@ class Attempt(Generic[T]):
     def result(self) -> T:
         """Return what the work returned, of images that are all decoded; wait for the kernels."""
         while self._has_repaired():
+            del self._result
             self._do()
         return self._result
 
@@ -47,6 +48,8 @@ class Attempt(Generic[T]):
             self._pending = _thread.pending = list[Pending]()
             try:
                 self._result = self._work()
+                if not self._pending:
+                    del self._work  # and the files that it holds
                 return
             except Exception:
                 if not self._has_repaired():

@@ -344,7 +344,7 @@ class CudaRuntime:
             places.append((place, total))
         begin = launched.count
         with self._stream:
-            uploaded = iter(_upload(compiled, self._resources))
+            uploaded = _upload(compiled, self._resources)
             self._order_results()
             for k, (before, after) in enumerate(pairwise(segments)):
                 place, total = places[k]
@@ -378,9 +378,9 @@ class CudaRuntime:
         scale = layout.SCALES[source.dtype]
         build = build_for(plan, ops_used(plan))
         for run in passes:
-            ints, floats, programs = next(parts)
-            program_length = run.programs.shape[1]
-            common = source.flat, source.channels, scale, ints, floats, programs, program_length, tables, table_length
+            ints, programs, length = next(parts), next(parts).view(cupy.float32), run.programs.shape[1]
+            floats = ints.view(cupy.float32)  # the same records
+            common = source.flat, source.channels, scale, ints, floats, programs, length, tables, table_length
             pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
             for slot in range(run.first_slot, run.end_slot):
                 kernel = kernels.statistics_kernel(plan.functions, source.dtype, build)
@@ -440,11 +440,8 @@ def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:
     return _CompiledSegment(passes, prepass)
 
 
-def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: ThreadResources) -> list[Any]:
-    """Upload all segments in one copy; return on the device the prepass records, and each pass's records and programs.
-
-    Records are returned twice, as int32 and as float32 views.
-    """
+def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: ThreadResources) -> Iterator[Any]:
+    """Upload all segments in one copy; yield what of it :meth:`CudaRuntime._launch` takes, in that order."""
     parts: list[Any] = []
     for segment in segments:
         if isinstance(segment, ExactSegment):
@@ -453,23 +450,8 @@ def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: Thre
         parts += [segment.prepass] if segment.prepass is not None else []
         parts += [part for run in segment.passes for part in (run.records, run.programs)]
     ints = upload(parts, resources.pinned, resources.stream)
-    floats = ints.view(cupy.float32)
-    found: list[Any] = []
-    at = 0
-    for segment in segments:
-        if isinstance(segment, ExactSegment):
-            found.append(ints[at : at + len(segment.words)])
-            at += len(segment.words)
-            continue
-        if segment.prepass is not None:
-            found.append(ints[at : at + len(segment.prepass)])
-            at += len(segment.prepass)
-        for run in segment.passes:
-            middle = at + len(run.records) * layout.RECORD_WORDS
-            end = middle + run.programs.size
-            found.append((ints[at:middle], floats[at:middle], floats[middle:end]))
-            at = end
-    return found
+    ends = np.cumsum([part.nbytes // 4 for part in parts]).tolist()
+    return (ints[begin:end] for begin, end in pairwise([0, *ends]))
 
 
 def _accumulators(n: int, slots: int) -> list[tuple[Any, Any, Any, Any]]:
