@@ -77,7 +77,7 @@ def _reduced(batch: Recording, k: int) -> list[str]:
     if not isinstance(source, EncodedImages):
         return []
     if not batch.runtime.on_host:
-        source, _ = reduced_on_gpu(source, batch.segments)
+        source, *_ = reduced_on_gpu(source, batch.segments)
     scales = reduced(source, batch.segments).scales
     if scales[k] == FULL:
         return []

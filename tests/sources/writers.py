@@ -37,7 +37,7 @@ def archive(samples: Iterable[tuple[bytes, int]]) -> bytes:
 
 def masked(data: bytes) -> bytes:
     """The checksum of TFRecord."""
-    checksum = needs("google_crc32c").value(data)
+    checksum: int = needs("google_crc32c").value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
 
 
