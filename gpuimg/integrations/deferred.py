@@ -6,7 +6,9 @@ soon as a function needs them that is not recorded: that function gets the pixel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,41 +41,54 @@ class Chain(NamedTuple):
 
 
 class Images:
-    """The images of one call, decoded once: at its end, or before where a function needs pixels."""
+    """The images of one call, and what is still to be done with them."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        self.is_decoded = False
+        self.needed: list[Deferred] = []
+        self.calls: list[tuple[Any, Any, Any, Any]] = []  # functions that take results: arguments, and what they return
 
     def tensors(self) -> list[Deferred]:
         """Return the images as tensors (3, H, W)."""
-        return [Deferred(self, [Chain(i)], (3, *size)) for i, size in enumerate(self.batch.sizes.tolist())]
+        return [Deferred(self, (3, *size), [Chain(i)]) for i, size in enumerate(self.batch.sizes.tolist())]
 
-    def decode(self) -> None:
-        """Decode all images, in parallel."""
-        if not self.is_decoded:
-            self.batch, self.is_decoded = as_batch(self.batch.compute("uint8")), True
+    def compute(self, is_last: bool = False) -> None:
+        """Compute all results that are needed so far, those of one kind in one call; then run the functions."""
+        if not (self.needed or self.calls):
+            return
+        kinds: dict[Any, list[tuple[int, int]]] = {}
+        for d, one in enumerate(self.needed):
+            for c, chain in enumerate(one.chains or ()):
+                kinds.setdefault(chain.kind(), []).append((d, c))
+        used = [i for rows in kinds.values() for i in {self.needed[d].chains[c].image for d, c in rows}]
+        if not is_last or len(set(used)) < len(used):
+            self.batch = as_batch(self.batch.compute("uint8"))  # decoded once, in parallel
+        parts: list[list[Any]] = [[None] * len(one.chains) for one in self.needed]
+        for rows in kinds.values():
+            pixels = self._replayed([self.needed[d].chains[c] for d, c in rows])
+            if len({d for d, _ in rows}) == 1 and len(rows) == len(parts[rows[0][0]]):
+                self.needed[rows[0][0]].pixels = pixels.reshape(self.needed[rows[0][0]].shape)
+            for (d, c), one in zip(rows, pixels, strict=True):
+                parts[d][c] = one
+        for one, part in zip(self.needed, parts, strict=True):
+            if one.pixels is None:
+                one.pixels = (torch.stack(part) if len(part) > 1 else part[0]).reshape(one.shape)
+        for func, args, kwargs, wanted in self.calls:
+            _assign(wanted, func(*_mapped(args, _pixels), **_mapped(kwargs, _pixels)))
+        self.needed, self.calls = [], []
 
-    def computed(self, chains: Sequence[Chain]) -> torch.Tensor:
-        """Return results of one size (N, 3, H, W)."""
-        kinds: dict[Any, list[int]] = {}
-        for i, chain in enumerate(chains):
-            kinds.setdefault(chain.kind(), []).append(i)
-        parts = [self._replayed([chains[i] for i in rows]) for rows in kinds.values()]
-        if len(parts) == 1:
-            return parts[0]
-        found = torch.cat(parts)
-        order = torch.tensor([i for rows in kinds.values() for i in rows])
-        return found[torch.argsort(order)]
-
-    def _replayed(self, chains: list[Chain]) -> torch.Tensor:
+    def _replayed(self, chains: list[Chain]) -> Any:
+        """Return the results (3, H, W) of chains of one kind, in one tensor where they have one size."""
         kind = chains[0].kind()
         x = self.batch.take([chain.image for chain in chains])
         if all(name != "resize" for name, *_ in kind):  # known as bytes, which normalize() divides as torch does
             x = resize(x, x.sizes, exact=EXACT)
         for k, (name, *shared) in enumerate(kind):
             x = _REPLAYED[name](x, np.array([chain.steps[k][1] for chain in chains]), *shared)
-        return as_tensor(x.array(layout="NCHW"))
+        dtype: Any = "float32" if kind and kind[-1][0] in ("normalize", "scale") else "uint8"
+        if x.is_uniform:
+            return as_tensor(x.array(dtype, "NCHW"))
+        return [as_tensor(one) for one in x.compute(dtype, "NCHW")]
 
 
 _REPLAYED: dict[str, Callable[..., Batch]] = {
@@ -81,42 +96,47 @@ _REPLAYED: dict[str, Callable[..., Batch]] = {
     "crop": lambda x, window: crop(x, *window.T),
     "pad": lambda x, sides, value: pad(x, sides, value),
     "normalize": lambda x, _, mean, std: normalize(x, mean, std),
+    "scale": lambda x, _: x,  # float32 results are bytes times float32(1 / 255)
 }
 
 
 class Deferred(torch.Tensor):
-    """Results (..., 3, H, W) that are not computed yet: bytes, or normalized."""
+    """Results (..., 3, H, W) that are not computed yet, bytes or normalized; or what a function returns for them."""
 
     images: Images
     chains: list[Chain]
     pixels: torch.Tensor | None
+    meta: torch.Tensor | None
 
     @staticmethod
-    def __new__(cls, images: Images, chains: list[Chain], shape: Sequence[int], dtype: Any = torch.uint8) -> Deferred:
-        """Return the results of chains, (..., 3, H, W) with as many as there are chains."""
-        made: Any = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype)
-        made.images, made.chains, made.pixels = images, chains, None
+    def __new__(
+        cls, images: Images, shape: Sequence[int], chains: list[Chain], dtype: Any = torch.uint8, meta: Any = None
+    ) -> Deferred:
+        """Return the results of chains, (..., 3, H, W) with as many as there are chains; or of a function."""
+        strides = None if meta is None else meta.stride()
+        made: Any = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), strides=strides, dtype=dtype)
+        made.images, made.chains, made.pixels, made.meta = images, chains, None, meta
         return made
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a function: on the shape, as another step, or on the pixels."""
+        """Run a function: on the shape, as another step, or later."""
         kwargs = kwargs or {}
         if func in _OF_SHAPE:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         recorded = _RECORDED.get(func)
         found = NotImplemented if recorded is None else recorded(*args, **kwargs)
-        return func(*_with_pixels(args), **_with_pixels(kwargs)) if found is NotImplemented else found
+        return _called(func, args, kwargs) if found is NotImplemented else found
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function that torch calls by itself, on the pixels."""
-        return func(*_with_pixels(args), **_with_pixels(kwargs or {}))
+        return func(*_mapped(args, Deferred.computed), **_mapped(kwargs or {}, Deferred.computed))
 
     def like(self, chains: list[Chain], shape: Sequence[int], dtype: Any = None) -> Deferred:
         """Return other results of the same images."""
-        return Deferred(self.images, chains, shape, dtype or self.dtype)
+        return Deferred(self.images, shape, chains, dtype or self.dtype)
 
     def then(self, shared: tuple[Any, ...], numbers: tuple[int, ...], size: Sequence[int], dtype: Any = None) -> Any:
         """Return results with another step, of a height and width."""
@@ -124,17 +144,28 @@ class Deferred(torch.Tensor):
         chains = [chain._replace(steps=(*chain.steps, step)) for chain in self.chains]
         return self.like(chains, (*self.shape[:-2], *size), dtype)
 
+    def require(self) -> None:
+        """Have the results computed with the others that are needed."""
+        if self.chains and self.pixels is None and not any(one is self for one in self.images.needed):
+            self.images.needed.append(self)
+
     def computed(self) -> torch.Tensor:
         """Return the pixels."""
-        if self.pixels is None:
-            self.images.decode()
-            self.pixels = self.images.computed(self.chains).reshape(self.shape)
+        self.require()
+        self.images.compute()
+        assert self.pixels is not None
         return self.pixels
+
+    def shaped(self) -> torch.Tensor:
+        """Return a tensor of the shape alone."""
+        if self.meta is None:
+            self.meta = torch.empty(tuple(self.shape), dtype=self.dtype, device="meta")
+        return self.meta
 
     @property
     def can_record(self) -> bool:
-        """True before pixels were needed: they may have been changed since."""
-        return self.pixels is None
+        """True for results that no function has taken, which may change them."""
+        return bool(self.chains) and self.meta is None and self.pixels is None
 
     @property
     def is_bytes(self) -> bool:
@@ -142,38 +173,75 @@ class Deferred(torch.Tensor):
         return self.can_record and self.dtype == torch.uint8
 
 
-def _with_pixels(value: Any) -> Any:
-    if isinstance(value, Deferred):
-        return value.computed()
+def _pixels(one: Deferred) -> Any:
+    return one.pixels
+
+
+def _mapped(value: Any, of: Callable[[Deferred], Any], of_tensors: Callable[[Any], Any] = lambda one: one) -> Any:
+    """Return a tree of arguments with something else for each tensor."""
+    if isinstance(value, torch.Tensor):
+        return of(value) if isinstance(value, Deferred) else of_tensors(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_with_pixels, value))
-    return {key: _with_pixels(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return type(value)([_mapped(one, of, of_tensors) for one in value])
+    return {key: _mapped(one, of, of_tensors) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def resolved(outputs: Any) -> Any:
-    """Return a tree of outputs with pixels, those of one size in one call."""
+def _called(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return what a function will return, by the shapes; run it now where these do not say that."""
+    given: list[Deferred] = []
+    _mapped((args, kwargs), given.append)
+    images = given[0].images
+    name = getattr(func, "__name__", "")
+    if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")):
+        _adopt(images, args[0])
+    if "out" not in kwargs:
+        shapes = _mapped((args, kwargs), Deferred.shaped, lambda one: torch.empty_like(one, device="meta"))
+        try:
+            shaped = func(*shapes[0], **shapes[1])
+        except Exception:  # of values, or an error that running it raises again
+            pass
+        else:
+            for one in given:
+                one.require()
+            found = _mapped(shaped, lambda one: one, partial(_result, images, {id(one.meta): one for one in given}))
+            images.calls.append((func, args, kwargs, found))
+            return found
+    for one in given:
+        one.require()
+    images.compute()
+    return func(*_mapped(args, Deferred.computed), **_mapped(kwargs, Deferred.computed))
+
+
+def _adopt(images: Images, tensor: Any) -> None:
+    """Have what is done with a tensor done later, as a result is to be written to it."""
+    if not isinstance(tensor, Deferred):
+        meta, pixels = torch.empty_like(tensor, device="meta"), tensor.view_as(tensor)
+        tensor.__class__ = Deferred
+        tensor.images, tensor.chains, tensor.meta, tensor.pixels = images, [], meta, pixels
+
+
+def _result(images: Images, given: dict[int, Deferred], shape: torch.Tensor) -> Deferred:
+    """Return a result of a function, which may be one of its arguments."""
+    return given[id(shape)] if id(shape) in given else Deferred(images, shape.shape, [], shape.dtype, shape)
+
+
+def _assign(wanted: Any, found: Any) -> None:
+    """Give results of functions their values."""
+    if isinstance(wanted, Deferred):
+        wanted.pixels = found
+    elif isinstance(wanted, (list, tuple)):
+        for one, value in zip(wanted, found, strict=True):
+            _assign(one, value)
+
+
+def resolved(images: Images, outputs: Any) -> Any:
+    """Return a tree of outputs with pixels."""
     found: list[Deferred] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, Deferred):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                walk(one)
-
-    for value in outputs.values():
-        walk(value)
-    sizes: dict[Any, list[Deferred]] = {}
+    _mapped(outputs, found.append)
     for one in found:
-        if one.can_record:
-            sizes.setdefault((one.shape[-2:], one.dtype), []).append(one)
-    if len(sizes) > 1:
-        next(iter(sizes.values()))[0].images.decode()
-    for some in sizes.values():
-        pixels = some[0].images.computed([chain for one in some for chain in one.chains])
-        for one, part in zip(some, pixels.split([len(one.chains) for one in some]), strict=True):
-            one.pixels = part.reshape(one.shape)
-    return {name: _with_pixels(value) for name, value in outputs.items()}
+        one.require()
+    images.compute(is_last=True)
+    return _mapped(outputs, Deferred.computed)
 
 
 # -- what is recorded --------------------------------------------------------------------------------------------------
@@ -281,6 +349,21 @@ def _converted(x: Any, *args: Any, **kwargs: Any) -> Any:
     return x if same and x.can_record and len(wanted) == len(args) + len(kwargs) else NotImplemented
 
 
+def scaled(x: Any, factor: Any) -> Any:
+    """Return values between 0 and 1."""
+    is_usual = isinstance(factor, float) and x.is_bytes and math.isclose(factor, 1 / 255)
+    return x.then(("scale",), (), x.shape[-2:], torch.float32) if is_usual else NotImplemented
+
+
+def squared(x: Any, color: Any) -> Any:
+    """Return results with a border that makes them squares."""
+    height, width = x.shape[-2:]
+    side = max(height, width)
+    top, left = (side - height) // 2, (side - width) // 2
+    shared = "pad", (color, 0, 0) if isinstance(color, int) else tuple(color)
+    return x.then(shared, (left, top, side - width - left, side - height - top), (side, side))
+
+
 def normalized(x: Any, mean: Any, std: Any) -> Any:
     """Return normalized results."""
     return x.then(("normalize", tuple(mean), tuple(std)), (), x.shape[-2:], torch.float32)
@@ -303,6 +386,7 @@ _RECORDED: dict[Any, Callable[..., Any]] = {
     _T.__iter__: lambda x: iter([x[i] for i in range(len(x))]),
     _T.contiguous: lambda x: _relaid(x, x.shape),
     _T.to: _converted,
+    _T.mul: scaled,
     torch.stack: _stacked,
     torch.cat: _concatenated,
     interpolate: _resized,

@@ -117,16 +117,24 @@ def _extended(base: Any) -> type:
             outputs = recipe(opened, self, counts) if _is_usual(self) else None
             if outputs is not None:
                 return _feature(outputs, wanted)
-        tensors = iter(deferred.Images(opened).tensors())
+        ours = deferred.Images(opened)
+        tensors = iter(ours.tensors())
         given = iter([others[i] if i in others else next(tensors) for i in range(len(listed))])
         found = base.preprocess(self, _replaced(images, given), *args, **kwargs)
         if not isinstance(found, BatchFeature):
-            return deferred.resolved({"": found})[""]
-        found.data = deferred.resolved(found.data)
+            return deferred.resolved(ours, found)
+        found.data = deferred.resolved(ours, found.data)
         return found
+
+    def pad_to_square(self: Any, images: Any, background_color: Any = 0) -> Any:
+        if isinstance(images, deferred.Deferred) and images.is_bytes:
+            return deferred.squared(images, background_color)
+        return base.pad_to_square(self, images, background_color)
 
     # Of the same name: a saved configuration names the class, and must load without gpuimg.
     names = {"preprocess": preprocess, "backend": property(lambda self: BACKEND), "__module__": __name__}
+    if hasattr(base, "pad_to_square"):
+        names["pad_to_square"] = pad_to_square
     return type(base.__name__, (base, _steps()), names)
 
 
