@@ -51,6 +51,9 @@ _documented = documented(
     "size : int\n    Height and width of the results in pixels.",
     "mean, std : (3,) float",
     'exact : {"torch", "pillow", "pillow12"}, optional',
+    "patch : int\n    Side of a patch in pixels.",
+    "merge : int\n    Patches that the model merges, along each side.",
+    "tile : int\n    Side of a tile in pixels.",
     returns="function\n    ``(images, rng=None) -> Batch``",
 )
 
@@ -70,18 +73,14 @@ def clip(
     (2, 3, 224, 224)
     """
     (size,) = arguments.sides(size=size)
-    return partial(_short_side, size, size, "bicubic", mean, std, exact)
+    return partial(_fixed, size, size, False, "bicubic", mean, std, exact)
 
 
 @_documented
 def dinov2(
-    size: int = 224,
-    resize_size: int = 256,
-    mean: _Color = IMAGENET_MEAN,
-    std: _Color = IMAGENET_STD,
-    *,
+    size: int = 224, resize_size: int = 256, mean: _Color = IMAGENET_MEAN, std: _Color = IMAGENET_STD, *,
     exact: Exact | None = "torch",
-) -> _ToBatch:
+) -> _ToBatch:  # fmt: skip
     """Return DINOv2's preprocessing: bicubic resize of the shorter side, central square, normalize.
 
     Parameters
@@ -95,7 +94,7 @@ def dinov2(
     [[224, 224], [224, 224]]
     """
     size, resize_size = arguments.sides(size=size, resize_size=resize_size)
-    return partial(_short_side, resize_size, size, "bicubic", mean, std, exact)
+    return partial(_fixed, resize_size, size, False, "bicubic", mean, std, exact)
 
 
 @_documented
@@ -113,7 +112,7 @@ def dinov3(size: int = 224) -> _ToBatch:
     [[224, 224], [224, 224]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
+    return partial(_fixed, (size, size), None, False, "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
 
 
 @_documented
@@ -126,7 +125,7 @@ def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact:
     [[384, 384], [384, 384]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bicubic", mean, std, exact)
+    return partial(_fixed, (size, size), None, False, "bicubic", mean, std, exact)
 
 
 @_documented
@@ -139,7 +138,7 @@ def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Ex
     [[224, 224], [224, 224]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bilinear", mean, std, exact)
+    return partial(_fixed, (size, size), None, False, "bilinear", mean, std, exact)
 
 
 @_documented
@@ -183,7 +182,7 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
     mean, std = config.get("mean", IMAGENET_MEAN), config.get("std", IMAGENET_STD)
     interpolation = config.get("interpolation", "bilinear")
     if mode == "center" and height == width:
-        return partial(_centered, scaled[0], height, interpolation, mean, std, exact)
+        return partial(_fixed, scaled[0], height, True, interpolation, mean, std, exact)
     return partial(_timm_eval, mode, scaled, size, interpolation, mean, std, exact)
 
 
@@ -201,14 +200,9 @@ def _timm_eval(
 
 @_documented
 def open_clip_eval(
-    size: int = 224,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    interpolation: Interpolation = "bicubic",
-    resize_mode: str = "shortest",
-    *,
-    exact: Exact | None = "pillow",
-) -> _ToBatch:
+    size: int = 224, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, interpolation: Interpolation = "bicubic",
+    resize_mode: str = "shortest", *, exact: Exact | None = "pillow",
+) -> _ToBatch:  # fmt: skip
     """Return open_clip's evaluation transform.
 
     Parameters
@@ -237,28 +231,20 @@ def open_clip_eval(
     if resize_mode == "longest":
         return partial(_timm_eval, resize_mode, (size, size), (size, size), interpolation, mean, std, exact)
     scaled: Any = (size, size) if resize_mode == "squash" else size
-    return partial(_centered, scaled, size, interpolation, mean, std, exact)
+    return partial(_fixed, scaled, size, True, interpolation, mean, std, exact)
 
 
-def _short_side(
-    short: int, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    x = resize(images, short, filter, exact=exact)
-    # torchvision's center_crop rounds the corner of odd margins; transformers rounds it down.
-    top, left = (x.sizes - size).T // 2
-    return normalize(crop(x, top, left, size, size), mean, std)
-
-
-def _squashed(
-    size: tuple[int, int], filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    return normalize(resize(images, size, filter, exact=exact), mean, std)
-
-
-def _centered(
-    scaled: Any, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    return normalize(center_crop(resize(images, scaled, filter, exact=exact), size), mean, std)
+def _fixed(
+    to: Any, window: int | None, rounded: bool, filter: Any, mean: Any, std: Any, exact: Any, images: Images,
+    rng: Any = None,
+) -> Batch:  # fmt: skip
+    x = resize(images, to, filter, exact=exact)
+    if rounded and window is not None:  # torchvision rounds the corner of odd margins
+        x = center_crop(x, window)
+    elif window is not None:  # and transformers rounds it down
+        top, left = (x.sizes - window).T // 2
+        x = crop(x, top, left, window, window)
+    return normalize(x, mean, std)
 
 
 # -- patches -----------------------------------------------------------------------------------------------------------
@@ -266,24 +252,15 @@ def _centered(
 
 @_documented
 def qwen_vl(
-    patch: int = 14,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 56 * 56,
-    max_pixels: int = 28 * 28 * 1280,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, frames: int = 2, min_pixels: int = 56 * 56, max_pixels: int = 28 * 28 * 1280,
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of Qwen2-VL and Qwen2.5-VL; of Qwen3-VL with its numbers.
 
     Parameters
     ----------
     patch : int
         Side of a patch in pixels; 16 for Qwen3-VL.
-    merge : int
-        Patches that the model merges, along each side.
     frames : int
         Frames of a patch; an image is repeated.
     min_pixels, max_pixels : int
@@ -319,25 +296,13 @@ def _qwen_vl(
 
 @_documented
 def qwen_vl_video(
-    patch: int = 14,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 128 * 28 * 28,
-    max_pixels: int = 768 * 28 * 28,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    video_tokens: int | None = None,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, frames: int = 2, min_pixels: int = 128 * 28 * 28, max_pixels: int = 768 * 28 * 28,
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, video_tokens: int | None = None, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of videos of Qwen2-VL and Qwen2.5-VL.
 
     Parameters
     ----------
-    patch : int
-        Side of a patch in pixels.
-    merge : int
-        Patches that the model merges, along each side.
     frames : int
         Frames of a patch; the last frame of a clip is repeated to a multiple of them.
     min_pixels, max_pixels : int
@@ -364,17 +329,9 @@ def qwen_vl_video(
 
 @_documented
 def qwen3_vl_video(
-    patch: int = 16,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 128 * 32 * 32,
-    max_pixels: int = 768 * 32 * 32,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    video_tokens: int | None = None,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 16, merge: int = 2, frames: int = 2, min_pixels: int = 128 * 32 * 32, max_pixels: int = 768 * 32 * 32,
+    mean: _Color = _HALF, std: _Color = _HALF, *, video_tokens: int | None = None, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of videos of Qwen3-VL, whose limits are those of a whole clip.
 
     Parameters
@@ -442,8 +399,6 @@ def siglip2_naflex(
 
     Parameters
     ----------
-    patch : int
-        Side of a patch in pixels.
     patches : int
         Most patches of an image, and their number after padding.
 
@@ -478,15 +433,9 @@ def _siglip2_naflex(
 
 @_documented
 def kimi(
-    patch: int = 14,
-    merge: int = 2,
-    patches: int = 16384,
-    side: int = 512,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, patches: int = 16384, side: int = 512, mean: _Color = _HALF, std: _Color = _HALF,
+    *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of Kimi K2.5: resize without enlarging, pad with black, cut into patches.
 
     Parameters
@@ -524,13 +473,9 @@ def _kimi(
 
 @_documented
 def pixtral(
-    side: int = 1024,
-    patch: int = 16,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
+    side: int = 1024, patch: int = 16, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *,
     exact: Exact | None = "torch",
-) -> _ToArrays:
+) -> _ToArrays:  # fmt: skip
     """Return Pixtral's preprocessing: resize to a longest side and multiples of a patch, pad with 0 to the largest.
 
     Parameters
@@ -568,15 +513,9 @@ def _pixtral(
 
 @_documented
 def internvl(
-    tile: int = 448,
-    most: int = 12,
-    least: int = 1,
-    mean: _Color = IMAGENET_MEAN,
-    std: _Color = IMAGENET_STD,
-    *,
-    overview: bool = True,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    tile: int = 448, most: int = 12, least: int = 1, mean: _Color = IMAGENET_MEAN, std: _Color = IMAGENET_STD, *,
+    overview: bool = True, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return InternVL's preprocessing: a grid of square tiles near the aspect ratio, and an overview.
 
     Parameters
@@ -615,19 +554,13 @@ def _internvl(
 
 @_documented
 def llava_anyres(
-    tile: int = 336,
-    grids: Sequence[tuple[int, int]] = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    tile: int = 336, grids: Sequence[tuple[int, int]] = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return LLaVA-NeXT's preprocessing: an overview, then tiles of the image in the best of several sizes.
 
     Parameters
     ----------
-    tile : int
-        Side of a tile in pixels.
     grids : sequence of (height, width)
         Sizes to choose from, multiples of ``tile``; the image keeps its aspect ratio and gets a black border.
 
@@ -675,8 +608,6 @@ def idefics3(
 
     Parameters
     ----------
-    tile : int
-        Side of a tile in pixels.
     side : int
         Length of the longest side in pixels, before it becomes a multiple of ``tile``.
     exact : {"torch", "pillow", "pillow12"}
@@ -745,13 +676,9 @@ def _idefics3(
 
 @_documented
 def gemma3(
-    size: int = 896,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    pan_and_scan: tuple[int, int, float] | None = None,
+    size: int = 896, mean: _Color = _HALF, std: _Color = _HALF, *, pan_and_scan: tuple[int, int, float] | None = None,
     exact: Exact | None = "torch",
-) -> _ToArrays:
+) -> _ToArrays:  # fmt: skip
     """Return Gemma 3's preprocessing: a bilinear resize to a square; with pan and scan, also of parts of long images.
 
     Parameters

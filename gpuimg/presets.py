@@ -336,15 +336,9 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
 
 @_documented
 def dinov3_train(
-    size: int = 256,
-    local_size: int = 112,
-    local_views: int = 8,
-    *,
-    gram_size: int | None = None,
-    gram_distortions: bool = False,
-    flip: float = 0.0,
-    blur: tuple[float, float, float] = (1.0, 0.1, 0.5),
-) -> Callable[[Images, Rng | int], Batch]:
+    size: int = 256, local_size: int = 112, local_views: int = 8, *, gram_size: int | None = None,
+    gram_distortions: bool = False, flip: float = 0.0, blur: tuple[float, float, float] = (1.0, 0.1, 0.5),
+) -> Callable[[Images, Rng | int], Batch]:  # fmt: skip
     """Return the training preset of DINOv3: global and local views, and the views of the Gram teacher.
 
     Parameters
@@ -479,24 +473,13 @@ _TIMM_OPTIONS = {
 
 @_documented
 def timm_train(
-    config: Mapping[str, Any] | int = 224,
-    *,
-    scale: Range | None = None,
-    ratio: Range | None = None,
-    train_crop_mode: Literal["rrc", "rkrc", "rkrr"] | None = None,
-    hflip: float = 0.5,
-    vflip: float = 0.0,
-    color_jitter: float | Sequence[float] | None = 0.4,
-    color_jitter_prob: float | None = None,
-    grayscale_prob: float = 0.0,
-    gaussian_blur_prob: float = 0.0,
-    auto_augment: str | None = None,
-    interpolation: str | None = None,
-    re_prob: float = 0.0,
-    re_mode: Literal["const", "rand", "pixel"] = "const",
-    re_count: int = 1,
-    exact: Exact | None = None,
-) -> Callable[[Images, Rng | int], Batch]:
+    config: Mapping[str, Any] | int = 224, *, scale: Range | None = None, ratio: Range | None = None,
+    train_crop_mode: Literal["rrc", "rkrc", "rkrr"] | None = None, hflip: float = 0.5, vflip: float = 0.0,
+    color_jitter: float | Sequence[float] | None = 0.4, color_jitter_prob: float | None = None,
+    grayscale_prob: float = 0.0, gaussian_blur_prob: float = 0.0, auto_augment: str | None = None,
+    interpolation: str | None = None, re_prob: float = 0.0, re_mode: Literal["const", "rand", "pixel"] = "const",
+    re_count: int = 1, exact: Exact | None = None,
+) -> Callable[[Images, Rng | int], Batch]:  # fmt: skip
     """Return the training transform of timm's ``create_transform`` for a model's data configuration.
 
     Parameters

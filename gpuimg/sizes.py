@@ -69,13 +69,9 @@ def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pix
 
 @_documented
 def smart_video(
-    sizes: ArrayLike,
-    frames: int,
-    factor: int = 32,
-    temporal: int = 2,
-    min_pixels: int = 128 * 32 * 32,
+    sizes: ArrayLike, frames: int, factor: int = 32, temporal: int = 2, min_pixels: int = 128 * 32 * 32,
     max_pixels: int = 32 * 32 * 768,
-) -> Ints:
+) -> Ints:  # fmt: skip
     """Return Qwen3-VL's sizes of frames: multiples of a factor, with a number of pixels of the clip within limits.
 
     Parameters

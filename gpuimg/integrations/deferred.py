@@ -7,9 +7,11 @@ soon as a function needs them that is not recorded: that function gets the pixel
 from __future__ import annotations
 
 import math
+from collections import UserDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -18,11 +20,10 @@ from torch.nn.functional import pad as pad_sides
 
 from .._batch.batch import Batch, as_batch
 from .._batch.frameworks import as_tensor
-from .._checks.types import Ints
 from .._ops.pixels import normalize
 from .._ops.resize_crop import crop, pad, resize
 
-EXACT = "torch"  # the rule of the backend "torchvision", whose classes are extended
+EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
 
 #: A step: its name and what it shares with others, and numbers of its own.
 _Step: TypeAlias = tuple[tuple[Any, ...], tuple[int, ...]]
@@ -45,6 +46,7 @@ class Images:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
+        self.is_decoded = False
         self.needed: list[Deferred] = []
         self.calls: list[tuple[Any, Any, Any, Any]] = []  # functions that take results: arguments, and what they return
 
@@ -61,8 +63,8 @@ class Images:
             for c, chain in enumerate(one.chains or ()):
                 kinds.setdefault(chain.kind(), []).append((d, c))
         used = [i for rows in kinds.values() for i in {self.needed[d].chains[c].image for d, c in rows}]
-        if not is_last or len(set(used)) < len(used):
-            self.batch = as_batch(self.batch.compute("uint8"))  # decoded once, in parallel
+        if used and not self.is_decoded and (not is_last or len(set(used)) < len(used)):
+            self.batch, self.is_decoded = as_batch(self.batch.compute("uint8")), True  # once, in parallel
         parts: list[list[Any]] = [[None] * len(one.chains) for one in self.needed]
         for rows in kinds.values():
             pixels = self._replayed([self.needed[d].chains[c] for d, c in rows])
@@ -92,7 +94,7 @@ class Images:
 
 
 _REPLAYED: dict[str, Callable[..., Batch]] = {
-    "resize": lambda x, to, filter: resize(x, to, filter, exact=EXACT),
+    "resize": lambda x, to, kind: resize(x, to, kind, exact=EXACT),
     "crop": lambda x, window: crop(x, *window.T),
     "pad": lambda x, sides, value: pad(x, sides, value),
     "normalize": lambda x, _, mean, std: normalize(x, mean, std),
@@ -100,22 +102,30 @@ _REPLAYED: dict[str, Callable[..., Batch]] = {
 }
 
 
-class Deferred(torch.Tensor):
+class Deferred(torch.Tensor):  # type: ignore[misc]
     """Results (..., 3, H, W) that are not computed yet, bytes or normalized; or what a function returns for them."""
 
     images: Images
     chains: list[Chain]
     pixels: torch.Tensor | None
     meta: torch.Tensor | None
+    known_shape: torch.Size
+    known_dtype: torch.dtype
+
+    # Without a call of __torch_function__ for each.
+    shape: Any = property(lambda self: self.known_shape)
+    ndim: Any = property(lambda self: len(self.known_shape))
+    dtype: Any = property(lambda self: self.known_dtype)
 
     @staticmethod
     def __new__(
         cls, images: Images, shape: Sequence[int], chains: list[Chain], dtype: Any = torch.uint8, meta: Any = None
-    ) -> Deferred:
+    ) -> Self:
         """Return the results of chains, (..., 3, H, W) with as many as there are chains; or of a function."""
         strides = None if meta is None else meta.stride()
-        made: Any = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), strides=strides, dtype=dtype)
+        made: Self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), strides=strides, dtype=dtype)
         made.images, made.chains, made.pixels, made.meta = images, chains, None, meta
+        made.known_shape, made.known_dtype = torch.Size(shape), dtype
         return made
 
     @classmethod
@@ -183,6 +193,10 @@ def _mapped(value: Any, of: Callable[[Deferred], Any], of_tensors: Callable[[Any
         return of(value) if isinstance(value, Deferred) else of_tensors(value)
     if isinstance(value, (list, tuple)):
         return type(value)([_mapped(one, of, of_tensors) for one in value])
+    if isinstance(value, UserDict):  # transformers' outputs
+        found = copy(value)
+        found.data = _mapped(value.data, of, of_tensors)
+        return found
     return {key: _mapped(one, of, of_tensors) for key, one in value.items()} if isinstance(value, dict) else value
 
 
@@ -218,6 +232,7 @@ def _adopt(images: Images, tensor: Any) -> None:
         meta, pixels = torch.empty_like(tensor, device="meta"), tensor.view_as(tensor)
         tensor.__class__ = Deferred
         tensor.images, tensor.chains, tensor.meta, tensor.pixels = images, [], meta, pixels
+        tensor.known_shape, tensor.known_dtype = pixels.shape, pixels.dtype
 
 
 def _result(images: Images, given: dict[int, Deferred], shape: torch.Tensor) -> Deferred:
@@ -299,6 +314,8 @@ def _concatenated(tensors: Any, dim: int = 0) -> Any:
 
 def _indexed(x: Any, index: Any) -> Any:
     """Take some of the results, or a window of each."""
+    if type(index) is int and x.ndim == 4 and x.can_record:
+        return x.like([x.chains[index]], x.shape[1:])
     index = index if isinstance(index, tuple) else (index,)
     if any(not isinstance(one, (int, slice)) and one is not Ellipsis for one in index) or not x.can_record:
         return NotImplemented

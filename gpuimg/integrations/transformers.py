@@ -25,7 +25,7 @@ from .._batch.frameworks import as_tensor
 from .._batch.opening import open_batch
 from .._checks.types import Interpolation, Ints
 from .._ops.pixels import normalize
-from .._ops.resize_crop import crop, resize
+from .._ops.resize_crop import resize
 from .._version import install_hint
 
 #: Name of the backend.
@@ -100,8 +100,6 @@ def _with_gpuimg(auto: Any) -> Callable[..., Any]:
 @cache
 def _extended(base: Any) -> type:
     """Return a subclass of a processor of the backend "torchvision" that runs on images without pixels."""
-    from transformers import BatchFeature
-
     from . import deferred
 
     recipe = _RECIPES.get(base.__name__)
@@ -111,8 +109,11 @@ def _extended(base: Any) -> type:
             return base.preprocess(self, images, *args, **kwargs)
         to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
         listed, counts = _listed(images)
-        opened, others = _opened(listed, self, to_rgb)
+        needs_rgb = bool(kwargs.get("do_normalize", self.do_normalize)) and np.size(self.image_mean) == 3
+        opened, others = _opened(listed, self, to_rgb, needs_rgb)
         wanted: Any = kwargs.get("return_tensors")
+        if opened is None:
+            return base.preprocess(self, _replaced(images, iter(others.values())), *args, **kwargs)
         if recipe and not others and not args and wanted in ("pt", "np") and _is_default(self, kwargs):
             outputs = recipe(opened, self, counts) if _is_usual(self) else None
             if outputs is not None:
@@ -120,11 +121,7 @@ def _extended(base: Any) -> type:
         ours = deferred.Images(opened)
         tensors = iter(ours.tensors())
         given = iter([others[i] if i in others else next(tensors) for i in range(len(listed))])
-        found = base.preprocess(self, _replaced(images, given), *args, **kwargs)
-        if not isinstance(found, BatchFeature):
-            return deferred.resolved(ours, found)
-        found.data = deferred.resolved(ours, found.data)
-        return found
+        return deferred.resolved(ours, base.preprocess(self, _replaced(images, given), *args, **kwargs))
 
     def pad_to_square(self: Any, images: Any, background_color: Any = 0) -> Any:
         if isinstance(images, deferred.Deferred) and images.is_bytes:
@@ -149,10 +146,19 @@ def _steps() -> type:
         def process_image(self, image: Any, *args: Any, **kwargs: Any) -> Any:
             return image if isinstance(image, deferred.Deferred) else super().process_image(image, *args, **kwargs)
 
+        def resize(self, image: Any, size: Any, resample: Any = None, antialias: bool = True, **kwargs: Any) -> Any:
+            kind = _FILTERS.get(resample) if isinstance(resample, int) else None
+            to = size.height, size.width
+            plain = all(to) and not (size.shortest_edge or size.max_height)
+            if kind and plain and antialias and isinstance(image, deferred.Deferred) and image.is_bytes:
+                return image.then(("resize", kind), to, to)
+            return super().resize(image, size, resample, antialias, **kwargs)
+
         def rescale_and_normalize(
             self, images: Any, do_rescale: Any, rescale_factor: Any, do_normalize: Any, mean: Any, std: Any
         ) -> Any:
             is_usual = do_rescale and do_normalize and math.isclose(rescale_factor, 1 / 255)
+            is_usual = is_usual and np.max(mean) <= 1.0 and np.min(std) > 0.0  # as normalize() takes them
             if is_usual and isinstance(images, deferred.Deferred) and images.is_bytes:
                 return deferred.normalized(images, np.broadcast_to(mean, 3).tolist(), np.broadcast_to(std, 3).tolist())
             return super().rescale_and_normalize(images, do_rescale, rescale_factor, do_normalize, mean, std)
@@ -188,19 +194,19 @@ def _replaced(images: Any, given: Iterator[Any]) -> Any:
     return [_replaced(image, given) for image in images] if isinstance(images, (list, tuple)) else next(given)
 
 
-def _opened(listed: list[Any], processor: Any, to_rgb: bool) -> tuple[Batch, dict[int, Any]]:
-    """Return RGB images as a batch, and by their places those that are left to transformers as they are."""
-    images = [_opened_one(image, processor, to_rgb) for image in listed]
+def _opened(listed: list[Any], processor: Any, to_rgb: bool, needs_rgb: bool) -> tuple[Batch | None, dict[int, Any]]:
+    """Return RGB images as a batch, if any, and by their places those that are left to transformers as they are."""
+    images = [_opened_one(image, processor, to_rgb, needs_rgb) for image in listed]
     others = {i: image for i, (image, is_rgb) in enumerate(images) if not is_rgb}
     ours = [image for image, is_rgb in images if is_rgb]
     how: Any = {"alpha": "white" if to_rgb else "drop", "device": "cpu"}
-    if ours and all(map(_is_file, ours)):
-        return open_batch(ours, **how), others
+    if all(map(_is_file, ours)):
+        return open_batch(ours, **how) if ours else None, others
     return as_batch([open_batch([image], **how)[0] if _is_file(image) else image for image in ours]), others
 
 
-def _opened_one(image: Any, processor: Any, to_rgb: bool) -> tuple[Any, bool]:
-    """Return a file, or an (H, W, 3) uint8 array as the processor converts it, and True; or an image that is neither."""
+def _opened_one(image: Any, processor: Any, to_rgb: bool, needs_rgb: bool) -> tuple[Any, bool]:
+    """Return a file, or an (H, W, 3) uint8 array as the processor converts it, and True; or another image."""
     if _is_file(image):
         if to_rgb:
             return image, True
@@ -223,7 +229,7 @@ def _opened_one(image: Any, processor: Any, to_rgb: bool) -> tuple[Any, bool]:
         return np.asarray(image), True
     found = processor.process_image(image, do_convert_rgb=to_rgb)
     has_colors, is_float = len(found) == 3, found.is_floating_point()
-    if not (has_colors or is_float) and processor.do_normalize and np.size(processor.image_mean) == 3:
+    if not (has_colors or is_float) and needs_rgb:
         raise ValueError(  # transformers' error is that of a broadcast
             f"{type(processor).__name__} takes RGB images, not {given}: pass do_convert_rgb=True to convert images "
             "(docs/vlm.md)"
@@ -312,43 +318,21 @@ def _paddle_ocr(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] |
     return outputs | {"pixel_values": outputs["pixel_values"].reshape(len(outputs["pixel_values"]), -1, patch, patch)}
 
 
-def _siglip2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    if not _has_filter(processor, "bilinear"):
-        return None
-    return models.siglip2_naflex(processor.patch_size, processor.max_num_patches, *_norm(processor), exact=_EXACT)(x)
+def _row(kind: str, make: Callable[..., Callable[..., Any]], settings: Callable[[Any], tuple[Any, ...]]) -> _Recipe:
+    """Return the recipe of a function of gpuimg.models with arguments, all of which a processor must have."""
+
+    def recipe(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+        given = settings(processor) if _has_filter(processor, kind) else (None,)
+        return make(*given, *_norm(processor), exact=_EXACT)(x) if all(given) else None
+
+    return recipe
 
 
-def _kimi(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    side = processor.size.max_height
-    if not (side and side == processor.size.max_width and _has_filter(processor, "bicubic")):
-        return None
-    how = processor.patch_size, processor.merge_size, processor.max_patches, side
-    return models.kimi(*how, *_norm(processor), exact=_EXACT)(x)
-
-
-def _pixtral(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    patch = _side(processor.patch_size)
-    side = processor.size.longest_edge
-    if not (patch and side and processor.do_pad and _has_filter(processor, "bicubic")):
-        return None
-    return models.pixtral(side, patch, *_norm(processor), exact=_EXACT)(x)
-
-
-def _got_ocr2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    tile = _side(processor.size)
-    if not (tile and processor.crop_to_patches and _has_filter(processor, "bicubic")):
-        return None
-    how = tile, processor.max_patches, processor.min_patches
-    return models.internvl(*how, *_norm(processor), exact=_EXACT)(x)
-
-
-def _llava_next(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    tile = _side(processor.crop_size)
-    whole = processor.size.shortest_edge == tile and processor.do_pad
-    grids = np.array(processor.image_grid_pinpoints)
-    if not (tile and whole and processor.do_center_crop and _has_filter(processor, "bicubic")) or np.any(grids % tile):
-        return None
-    return models.llava_anyres(tile, grids.tolist(), *_norm(processor), exact=_EXACT)(x)
+def _grids(processor: Any) -> list[Any] | None:
+    """Return LLaVA-NeXT's sizes of images, where its tiles fill them."""
+    tile, grids = _side(processor.crop_size), np.array(processor.image_grid_pinpoints)
+    whole = processor.size.shortest_edge == tile and processor.do_pad and processor.do_center_crop
+    return grids.tolist() if tile and whole and not np.any(grids % tile) else None
 
 
 def _idefics3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
@@ -378,15 +362,28 @@ _RECIPES: dict[str, _Recipe] = {
     "Gemma3ImageProcessor": _gemma3,
     "Glm46VImageProcessor": _glm4v,
     "Glm4vImageProcessor": _glm4v,
-    "GotOcr2ImageProcessor": _got_ocr2,
+    "GotOcr2ImageProcessor": _row(
+        "bicubic", models.internvl, lambda p: (p.crop_to_patches and _side(p.size), p.max_patches, p.min_patches)
+    ),
     "Idefics3ImageProcessor": _idefics3,
-    "Kimi_K25ImageProcessor": _kimi,
-    "LlavaNextImageProcessor": _llava_next,
+    "Kimi_K25ImageProcessor": _row(
+        "bicubic",
+        models.kimi,
+        lambda p: (
+            p.patch_size,
+            p.merge_size,
+            p.max_patches,
+            p.size.max_height == p.size.max_width and p.size.max_width,
+        ),
+    ),
+    "LlavaNextImageProcessor": _row("bicubic", models.llava_anyres, lambda p: (_side(p.crop_size), _grids(p))),
     "MiniMaxM3VLImageProcessor": _qwen2_vl,
     "PaddleOCRVLImageProcessor": _paddle_ocr,
-    "PixtralImageProcessor": _pixtral,
+    "PixtralImageProcessor": _row(
+        "bicubic", models.pixtral, lambda p: (p.do_pad and p.size.longest_edge, _side(p.patch_size))
+    ),
     "Qwen2VLImageProcessor": _qwen2_vl,
-    "Siglip2ImageProcessor": _siglip2,
+    "Siglip2ImageProcessor": _row("bilinear", models.siglip2_naflex, lambda p: (p.patch_size, p.max_num_patches)),
     "SmolVLMImageProcessor": _idefics3,
     "VideoLlama3ImageProcessor": _video_llama3,
 }
