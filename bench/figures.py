@@ -422,7 +422,7 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
-        exact, draft, all_peers, runs, plot,
+        exact, draft, all_peers, runs, plot, functions, families, covered,
     )
 }  # fmt: skip
 
