@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 import gpuimg as gi
 from bench.torchvision_import import define_operators
@@ -114,3 +116,115 @@ def theirs(name: str, backend: str, images: Sequence[NDArray[np.uint8]]) -> Outp
     if name in ("idefics3", "smolvlm"):  # takes a list of the images of each sample
         given = [[image] for image in given]
     return {key: np.asarray(value) for key, value in processor(name, backend)(given, return_tensors="pt").items()}
+
+
+# -- the backend of transformers ---------------------------------------------------------------------------------------
+
+#: Image processors that extend transformers' backend "torchvision", by the beginning of their names.
+FAMILIES = """
+    Apertus1p5 Aria Beit Bit Blip BridgeTower CHMv2 CLIP Chameleon ChineseCLIP Cohere2Vision CohereCompass
+    ConditionalDetr ConvNext Cosmos3Edge DINOv3ViT DPT DeepseekOcr2 DeepseekVLHybrid DeepseekVL DeformableDetr DeiT
+    DepthPro Detr Donut EfficientLoFTR EfficientNet Eomt Ernie4_5_VLMoe Flava Fuyu GLPN Gemma3 Gemma4 Gemma4Unified
+    Glm46V Glm4v Glm5Next GlmImage Glmga GotOcr2 GraniteDocling GroundingDino HYV4VL HunYuanVL Idefics2 Idefics3 Idefics
+    ImageGPT Inkling2 Inkling Janus Kimi_K25 Kosmos2_5 LayoutLMv2 LayoutLMv3 Levit Lfm2Vl LightGlue Llama4 Llava
+    LlavaNext LlavaOnevision Mask2Former MaskFormer MiniCPMOcr MiniCPMV4_6 MiniMaxM3VL Mllama MobileNetV1 MobileNetV2
+    MobileViT Molmo2 MuseGlimmer NemotronH_Omni_Reasoning_V3 NeoMME Nougat OneFormer Ovis2 OwlViT Owlv2 PI0
+    PPChart2Table PPDocLayoutV2 PPDocLayoutV3 PPDocLayoutV4 PPFormulaNet PPLCNet PPOCRV5ServerDet PPOCRV5ServerRec
+    PPOCRV6SmallRec PaddleOCRVL Perceiver PerceptionLM Phi4Multimodal Pix2Struct Pixtral PoolFormer PromptDepthAnything
+    Pvt Qwen2VL RTDetr RfDetr SLANeXt Sam2 Sam3 Sam Sapiens2 SegGpt Segformer Siglip2 Siglip SmolVLM Step3p7 SuperGlue
+    SuperPoint Swin2SR TextNet Tipsv2Dpt Tipsv2 Tvp UVDoc UltraVBert UnlimitedOcr ViT VideoLlama3 VideoMAE Vilt VitMatte
+    VitPose Yolos ZoeDepth
+""".split()  # noqa: SIM905 - names without quotes are easier to read
+_OPTIONS: dict[str, dict[str, Any]] = {"ImageGPT": {"clusters": [[-1.0] * 3, [0.0] * 3, [1.0] * 3]}}
+#: Whose outputs for images of several sizes are no tensor, or that need more than images.
+ALONE = (
+    *("CHMv2", "EfficientLoFTR", "Eomt", "GLPN", "LayoutLMv2", "LayoutLMv3", "LightGlue", "PPOCRV5ServerDet"),
+    *("PerceptionLM", "SuperGlue", "Swin2SR", "TextNet", "VitMatte", "VitPose", "ZoeDepth"),
+)  # fmt: skip
+_TWO = ("EfficientLoFTR", "LightGlue", "SuperGlue")  # take pairs of images
+
+
+def families(name: str, settings: dict[str, Any] | None = None) -> tuple[Any, Any]:
+    """Return a processor as ``from_pretrained`` does with ``backend="gpuimg"``, and by default."""
+    import transformers
+
+    with TemporaryDirectory() as folder:
+        made = getattr(transformers, f"{name}ImageProcessor")(**_OPTIONS.get(name, {}) | (settings or {}))
+        made.save_pretrained(folder)
+        load = transformers.AutoImageProcessor.from_pretrained
+        return load(folder, backend="gpuimg"), load(folder)
+
+
+def called(name: str, processor: Any, image: Any, upright: Any) -> list[Any]:
+    """Return the arrays of a processor's outputs for one image; ``upright`` is it as Pillow's, for other arguments."""
+    options: dict[str, Any] = {"apply_ocr": False} if name.startswith("LayoutLM") else {}
+    if name == "VitPose":
+        options = {"boxes": [[[0.0, 0.0, 9.0, 9.0]]]}
+    if name == "VitMatte":
+        options = {"trimaps": [Image.new("L", upright.size, 9)]}
+    found = processor([image] * (1 + (name in _TWO)), return_tensors="pt", **options)
+    return list(_leaves([found[key] for key in sorted(found)] if hasattr(found, "keys") else found))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value if isinstance(value, (str, bool, int, float)) or value is None else np.asarray(value)
+
+
+def different(ours: list[Any], theirs: list[Any]) -> int:
+    """Return the number of values that differ; that of all values where their shapes or types do."""
+    if len(ours) != len(theirs):
+        return max(len(ours), len(theirs))
+    return sum(map(_different, ours, theirs))
+
+
+def _different(one: Any, other: Any) -> int:
+    if not isinstance(other, np.ndarray):
+        return int(one != other)
+    alike = isinstance(one, np.ndarray) and one.shape == other.shape and one.dtype == other.dtype
+    return int(np.sum((one != other) & ~((one != one) & (other != other)))) if alike else max(other.size, 1)
+
+
+def awkward(rng: np.random.Generator, photos: Sequence[Image.Image], count: int) -> list[bytes]:
+    """Return files of every mode, with and without transparency, of all orientations, of thin shapes, and photos."""
+    rgba = Image.fromarray(rng.integers(0, 256, (19, 23, 4), np.uint8))
+    rgb, gray = rgba.convert("RGB"), rgba.convert("L")
+    palette = rgb.quantize(9)
+    deep = Image.fromarray(rng.integers(0, 1 << 16, (21, 18), np.uint16))
+    modes: list[tuple[Image.Image, str, dict[str, Any]]] = [
+        *((image, "PNG", {}) for image in (rgb, rgba, gray, rgba.convert("LA"), palette, rgb.convert("1"), deep)),
+        (rgb, "PNG", {"transparency": rgb.getpixel((0, 0))}), (gray, "PNG", {"transparency": 9}),
+        (palette, "PNG", {"transparency": rng.bytes(7)}), (palette, "GIF", {"transparency": 0}),
+        *((image, "WEBP", {"lossless": True}) for image in (rgb, rgba)),
+        (rgb.convert("CMYK"), "JPEG", {}), (gray, "JPEG", {}), (rgb, "JPEG", {"progressive": True}),
+        (rgb.convert("1"), "TIFF", {}), (rgba, "TIFF", {}), (rgb, "BMP", {}),
+        *((rgba.resize(size), "PNG", {}) for size in ((1, 1), (120, 3), (3, 120), (2, 1))),
+    ]  # fmt: skip
+    for orientation in range(2, 9):
+        exif = Image.Exif()
+        exif[274] = orientation
+        modes.append((rgba if orientation % 2 else rgb, "PNG", {"exif": exif}))
+    while len(modes) < count:
+        photo = photos[rng.integers(len(photos))]
+        w, h = (int(rng.integers(8, side + 1)) for side in photo.size)
+        x, y = int(rng.integers(0, photo.width - w + 1)), int(rng.integers(0, photo.height - h + 1))
+        exif = Image.Exif()
+        exif[274] = int(rng.integers(1, 9))
+        modes.append((photo.crop((x, y, x + w, y + h)), str(rng.choice(["JPEG", "WEBP", "PNG"])), {"exif": exif}))
+    files = []
+    for image, kind, options in modes[:count]:
+        file = io.BytesIO()
+        image.save(file, kind, **options)
+        files.append(file.getvalue())
+    return files
+
+
+def upright(data: bytes, to_rgb: bool) -> Image.Image:
+    """Return a file as the Pillow image whose outputs it gives: turned; 16-bit gray, if converted, as upper bytes."""
+    image = Image.open(io.BytesIO(data))
+    if to_rgb and image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return ImageOps.exif_transpose(image)

@@ -28,6 +28,7 @@ from . import sizes
 from ._batch import tokens as several
 from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of, run_into
 from ._checks import arguments
+from ._checks.docstrings import documented
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
 from ._ops.pixels import CLIP_STD as CLIP_STD
@@ -46,83 +47,59 @@ _ToBatch: TypeAlias = Callable[..., Batch]
 #: ``(images, rng=None) -> dict of arrays``
 _ToArrays: TypeAlias = Callable[..., dict[str, Array]]
 
+_documented = documented(
+    "size : int\n    Height and width of the results in pixels.",
+    "mean, std : (3,) float",
+    'exact : {"torch", "pillow", "pillow12"}, optional',
+    "patch : int\n    Side of a patch in pixels.",
+    "merge : int\n    Patches that the model merges, along each side.",
+    "tile : int\n    Side of a tile in pixels.",
+    returns="function\n    ``(images, rng=None) -> Batch``",
+)
+
 
 # -- results of one size -----------------------------------------------------------------------------------------------
 
 
+@_documented
 def clip(
     size: int = 224, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch"
 ) -> _ToBatch:
     """Return CLIP's preprocessing: bicubic resize of the shorter side, central square, normalize.
 
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.clip()(np.zeros((2, 40, 50, 3), np.uint8)).array(layout="NCHW").shape
     (2, 3, 224, 224)
     """
     (size,) = arguments.sides(size=size)
-    return partial(_short_side, size, size, "bicubic", mean, std, exact)
+    return partial(_fixed, size, size, False, "bicubic", mean, std, exact)
 
 
+@_documented
 def dinov2(
-    size: int = 224,
-    resize_size: int = 256,
-    mean: _Color = IMAGENET_MEAN,
-    std: _Color = IMAGENET_STD,
-    *,
+    size: int = 224, resize_size: int = 256, mean: _Color = IMAGENET_MEAN, std: _Color = IMAGENET_STD, *,
     exact: Exact | None = "torch",
-) -> _ToBatch:
+) -> _ToBatch:  # fmt: skip
     """Return DINOv2's preprocessing: bicubic resize of the shorter side, central square, normalize.
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
     resize_size : int
         Length of the shorter side before the crop, in pixels.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.dinov2()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
     size, resize_size = arguments.sides(size=size, resize_size=resize_size)
-    return partial(_short_side, resize_size, size, "bicubic", mean, std, exact)
+    return partial(_fixed, resize_size, size, False, "bicubic", mean, std, exact)
 
 
+@_documented
 def dinov3(size: int = 224) -> _ToBatch:
     """Return DINOv3's preprocessing: a bilinear resize of float32 values to a square, normalize.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
 
     Notes
     -----
@@ -131,64 +108,40 @@ def dinov3(size: int = 224) -> _ToBatch:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.dinov3()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
+    return partial(_fixed, (size, size), None, False, "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
 
 
+@_documented
 def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
     """Return SigLIP's preprocessing: a bicubic resize to a square, normalize.
 
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.siglip(384)(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[384, 384], [384, 384]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bicubic", mean, std, exact)
+    return partial(_fixed, (size, size), None, False, "bicubic", mean, std, exact)
 
 
+@_documented
 def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
     """Return ViT's preprocessing: a bilinear resize to a square, normalize.
 
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.vit()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
     (size,) = arguments.sides(size=size)
-    return partial(_squashed, (size, size), "bilinear", mean, std, exact)
+    return partial(_fixed, (size, size), None, False, "bilinear", mean, std, exact)
 
 
+@_documented
 def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "pillow") -> _ToBatch:
     """Return timm's evaluation transform of a model's configuration.
 
@@ -199,11 +152,6 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
         ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults. The mode
         "border" pads the whole image with the mean. An int is the size in pixels.
     exact : {"pillow", "pillow12", "torch"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
 
     Raises
     ------
@@ -220,7 +168,6 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> evaluate = gpuimg.models.timm_eval({"input_size": (3, 288, 288), "crop_pct": 1.0})
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[288, 288], [288, 288]]
@@ -235,7 +182,7 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
     mean, std = config.get("mean", IMAGENET_MEAN), config.get("std", IMAGENET_STD)
     interpolation = config.get("interpolation", "bilinear")
     if mode == "center" and height == width:
-        return partial(_centered, scaled[0], height, interpolation, mean, std, exact)
+        return partial(_fixed, scaled[0], height, True, interpolation, mean, std, exact)
     return partial(_timm_eval, mode, scaled, size, interpolation, mean, std, exact)
 
 
@@ -251,31 +198,19 @@ def _timm_eval(
     return normalize(crop_or_pad(x, central_corner(x.sizes, size), size, "constant", color), mean, std)
 
 
+@_documented
 def open_clip_eval(
-    size: int = 224,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    interpolation: Interpolation = "bicubic",
-    resize_mode: str = "shortest",
-    *,
-    exact: Exact | None = "pillow",
-) -> _ToBatch:
+    size: int = 224, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, interpolation: Interpolation = "bicubic",
+    resize_mode: str = "shortest", *, exact: Exact | None = "pillow",
+) -> _ToBatch:  # fmt: skip
     """Return open_clip's evaluation transform.
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
-    mean, std : (3,) float
     interpolation : {"bicubic", "bilinear"}
     resize_mode : {"shortest", "longest", "squash"}
         With "longest" the whole image is padded with black.
     exact : {"pillow", "pillow12", "torch"}, optional
-
-    Returns
-    -------
-    function
-        ``(images, rng=None) -> Batch``
 
     Raises
     ------
@@ -288,7 +223,6 @@ def open_clip_eval(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.open_clip_eval()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[224, 224], [224, 224]]
     """
@@ -297,59 +231,42 @@ def open_clip_eval(
     if resize_mode == "longest":
         return partial(_timm_eval, resize_mode, (size, size), (size, size), interpolation, mean, std, exact)
     scaled: Any = (size, size) if resize_mode == "squash" else size
-    return partial(_centered, scaled, size, interpolation, mean, std, exact)
+    return partial(_fixed, scaled, size, True, interpolation, mean, std, exact)
 
 
-def _short_side(
-    short: int, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    x = resize(images, short, filter, exact=exact)
-    # torchvision's center_crop rounds the corner of odd margins; transformers rounds it down.
-    top, left = (x.sizes - size).T // 2
-    return normalize(crop(x, top, left, size, size), mean, std)
-
-
-def _squashed(
-    size: tuple[int, int], filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    return normalize(resize(images, size, filter, exact=exact), mean, std)
-
-
-def _centered(
-    scaled: Any, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> Batch:
-    return normalize(center_crop(resize(images, scaled, filter, exact=exact), size), mean, std)
+def _fixed(
+    to: Any, window: int | None, rounded: bool, filter: Any, mean: Any, std: Any, exact: Any, images: Images,
+    rng: Any = None,
+) -> Batch:  # fmt: skip
+    x = resize(images, to, filter, exact=exact)
+    if rounded and window is not None:  # torchvision rounds the corner of odd margins
+        x = center_crop(x, window)
+    elif window is not None:  # and transformers rounds it down
+        top, left = (x.sizes - window).T // 2
+        x = crop(x, top, left, window, window)
+    return normalize(x, mean, std)
 
 
 # -- patches -----------------------------------------------------------------------------------------------------------
 
 
+@_documented
 def qwen_vl(
-    patch: int = 14,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 56 * 56,
-    max_pixels: int = 28 * 28 * 1280,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, frames: int = 2, min_pixels: int = 56 * 56, max_pixels: int = 28 * 28 * 1280,
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of Qwen2-VL and Qwen2.5-VL; of Qwen3-VL with its numbers.
 
     Parameters
     ----------
     patch : int
         Side of a patch in pixels; 16 for Qwen3-VL.
-    merge : int
-        Patches that the model merges, along each side.
     frames : int
         Frames of a patch; an image is repeated.
     min_pixels, max_pixels : int
         Limits of height times width; 65536 and 16777216 for Qwen3-VL.
     mean, std : (3,) float
         0.5 each for Qwen3-VL.
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -358,7 +275,6 @@ def qwen_vl(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> qwen3 = gpuimg.models.qwen_vl(16, 2, 2, 65536, 16777216, (0.5,) * 3, (0.5,) * 3)
     >>> qwen3(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (432, 1536)
@@ -378,35 +294,22 @@ def _qwen_vl(
     return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
 
 
+@_documented
 def qwen_vl_video(
-    patch: int = 14,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 128 * 28 * 28,
-    max_pixels: int = 768 * 28 * 28,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    video_tokens: int | None = None,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, frames: int = 2, min_pixels: int = 128 * 28 * 28, max_pixels: int = 768 * 28 * 28,
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, video_tokens: int | None = None, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of videos of Qwen2-VL and Qwen2.5-VL.
 
     Parameters
     ----------
-    patch : int
-        Side of a patch in pixels.
-    merge : int
-        Patches that the model merges, along each side.
     frames : int
         Frames of a patch; the last frame of a clip is repeated to a multiple of them.
     min_pixels, max_pixels : int
         Limits of height times width of a frame.
-    mean, std : (3,) float
     video_tokens : int, optional
         Limit the pixels of a clip, too, to those of 90 % of this number: ``max_video_tokens`` of transformers'
         processor where that has ``cap_pixels_per_frame``, by default 128000.
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -417,7 +320,6 @@ def qwen_vl_video(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> outputs = gpuimg.models.qwen_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
     >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
     ((1848, 1176), [[3, 22, 28]])
@@ -425,18 +327,11 @@ def qwen_vl_video(
     return _qwen_videos(_qwen2_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact)
 
 
+@_documented
 def qwen3_vl_video(
-    patch: int = 16,
-    merge: int = 2,
-    frames: int = 2,
-    min_pixels: int = 128 * 32 * 32,
-    max_pixels: int = 768 * 32 * 32,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    video_tokens: int | None = None,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 16, merge: int = 2, frames: int = 2, min_pixels: int = 128 * 32 * 32, max_pixels: int = 768 * 32 * 32,
+    mean: _Color = _HALF, std: _Color = _HALF, *, video_tokens: int | None = None, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of videos of Qwen3-VL, whose limits are those of a whole clip.
 
     Parameters
@@ -445,11 +340,9 @@ def qwen3_vl_video(
         As in :func:`qwen_vl_video`.
     min_pixels, max_pixels : int
         Limits of height times width times frames; 4096 and 25165824 in the published configurations.
-    mean, std : (3,) float
     video_tokens : int, optional
         Most tokens of a frame: ``max_video_tokens`` of transformers' processor where that has ``cap_pixels_per_frame``,
         by default 768.
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -458,7 +351,6 @@ def qwen3_vl_video(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> outputs = gpuimg.models.qwen3_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
     >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
     ((1296, 1536), [[3, 18, 24]])
@@ -499,6 +391,7 @@ def _qwen3_sizes(old: Ints, frames: int, factor: int, temporal: int, low: int, h
     return sizes.smart_video(old, frames, factor, temporal, low, high)
 
 
+@_documented
 def siglip2_naflex(
     patch: int = 16, patches: int = 256, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch"
 ) -> _ToArrays:
@@ -506,12 +399,8 @@ def siglip2_naflex(
 
     Parameters
     ----------
-    patch : int
-        Side of a patch in pixels.
     patches : int
         Most patches of an image, and their number after padding.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -521,7 +410,6 @@ def siglip2_naflex(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.siglip2_naflex()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 256, 768)
     """
@@ -543,24 +431,17 @@ def _siglip2_naflex(
     }
 
 
+@_documented
 def kimi(
-    patch: int = 14,
-    merge: int = 2,
-    patches: int = 16384,
-    side: int = 512,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    patch: int = 14, merge: int = 2, patches: int = 16384, side: int = 512, mean: _Color = _HALF, std: _Color = _HALF,
+    *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return the preprocessing of Kimi K2.5: resize without enlarging, pad with black, cut into patches.
 
     Parameters
     ----------
     patch, merge, patches, side : int
         As in :func:`gpuimg.sizes.navit`.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -570,7 +451,6 @@ def kimi(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.kimi()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
     (16, 3, 14, 14)
     """
@@ -591,14 +471,11 @@ def _kimi(
     return {"pixel_values": tokens.values.reshape(-1, x.channels, patch, patch), "image_grid_thw": tokens.grids}
 
 
+@_documented
 def pixtral(
-    side: int = 1024,
-    patch: int = 16,
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
+    side: int = 1024, patch: int = 16, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *,
     exact: Exact | None = "torch",
-) -> _ToArrays:
+) -> _ToArrays:  # fmt: skip
     """Return Pixtral's preprocessing: resize to a longest side and multiples of a patch, pad with 0 to the largest.
 
     Parameters
@@ -607,8 +484,6 @@ def pixtral(
         Longest side in pixels.
     patch : int
         Heights and widths are multiples of this.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -617,7 +492,6 @@ def pixtral(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.pixtral()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
     (1, 3, 32, 48)
     """
@@ -637,26 +511,19 @@ def _pixtral(
 # -- tiles -------------------------------------------------------------------------------------------------------------
 
 
+@_documented
 def internvl(
-    tile: int = 448,
-    most: int = 12,
-    least: int = 1,
-    mean: _Color = IMAGENET_MEAN,
-    std: _Color = IMAGENET_STD,
-    *,
-    overview: bool = True,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    tile: int = 448, most: int = 12, least: int = 1, mean: _Color = IMAGENET_MEAN, std: _Color = IMAGENET_STD, *,
+    overview: bool = True, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return InternVL's preprocessing: a grid of square tiles near the aspect ratio, and an overview.
 
     Parameters
     ----------
     tile, most, least : int
         As in :func:`gpuimg.sizes.tiles`.
-    mean, std : (3,) float
     overview : bool
         Add the whole image as another tile, where it has several.
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -665,7 +532,6 @@ def internvl(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.internvl()(np.zeros((1, 300, 400, 3), np.uint8))["num_patches"].tolist()
     [13]
     """
@@ -686,24 +552,17 @@ def _internvl(
     return {"pixel_values": _tiles(tokens.values, x.channels, tile), "num_patches": grids.prod(1) + several}
 
 
+@_documented
 def llava_anyres(
-    tile: int = 336,
-    grids: Sequence[tuple[int, int]] = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
-    mean: _Color = CLIP_MEAN,
-    std: _Color = CLIP_STD,
-    *,
-    exact: Exact | None = "torch",
-) -> _ToArrays:
+    tile: int = 336, grids: Sequence[tuple[int, int]] = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
+    mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch",
+) -> _ToArrays:  # fmt: skip
     """Return LLaVA-NeXT's preprocessing: an overview, then tiles of the image in the best of several sizes.
 
     Parameters
     ----------
-    tile : int
-        Side of a tile in pixels.
     grids : sequence of (height, width)
         Sizes to choose from, multiples of ``tile``; the image keeps its aspect ratio and gets a black border.
-    mean, std : (3,) float
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -713,7 +572,6 @@ def llava_anyres(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.llava_anyres()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 3, 3, 336, 336)
     """
@@ -742,6 +600,7 @@ def _llava_anyres(
     return {"pixel_values": _tiles(tokens.values, x.channels, tile), "image_sizes": np.array(old)}
 
 
+@_documented
 def idefics3(
     tile: int = 364, side: int = 4 * 364, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact = "torch"
 ) -> _ToArrays:
@@ -749,11 +608,8 @@ def idefics3(
 
     Parameters
     ----------
-    tile : int
-        Side of a tile in pixels.
     side : int
         Length of the longest side in pixels, before it becomes a multiple of ``tile``.
-    mean, std : (3,) float
     exact : {"torch", "pillow", "pillow12"}
 
     Returns
@@ -771,7 +627,6 @@ def idefics3(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.models.idefics3()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
     (1, 13, 3, 364, 364)
     """
@@ -819,25 +674,18 @@ def _idefics3(
     return {"pixel_values": _tiles(tokens.values, x.channels, tile), "pixel_attention_mask": mask}
 
 
+@_documented
 def gemma3(
-    size: int = 896,
-    mean: _Color = _HALF,
-    std: _Color = _HALF,
-    *,
-    pan_and_scan: tuple[int, int, float] | None = None,
+    size: int = 896, mean: _Color = _HALF, std: _Color = _HALF, *, pan_and_scan: tuple[int, int, float] | None = None,
     exact: Exact | None = "torch",
-) -> _ToArrays:
+) -> _ToArrays:  # fmt: skip
     """Return Gemma 3's preprocessing: a bilinear resize to a square; with pan and scan, also of parts of long images.
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
-    mean, std : (3,) float
     pan_and_scan : (int, int, float), optional
         Smallest side of a part in pixels, most parts of an image, and ratio of longer to shorter side from which on an
         image has parts; Gemma 3's are (256, 4, 1.2).
-    exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
@@ -847,7 +695,6 @@ def gemma3(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> prepare = gpuimg.models.gemma3(pan_and_scan=(256, 4, 1.2))
     >>> outputs = prepare(np.zeros((1, 300, 900, 3), np.uint8))
     >>> outputs["pixel_values"].shape, outputs["num_crops"].tolist()

@@ -20,6 +20,7 @@ import numpy as np
 
 from ._batch.batch import Batch, Images, recording_of
 from ._checks import arguments
+from ._checks.docstrings import documented
 from ._checks.types import Exact, Range
 from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -42,21 +43,19 @@ from ._random.rng import Rng, rng_of_rows
 from ._random.timm_config import parsed
 from ._random.timm_train import Timm, crop_of, erased_of, jitter_of, timm_training
 
+_documented = documented(
+    "size : int\n    Height and width of the results in pixels.",
+    "local_size : int\n    Height and width of the local views in pixels.",
+    "local_views : int\n    Number of local views of each image, at least 0.",
+    'exact : {"pillow", "pillow12", "torch"}, optional\n'
+    "    Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.",
+    returns="function\n    ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.",
+)
 
+
+@_documented
 def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[Images, Rng | int], Batch]:
     """Return the ImageNet training preset of ResNet: random resized crop, flip, normalize.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.
-
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     References
     ----------
@@ -64,7 +63,6 @@ def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.imagenet_train(32)
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
@@ -79,13 +77,12 @@ def _imagenet_train(size: int, exact: Exact | None, images: Any, rng: Any) -> Ba
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
+@_documented
 def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | None = None) -> Callable[..., Batch]:
     """Return the ImageNet evaluation preset: resize the shorter side, crop the center, normalize.
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
     resize_size : int
         Length of the shorter side before the crop, in pixels.
     exact : {"pillow", "pillow12", "torch"}, optional
@@ -103,7 +100,6 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> evaluate = gpuimg.presets.imagenet_eval(32, 36)
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
     (2, 32, 32, 3)
@@ -118,18 +114,9 @@ def _imagenet_eval(size: int, resize_size: int, exact: Exact | None, images: Any
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
+@_documented
 def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
-
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     Notes
     -----
@@ -141,7 +128,6 @@ def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.deit3_train(32)
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
@@ -158,6 +144,7 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
+@_documented
 def clip_train(
     size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
 ) -> Callable[[Images, Rng | int], Batch]:
@@ -165,17 +152,8 @@ def clip_train(
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
     scale : (low, high)
         Range of the crop's area as a fraction of the image's, 0 to 1.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.
-
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     Notes
     -----
@@ -189,7 +167,6 @@ def clip_train(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.clip_train(32)
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
@@ -198,6 +175,7 @@ def clip_train(
     return partial(_open_clip_train, "clip_train", size, scale, (CLIP_MEAN, CLIP_STD), exact)
 
 
+@_documented
 def siglip_train(
     size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
 ) -> Callable[[Images, Rng | int], Batch]:
@@ -207,11 +185,6 @@ def siglip_train(
     ----------
     size, scale, exact
         As in :func:`clip_train`.
-
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     Notes
     -----
@@ -223,7 +196,6 @@ def siglip_train(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.siglip_train(32)
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
@@ -239,13 +211,9 @@ def _open_clip_train(
     return normalize(random_resized_crop(images, size, scale, interpolation="bicubic", exact=exact, rng=rng), *colors)
 
 
+@_documented
 def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Return the SimCLR preset for one view of each image: resized crop, flip, color jitter, gray, blur.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
 
     Returns
     -------
@@ -264,7 +232,6 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> view = gpuimg.presets.simclr(32)
     >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
@@ -282,13 +249,12 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
     return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
 
 
+@_documented
 def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int], Batch]:
     """Return the SimCLR training preset: several views of each image, which is decoded once.
 
     Parameters
     ----------
-    size : int
-        Height and width of the results in pixels.
     views : int
         Number of views of each image, at least 1.
 
@@ -304,7 +270,6 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.simclr_train(32)
     >>> one, other = train(np.zeros((3, 40, 50, 3), np.uint8), 0).array().reshape(2, 3, 32, 32, 3)
     """
@@ -315,6 +280,7 @@ def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
     return _simclr(size, *_views(images, rng, views, "simclr_train"))
 
 
+@_documented
 def dino_train(
     size: int = 224,
     local_size: int = 96,
@@ -329,8 +295,6 @@ def dino_train(
     ----------
     size : int
         Height and width of the global views in pixels.
-    local_size : int
-        Height and width of the local views in pixels.
     local_views : int
         Number of local views of each image, at least 0: ``local_crops_number`` of the paper's code.
     global_crops_scale, local_crops_scale : (float, float)
@@ -355,7 +319,6 @@ def dino_train(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.dino_train(32, 16, 6)
     >>> large, small = train(np.zeros((3, 40, 50, 3), np.uint8), 0).arrays(layout="NCHW")
     >>> large.shape, small.shape
@@ -383,26 +346,17 @@ def _dino_train(size: int, local_size: int, local_views: int, scales: Any, image
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
+@_documented
 def dinov3_train(
-    size: int = 256,
-    local_size: int = 112,
-    local_views: int = 8,
-    *,
-    gram_size: int | None = None,
-    gram_distortions: bool = False,
-    flip: float = 0.0,
-    blur: tuple[float, float, float] = (1.0, 0.1, 0.5),
-) -> Callable[[Images, Rng | int], Batch]:
+    size: int = 256, local_size: int = 112, local_views: int = 8, *, gram_size: int | None = None,
+    gram_distortions: bool = False, flip: float = 0.0, blur: tuple[float, float, float] = (1.0, 0.1, 0.5),
+) -> Callable[[Images, Rng | int], Batch]:  # fmt: skip
     """Return the training preset of DINOv3: global and local views, and the views of the Gram teacher.
 
     Parameters
     ----------
     size : int
         Height and width of the global views in pixels.
-    local_size : int
-        Height and width of the local views in pixels.
-    local_views : int
-        Number of local views of each image, at least 0.
     gram_size : int, optional
         Height and width of the Gram teacher's views in pixels, 512 in the paper; without it there are none. They show
         the crops of the global views.
@@ -434,7 +388,6 @@ def dinov3_train(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> train = gpuimg.presets.dinov3_train(32, 16, 6, gram_size=48)
     >>> large, gram, small = train(np.zeros((3, 40, 50, 3), np.uint8), 0).arrays(layout="NCHW")
     >>> large.shape, gram.shape, small.shape
@@ -485,13 +438,9 @@ def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
     return batch.take(np.tile(np.arange(recording_of(batch).units), count)), generator.views(count)
 
 
+@_documented
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
     """Return the training preset of SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of the results in pixels.
 
     Returns
     -------
@@ -507,7 +456,6 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> boxes = [[(10, 10, 30, 40)], [(5, 5, 25, 25), (20, 0, 40, 30)]]
     >>> x = gpuimg.presets.ssd_train(64)(np.zeros((2, 40, 50, 3), np.uint8), 0, boxes)
     >>> moved, kept = gpuimg.transform_boxes(x, boxes, centers=True)
@@ -535,25 +483,15 @@ _TIMM_OPTIONS = {
 }  # fmt: skip
 
 
+@_documented
 def timm_train(
-    config: Mapping[str, Any] | int = 224,
-    *,
-    scale: Range | None = None,
-    ratio: Range | None = None,
-    train_crop_mode: Literal["rrc", "rkrc", "rkrr"] | None = None,
-    hflip: float = 0.5,
-    vflip: float = 0.0,
-    color_jitter: float | Sequence[float] | None = 0.4,
-    color_jitter_prob: float | None = None,
-    grayscale_prob: float = 0.0,
-    gaussian_blur_prob: float = 0.0,
-    auto_augment: str | None = None,
-    interpolation: str | None = None,
-    re_prob: float = 0.0,
-    re_mode: Literal["const", "rand", "pixel"] = "const",
-    re_count: int = 1,
-    exact: Exact | None = None,
-) -> Callable[[Images, Rng | int], Batch]:
+    config: Mapping[str, Any] | int = 224, *, scale: Range | None = None, ratio: Range | None = None,
+    train_crop_mode: Literal["rrc", "rkrc", "rkrr"] | None = None, hflip: float = 0.5, vflip: float = 0.0,
+    color_jitter: float | Sequence[float] | None = 0.4, color_jitter_prob: float | None = None,
+    grayscale_prob: float = 0.0, gaussian_blur_prob: float = 0.0, auto_augment: str | None = None,
+    interpolation: str | None = None, re_prob: float = 0.0, re_mode: Literal["const", "rand", "pixel"] = "const",
+    re_count: int = 1, exact: Exact | None = None,
+) -> Callable[[Images, Rng | int], Batch]:  # fmt: skip
     """Return the training transform of timm's ``create_transform`` for a model's data configuration.
 
     Parameters
@@ -608,7 +546,6 @@ def timm_train(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> config = {"input_size": (3, 32, 32), "interpolation": "bicubic"}
     >>> train = gpuimg.presets.timm_train(config, auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.25, re_mode="pixel")
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array(layout="NCHW").shape

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._checks import arguments
+from ._checks.docstrings import documented
 from ._checks.types import Floats, Ints
 from .errors import ImageError
 from .kernels import layout
@@ -26,22 +27,24 @@ _SMALLEST, _LARGEST = 1e-5 / 10, 100.0  # scales between which SigLIP 2's rule s
 _STEPS = 24  # of that search: as many as leave an interval below 1e-5
 _MOST_TILES = 1 << 10  # all of whose some 7000 grids are compared
 
+_documented = documented(
+    "sizes : (N, 2) int\n    Height and width of images in pixels.",
+    "patch : int\n    Side of a patch in pixels.",
+    returns="(N, 2) int64",
+    raises="ValueError\n    For arguments out of range.",
+)
 
+
+@_documented
 def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pixels: int = 28 * 28 * 1280) -> Ints:
     """Return Qwen-VL's sizes: multiples of a factor, with a number of pixels within limits.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
     factor : int
         Pixels of a patch times patches that are merged: 28 for Qwen2-VL and 2.5, 32 for Qwen3-VL.
     min_pixels, max_pixels : int
         Limits of height times width.
-
-    Returns
-    -------
-    (N, 2) int64
 
     Raises
     ------
@@ -64,14 +67,11 @@ def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pix
     return _multiples(old, factor, least, most)
 
 
+@_documented
 def smart_video(
-    sizes: ArrayLike,
-    frames: int,
-    factor: int = 32,
-    temporal: int = 2,
-    min_pixels: int = 128 * 32 * 32,
+    sizes: ArrayLike, frames: int, factor: int = 32, temporal: int = 2, min_pixels: int = 128 * 32 * 32,
     max_pixels: int = 32 * 32 * 768,
-) -> Ints:
+) -> Ints:  # fmt: skip
     """Return Qwen3-VL's sizes of frames: multiples of a factor, with a number of pixels of the clip within limits.
 
     Parameters
@@ -86,10 +86,6 @@ def smart_video(
         Frames of a patch.
     min_pixels, max_pixels : int
         Limits of height times width times frames.
-
-    Returns
-    -------
-    (N, 2) int64
 
     Raises
     ------
@@ -137,26 +133,14 @@ def _multiples(old: Ints, factor: int, least: int, most: int, frames: int = 1, c
     return np.where((area > most)[:, None], smaller, chosen).astype(np.int64)
 
 
+@_documented
 def naflex(sizes: ArrayLike, patch: int = 16, patches: int = 256) -> Ints:
     """Return NaFlex sizes: multiples of a patch, as large as a number of patches allows, near the aspect ratio.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
-    patch : int
-        Side of a patch in pixels.
     patches : int
         Most patches of an image.
-
-    Returns
-    -------
-    (N, 2) int64
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     References
     ----------
@@ -183,6 +167,7 @@ def naflex(sizes: ArrayLike, patch: int = 16, patches: int = 256) -> Ints:
     return scaled(low).astype(np.int64)
 
 
+@_documented
 def navit(
     sizes: ArrayLike, patch: int = 14, merge: int = 2, patches: int = 16384, side: int = 512
 ) -> tuple[Ints, Ints]:
@@ -190,10 +175,6 @@ def navit(
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
-    patch : int
-        Side of a patch in pixels.
     merge : int
         Padded sizes are multiples of ``patch * merge``.
     patches : int
@@ -205,11 +186,6 @@ def navit(
     -------
     new, padded : (N, 2) int64
         Sizes to resize to, and sizes with padding to the right and at the bottom.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     References
     ----------
@@ -232,21 +208,16 @@ def navit(
     return new, -(-new // step) * step
 
 
+@_documented
 def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     """Return Pixtral's sizes: shrunk until no side is longer than a limit, then up to multiples of a patch.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
     side : int
         Longest side in pixels. Shorter images are only rounded to the multiples.
     multiple : int
         Side of a patch in pixels.
-
-    Returns
-    -------
-    (N, 2) int64
 
     Raises
     ------
@@ -273,13 +244,12 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     return -(-new // multiple) * multiple
 
 
+@_documented
 def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> Ints:
     """Return InternVL's grids: the numbers of square tiles, down and across, nearest to the aspect ratio.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
     tile : int
         Side of a tile in pixels.
     most, least : int
@@ -289,11 +259,6 @@ def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> 
     -------
     (N, 2) int64
         Rows and columns of tiles; the image is resized to ``tile`` times these.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     Notes
     -----
@@ -325,13 +290,12 @@ def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> 
     return best
 
 
+@_documented
 def best_grid(sizes: ArrayLike, grids: ArrayLike) -> Ints:
     """Return LLaVA's choice among sizes: the one that keeps most of the image's pixels, and wastes least.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
     grids : (M, 2) int
         Sizes to choose from, in pixels.
 
@@ -339,11 +303,6 @@ def best_grid(sizes: ArrayLike, grids: ArrayLike) -> Ints:
     -------
     (N, 2) int64
         Rows of ``grids``.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     References
     ----------
@@ -370,6 +329,7 @@ def best_grid(sizes: ArrayLike, grids: ArrayLike) -> Ints:
     return best
 
 
+@_documented
 def buckets(area: int = 1024 * 1024, step: int = 64, aspect: float = 2.0) -> Ints:
     """Return sizes of about one area, for training on batches of several aspect ratios.
 
@@ -387,11 +347,6 @@ def buckets(area: int = 1024 * 1024, step: int = 64, aspect: float = 2.0) -> Int
     (M, 2) int64
         Heights and widths, tall ones first. For each multiple of ``step``, taken as a height and as a width, the other
         side is the largest that the area allows.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     Examples
     --------
@@ -411,13 +366,12 @@ def buckets(area: int = 1024 * 1024, step: int = 64, aspect: float = 2.0) -> Int
     return found[np.lexsort((found[:, 0], found[:, 1] / found[:, 0]))]
 
 
+@_documented
 def nearest(sizes: ArrayLike, allowed: ArrayLike) -> Ints:
     """Return for each image the size of a list with the nearest aspect ratio.
 
     Parameters
     ----------
-    sizes : (N, 2) int
-        Height and width of images in pixels.
     allowed : (M, 2) int
         Sizes to choose from, such as those of :func:`buckets`.
 
@@ -425,11 +379,6 @@ def nearest(sizes: ArrayLike, allowed: ArrayLike) -> Ints:
     -------
     (N, 2) int64
         Rows of ``allowed``; the first of those that are equally near.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of range.
 
     Notes
     -----

@@ -15,13 +15,17 @@ from ..errors import ImageError
 from ..kernels import exact as rules
 from ..kernels import layout
 
-_FILTERS = {"bilinear": layout.LINEAR, "bicubic": layout.CUBIC_RENORMALIZED} | arguments.RESIZING
+_FILTERS = {
+    "nearest": layout.NEAREST,
+    "bilinear": layout.LINEAR,
+    "bicubic": layout.CUBIC_RENORMALIZED,
+} | arguments.RESIZING
 # Pixels between the passes: times those of the larger of source and result; and those of 48 MB of RGB.
 _BETWEEN = 8
 _ALWAYS_ALLOWED = 1 << 24
 _LONGEST = 1 << 19  # pixels that a shorter side may become: the weights of its positions are some 60 MB
 
-_OF_PILLOW = ("box", "hamming")
+_OF_PILLOW = ("nearest", "box", "hamming")
 
 
 def rule_and_filters(exact: Any, interpolation: Any, antialias: bool, n: int) -> tuple[int | None, Ints]:
@@ -50,6 +54,8 @@ def _exact_filter(exact: str, interpolation: Any) -> int:
 def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, where: Mask | None) -> Recording:
     """Record an exact resize to sizes (N, 2); what follows starts from its bytes."""
     _check_source(recording, rule)
+    if rules.premultiplies(rule, recording.channels) and np.any(filter == layout.NEAREST):
+        raise ValueError('interpolation="nearest" with exact= is for 1 or 3 channels, not 4')
     if not recording.plan.is_crop:
         recording = recording.new_segment()
     plan = recording.plan

@@ -54,8 +54,9 @@ def resize(
         (N,), or together an (N, 2) array. None resizes the longer side to ``max_size``.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
         ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
-        ``"nearest-exact"`` do. torchvision's ``NEAREST`` chooses other pixels. The last three are Pillow's and need
-        ``antialias``. A NumPy array (N,) has one for each image, such as ``rng.choice(["bilinear", "bicubic"])``.
+        ``"nearest-exact"`` do; at ties, Pillow's with ``exact``. torchvision's ``NEAREST`` chooses other pixels. The
+        last three are Pillow's and need ``antialias``. A NumPy array (N,) has one for each image, such as
+        ``rng.choice(["bilinear", "bicubic"])``.
     max_size : int or (N,) int, optional
         With an int ``size``, the largest length of the longer side in pixels; the shorter side shrinks to match. With
         ``size=None``, the length of the longer side.

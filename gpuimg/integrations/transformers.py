@@ -13,10 +13,8 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
-from importlib import import_module
-from inspect import isfunction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,11 +25,12 @@ from .._batch.frameworks import as_tensor
 from .._batch.opening import open_batch
 from .._checks.types import Interpolation, Ints
 from .._ops.pixels import normalize
-from .._ops.resize_crop import crop, resize
+from .._ops.resize_crop import resize
 from .._version import install_hint
 
 #: Name of the backend.
 BACKEND = "gpuimg"
+_OTHERS = ("VivitImageProcessor",)  # do not extend the backend "torchvision", though they are named as if
 
 _EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
 _FILTERS: dict[int, Interpolation] = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
@@ -43,14 +42,13 @@ _Recipe: TypeAlias = Callable[[Batch, Any, list[int]], dict[str, Any] | None]
 def register() -> list[str]:
     """Register gpuimg as a backend of the image processors in transformers.
 
-    Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor for the families in
-    docs/vlm.md, and for every other one that resizes, crops and normalizes by its settings alone, such as BLIP's,
-    DeiT's and OWL-ViT's. Other backends remain as they are.
+    Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor that decodes, resizes,
+    crops, pads and normalizes with gpuimg, for the families in docs/vlm.md. Other backends remain as they are.
 
     Returns
     -------
     list of str
-        Model types of transformers that have the backend now, but those of processors known by their settings alone.
+        Model types of transformers that have the backend now.
 
     Raises
     ------
@@ -60,8 +58,8 @@ def register() -> list[str]:
     Notes
     -----
     The processor takes paths and file bytes, too. Its outputs equal those of transformers' backend "torchvision" on
-    the CPU, value for value; those of a file are those of its Pillow image, upright. A call with options, or a
-    processor with settings, that gpuimg does not support runs transformers' code. Another family of processors has
+    the CPU, value for value; those of a file are those of its Pillow image, upright. Other steps of a processor are
+    transformers' code, on gpuimg's pixels. The few processors that do not extend the backend "torchvision" have
     transformers' default backend, with a warning.
 
     Examples
@@ -71,66 +69,101 @@ def register() -> list[str]:
     True
     """
     try:
-        from transformers import CONFIG_MAPPING, AutoImageProcessor
         from transformers.models.auto import image_processing_auto as auto
     except ImportError as error:
         raise ImportError(f"this backend needs transformers 5; {install_hint('transformers')}") from error
-    found = []
-    classes: dict[str, type] = {}
-    for model, names in auto.IMAGE_PROCESSOR_MAPPING_NAMES.items():
-        name = names.get("torchvision")
-        if name not in _FAMILIES or model not in CONFIG_MAPPING:
-            continue
-        if name not in classes:
-            module, recipe = _FAMILIES[name]
-            classes[name] = _extended(getattr(import_module(f"transformers.models.{module}"), name), recipe)
-        AutoImageProcessor.register(
-            CONFIG_MAPPING[model], image_processor_classes={BACKEND: classes[name]}, exist_ok=True
-        )
-        found.append(model)
     if auto._load_class_with_fallback.__module__ != __name__:
-        auto._load_class_with_fallback = _with_default(auto)
-    return sorted(found)
+        auto._load_class_with_fallback = _with_gpuimg(auto)
+    names = auto.IMAGE_PROCESSOR_MAPPING_NAMES
+    return sorted(model for model in names if names[model].get("torchvision") not in (None, *_OTHERS))
 
 
-def _with_default(auto: Any) -> Callable[..., Any]:
-    """Return transformers' choice of a class, with its default backend, not the first one, for other families."""
+def _with_gpuimg(auto: Any) -> Callable[..., Any]:
+    """Return transformers' choice of a class, with this backend."""
     load = auto._load_class_with_fallback
 
     def loaded(mapping: Any, backend: str) -> Any:
-        if backend != BACKEND or BACKEND in mapping:
+        if backend != BACKEND:
             return load(mapping, backend)
         uses_pil = mapping.get("torchvision") in auto.DEFAULT_TO_PIL_BACKEND_IMAGE_PROCESSORS
         found = load(mapping, "pil" if uses_pil else "torchvision")
-        if found is not None and _is_plain(found):
-            return _extended(found, _fixed)
-        if found is not None:
-            warnings.warn(
-                f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4
-            )
+        if found is None or issubclass(found, _steps().__mro__[1]):
+            return found and _extended(found)
+        warnings.warn(
+            f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4
+        )
         return found
 
     return loaded
 
 
 @cache
-def _extended(base: Any, recipe: _Recipe) -> type:
-    """Return a subclass of a processor of the backend "torchvision" with another ``preprocess``."""
+def _extended(base: Any) -> type:
+    """Return a subclass of a processor of the backend "torchvision" that runs on images without pixels."""
+    from . import deferred
+
+    recipe = _RECIPES.get(base.__name__)
 
     def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
-        listed, counts = _listed(images)
+        if kwargs.get("device") not in (None, "cpu"):
+            return base.preprocess(self, images, *args, **kwargs)
         to_rgb = bool(kwargs.get("do_convert_rgb", self.do_convert_rgb))
+        listed, counts = _listed(images)
+        needs_rgb = bool(kwargs.get("do_normalize", self.do_normalize)) and np.size(self.image_mean) == 3
+        opened, others = _opened(listed, self, to_rgb, needs_rgb)
         wanted: Any = kwargs.get("return_tensors")
-        has_recipe = not args and wanted in ("pt", "np") and _is_default(self, kwargs) and _is_usual(self)
-        opened = _opened(listed, self, to_rgb) if has_recipe else None
-        outputs = None if opened is None else recipe(opened, self, counts)
-        if outputs is not None:
-            return _feature(outputs, wanted)
-        return base.preprocess(self, _decoded(images, self, to_rgb), *args, **kwargs)
+        if opened is None:
+            return base.preprocess(self, _replaced(images, iter(others.values())), *args, **kwargs)
+        if recipe and not others and not args and wanted in ("pt", "np") and _is_default(self, kwargs):
+            outputs = recipe(opened, self, counts) if _is_usual(self) else None
+            if outputs is not None:
+                return _feature(outputs, wanted)
+        ours = deferred.Images(opened)
+        tensors = iter(ours.tensors())
+        given = iter([others[i] if i in others else next(tensors) for i in range(len(listed))])
+        return deferred.resolved(ours, base.preprocess(self, _replaced(images, given), *args, **kwargs))
+
+    def pad_to_square(self: Any, images: Any, background_color: Any = 0) -> Any:
+        if isinstance(images, deferred.Deferred) and images.is_bytes:
+            return deferred.squared(images, background_color)
+        return base.pad_to_square(self, images, background_color)
 
     # Of the same name: a saved configuration names the class, and must load without gpuimg.
     names = {"preprocess": preprocess, "backend": property(lambda self: BACKEND), "__module__": __name__}
-    return type(base.__name__, (base,), names)
+    if hasattr(base, "pad_to_square"):
+        names["pad_to_square"] = pad_to_square
+    return type(base.__name__, (base, _steps()), names)
+
+
+@cache
+def _steps() -> type:
+    """Return the steps of transformers' backend for images without pixels, which come after those of a family."""
+    from transformers.image_processing_backends import TorchvisionBackend
+
+    from . import deferred
+
+    class Steps(TorchvisionBackend):  # type: ignore[misc]
+        def process_image(self, image: Any, *args: Any, **kwargs: Any) -> Any:
+            return image if isinstance(image, deferred.Deferred) else super().process_image(image, *args, **kwargs)
+
+        def resize(self, image: Any, size: Any, resample: Any = None, antialias: bool = True, **kwargs: Any) -> Any:
+            kind = _FILTERS.get(resample) if isinstance(resample, int) else None
+            to = size.height, size.width
+            plain = all(to) and not (size.shortest_edge or size.max_height)
+            if kind and plain and antialias and isinstance(image, deferred.Deferred) and image.is_bytes:
+                return image.then(("resize", kind), to, to)
+            return super().resize(image, size, resample, antialias, **kwargs)
+
+        def rescale_and_normalize(
+            self, images: Any, do_rescale: Any, rescale_factor: Any, do_normalize: Any, mean: Any, std: Any
+        ) -> Any:
+            is_usual = do_rescale and do_normalize and math.isclose(rescale_factor, 1 / 255)
+            is_usual = is_usual and np.max(mean) <= 1.0 and np.min(std) > 0.0  # as normalize() takes them
+            if is_usual and isinstance(images, deferred.Deferred) and images.is_bytes:
+                return deferred.normalized(images, np.broadcast_to(mean, 3).tolist(), np.broadcast_to(std, 3).tolist())
+            return super().rescale_and_normalize(images, do_rescale, rescale_factor, do_normalize, mean, std)
+
+    return Steps
 
 
 def _feature(outputs: dict[str, Any], wanted: str) -> Any:
@@ -152,66 +185,56 @@ def _listed(images: Any) -> tuple[list[Any], list[int]]:
     """Return images as a list, and the numbers of images of the samples; a list of images is one sample."""
     listed = list(images) if isinstance(images, (list, tuple)) else [images]
     if all(isinstance(sample, (list, tuple)) for sample in listed):
-        return [image for sample in listed for image in sample], [len(sample) for sample in listed]
+        return [image for sample in listed for image in _listed(sample)[0]], [len(sample) for sample in listed]
     return listed, [len(listed)]
 
 
-def _opened(listed: list[Any], processor: Any, to_rgb: bool) -> Batch | None:
-    """Return images as a batch; None for a form that is left to transformers."""
-    if not listed:
-        return None
-    if all(map(_is_file, listed)):
-        return _files(listed, processor, to_rgb)
-    arrays = [_pixels(image, processor, to_rgb) for image in listed]
-    if any(array is None for array in arrays):
-        return None
-    return as_batch(arrays)
+def _replaced(images: Any, given: Iterator[Any]) -> Any:
+    """Return lists as they are, with other images."""
+    return [_replaced(image, given) for image in images] if isinstance(images, (list, tuple)) else next(given)
 
 
-def _files(files: list[Any], processor: Any, to_rgb: bool) -> Batch:
-    """Open files as the processor takes their Pillow images."""
-    from PIL import Image
+def _opened(listed: list[Any], processor: Any, to_rgb: bool, needs_rgb: bool) -> tuple[Batch | None, dict[int, Any]]:
+    """Return RGB images as a batch, if any, and by their places those that are left to transformers as they are."""
+    images = [_opened_one(image, processor, to_rgb, needs_rgb) for image in listed]
+    others = {i: image for i, (image, is_rgb) in enumerate(images) if not is_rgb}
+    ours = [image for image, is_rgb in images if is_rgb]
+    how: Any = {"alpha": "white" if to_rgb else "drop", "device": "cpu"}
+    if all(map(_is_file, ours)):
+        return open_batch(ours, **how) if ours else None, others
+    return as_batch([open_batch([image], **how)[0] if _is_file(image) else image for image in ours]), others
 
-    opened = open_batch(files, alpha="white" if to_rgb else "drop", device="cpu")
-    for file in () if to_rgb else files:
-        with Image.open(file if isinstance(file, (str, os.PathLike)) else io.BytesIO(file)) as image:
-            if image.mode != "RGB":
-                raise _not_rgb(f"a file of mode {image.mode!r}", processor)
-    return opened
 
+def _opened_one(image: Any, processor: Any, to_rgb: bool, needs_rgb: bool) -> tuple[Any, bool]:
+    """Return a file, or an (H, W, 3) uint8 array as the processor converts it, and True; or another image."""
+    if _is_file(image):
+        if to_rgb:
+            return image, True
+        from PIL import Image, ImageOps
 
-def _pixels(image: Any, processor: Any, to_rgb: bool) -> Any:
-    """Return an image as an (H, W, 3) uint8 array, converted by the processor; None where another form is possible."""
+        with Image.open(image if isinstance(image, (str, os.PathLike)) else io.BytesIO(image)) as opened:
+            if opened.mode == "RGB":
+                return image, True
+            image = ImageOps.exif_transpose(opened)
     if hasattr(image, "convert"):  # Pillow's
         given = f"an image of mode {image.mode!r}"
         is_plain = image.mode == "RGB" and "transparency" not in image.info
     else:
         has_bytes = str(getattr(image, "dtype", "")).endswith("uint8")
         if not has_bytes or image.ndim != 3 or getattr(image, "is_cuda", False):
-            return None
+            return image, False
         given = f"an array of shape {tuple(image.shape)}"
         is_plain = image.shape[2] == 3 and image.shape[0] not in (1, 3, 4)  # channels come last
     if is_plain:
-        return np.asarray(image)
+        return np.asarray(image), True
     found = processor.process_image(image, do_convert_rgb=to_rgb)
     has_colors, is_float = len(found) == 3, found.is_floating_point()
-    if not (has_colors or is_float) and np.size(processor.image_mean) == 3:  # its error would be that of a broadcast
-        raise _not_rgb(given, processor)
-    return found.permute(1, 2, 0).numpy() if has_colors and not is_float else None
-
-
-def _not_rgb(given: str, processor: Any) -> ValueError:
-    return ValueError(
-        f"{type(processor).__name__} takes RGB images, not {given}: pass do_convert_rgb=True to convert images "
-        "(docs/vlm.md)"
-    )
-
-
-def _decoded(images: Any, processor: Any, to_rgb: bool) -> Any:
-    """Return files among images as arrays, which transformers takes."""
-    if isinstance(images, (list, tuple)):
-        return [_decoded(image, processor, to_rgb) for image in images]
-    return _files([images], processor, to_rgb)[0] if _is_file(images) else images
+    if not (has_colors or is_float) and needs_rgb:
+        raise ValueError(  # transformers' error is that of a broadcast
+            f"{type(processor).__name__} takes RGB images, not {given}: pass do_convert_rgb=True to convert images "
+            "(docs/vlm.md)"
+        )
+    return (found.permute(1, 2, 0).numpy(), True) if has_colors and not is_float else (image, False)
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -246,89 +269,6 @@ def _has_filter(processor: Any, name: str) -> bool:
 
 
 # -- families ----------------------------------------------------------------------------------------------------------
-
-
-def _is_plain(processor: type) -> bool:
-    """Return True if a processor has settings of its own, but no step: they say all that it does."""
-    backend = processor.__mro__[1]
-    steps = [name for name in dir(backend) if not name.startswith("__") and isfunction(getattr(backend, name))]
-    own = any(getattr(processor, name) is not getattr(backend, name) for name in steps)
-    return backend.__name__ == "TorchvisionBackend" and not own
-
-
-def _fixed(x: Batch, processor: Any, counts: list[int], share: float = 1.0) -> dict[str, Any] | None:
-    """Resize the shorter side, a multiple of the setting, or to a size; crop the center."""
-    size = processor.size
-    short = getattr(size, "shortest_edge", None)
-    unknown = getattr(size, "longest_edge", None) or getattr(processor, "do_pad", None)
-    unknown = unknown or getattr(processor, "keep_aspect_ratio", None)
-    if unknown or getattr(processor, "ensure_multiple_of", None) not in (None, 1):
-        return None
-    if not (short or (size.height and size.width)):
-        return None
-    crop_size = processor.crop_size if getattr(processor, "do_center_crop", None) else None
-    window = None if crop_size is None else (crop_size.height, crop_size.width)
-    return _cropped(x, int(short * share) if short else (size.height, size.width), window, processor)
-
-
-def _cropped(x: Batch, to: Any, window: tuple[int, int] | None, processor: Any) -> dict[str, Any] | None:
-    x = resize(x, to, _FILTERS[int(processor.resample)], exact=_EXACT)
-    if window is not None:
-        if np.any(x.sizes < window):
-            return None
-        top, left = (x.sizes - window).T // 2
-        x = crop(x, top, left, *window)
-    elif not x.is_uniform:
-        return None
-    return {"pixel_values": normalize(x, *_norm(processor)).array(layout="NCHW")}
-
-
-def _sam2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    outputs = _fixed(x, processor, counts)
-    return outputs and outputs | {"original_sizes": np.array(x.sizes)}
-
-
-def _sam(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    side, pad_size = processor.size.longest_edge, processor.pad_size
-    if not (side and processor.do_pad and pad_size and pad_size.height == pad_size.width == side):
-        return None
-    old = np.array(x.sizes)
-    new = (old * (side / old.max(1, keepdims=True)) + 0.5).astype(np.int64)
-    x = normalize(resize(x, new, _FILTERS[int(processor.resample)], exact=_EXACT), *_norm(processor))
-    padded = x.padded(multiple=side, layout="NCHW")
-    return {"pixel_values": padded.values, "original_sizes": old, "reshaped_input_sizes": new}
-
-
-def _detr(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    """Resize to a shorter side, with a limit of the longer one; pad, and say which pixels are no padding."""
-    size = processor.size
-    short, long = getattr(size, "shortest_edge", None), getattr(size, "longest_edge", None)
-    if not (short and long and processor.do_pad) or getattr(processor, "pad_size", None):
-        return None
-    new = _short_sides(x.sizes, short, long)
-    x = normalize(resize(x, new, _FILTERS[int(processor.resample)], exact=_EXACT), *_norm(processor))
-    padded = x.padded(layout="NCHW")
-    return {"pixel_values": padded.values, "pixel_mask": padded.mask.astype(np.int64)}
-
-
-def _short_sides(old: Ints, short: int, long: int) -> Ints:
-    """Return sizes (N, 2) of a shorter side, which shrinks where the longer side would exceed ``long``."""
-    least, most = old.min(1).astype(np.float64), old.max(1).astype(np.float64)
-    over = most / least * short > long
-    raw = np.where(over, long * least / most, short)
-    side = np.where(over, np.rint(raw), short)
-    longer = np.floor(raw * most / least)
-    new = np.where((old[:, 1] < old[:, 0])[:, None], np.stack([longer, side], 1), np.stack([side, longer], 1))
-    return np.where((least == side)[:, None], old, new).astype(np.int64)
-
-
-def _convnext(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    short = processor.size.shortest_edge
-    if not short or getattr(processor, "do_center_crop", None):
-        return None
-    if short < 384:
-        return _cropped(x, int(short / processor.crop_pct), (short, short), processor)
-    return _cropped(x, (short, short), None, processor)
 
 
 def _tokens(x: Batch, new: Ints, merge: int, processor: Any, order: Any = "CTPP") -> dict[str, Any]:
@@ -378,42 +318,21 @@ def _paddle_ocr(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] |
     return outputs | {"pixel_values": outputs["pixel_values"].reshape(len(outputs["pixel_values"]), -1, patch, patch)}
 
 
-def _siglip2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    if not _has_filter(processor, "bilinear"):
-        return None
-    return models.siglip2_naflex(processor.patch_size, processor.max_num_patches, *_norm(processor), exact=_EXACT)(x)
+def _row(kind: str, make: Callable[..., Callable[..., Any]], settings: Callable[[Any], tuple[Any, ...]]) -> _Recipe:
+    """Return the recipe of a function of gpuimg.models with arguments, all of which a processor must have."""
+
+    def recipe(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
+        given = settings(processor) if _has_filter(processor, kind) else (None,)
+        return make(*given, *_norm(processor), exact=_EXACT)(x) if all(given) else None
+
+    return recipe
 
 
-def _kimi(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    side = processor.size.max_height
-    if not (side and side == processor.size.max_width and _has_filter(processor, "bicubic")):
-        return None
-    how = processor.patch_size, processor.merge_size, processor.max_patches, side
-    return models.kimi(*how, *_norm(processor), exact=_EXACT)(x)
-
-
-def _pixtral(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    patch = _side(processor.patch_size)
-    side = processor.size.longest_edge
-    if not (patch and side and processor.do_pad and _has_filter(processor, "bicubic")):
-        return None
-    return models.pixtral(side, patch, *_norm(processor), exact=_EXACT)(x)
-
-
-def _got_ocr2(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    tile = _side(processor.size)
-    if not (tile and processor.crop_to_patches and _has_filter(processor, "bicubic")):
-        return None
-    how = tile, processor.max_patches, processor.min_patches
-    return models.internvl(*how, *_norm(processor), exact=_EXACT)(x)
-
-
-def _llava_next(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
-    tile = _side(processor.crop_size)
-    whole = processor.size.shortest_edge == tile and processor.do_pad
-    if not (tile and whole and processor.do_center_crop and _has_filter(processor, "bicubic")):
-        return None
-    return models.llava_anyres(tile, processor.image_grid_pinpoints, *_norm(processor), exact=_EXACT)(x)
+def _grids(processor: Any) -> list[Any] | None:
+    """Return LLaVA-NeXT's sizes of images, where its tiles fill them."""
+    tile, grids = _side(processor.crop_size), np.array(processor.image_grid_pinpoints)
+    whole = processor.size.shortest_edge == tile and processor.do_pad and processor.do_center_crop
+    return grids.tolist() if tile and whole and not np.any(grids % tile) else None
 
 
 def _idefics3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | None:
@@ -435,41 +354,36 @@ def _gemma3(x: Batch, processor: Any, counts: list[int]) -> dict[str, Any] | Non
     return prepare(pan_and_scan=(smallest, most, processor.pan_and_scan_min_ratio_to_activate))(x)
 
 
-#: Processors of transformers: the module of the class, and the recipe. Others are ours where :func:`_is_plain`.
-_FAMILIES: dict[str, tuple[str, _Recipe]] = {
-    "BeitImageProcessor": ("beit", _fixed),
-    "BitImageProcessor": ("bit", _fixed),
-    "CLIPImageProcessor": ("clip", _fixed),
-    "CohereCompassImageProcessor": ("cohere_compass", _qwen2_vl),
-    "ConvNextImageProcessor": ("convnext", _convnext),
-    "Cosmos3EdgeImageProcessor": ("cosmos3_edge", partial(_glm4v, order="PPC")),
-    "ConditionalDetrImageProcessor": ("conditional_detr", _detr),
-    "DPTImageProcessor": ("dpt", _fixed),
-    "DeformableDetrImageProcessor": ("deformable_detr", _detr),
-    "DetrImageProcessor": ("detr", _detr),
-    "Ernie4_5_VLMoeImageProcessor": ("ernie4_5_vl_moe", _qwen2_vl),
-    "Gemma3ImageProcessor": ("gemma3", _gemma3),
-    "Glm46VImageProcessor": ("glm46v", _glm4v),
-    "Glm4vImageProcessor": ("glm4v", _glm4v),
-    "GotOcr2ImageProcessor": ("got_ocr2", _got_ocr2),
-    "GroundingDinoImageProcessor": ("grounding_dino", _detr),
-    "Idefics3ImageProcessor": ("idefics3", _idefics3),
-    "Kimi_K25ImageProcessor": ("kimi_k25", _kimi),
-    "LevitImageProcessor": ("levit", partial(_fixed, share=256 / 224)),
-    "LlavaImageProcessor": ("llava", _fixed),
-    "LlavaNextImageProcessor": ("llava_next", _llava_next),
-    "MiniMaxM3VLImageProcessor": ("minimax_m3_vl", _qwen2_vl),
-    "MobileNetV2ImageProcessor": ("mobilenet_v2", _fixed),
-    "PaddleOCRVLImageProcessor": ("paddleocr_vl", _paddle_ocr),
-    "PixtralImageProcessor": ("pixtral", _pixtral),
-    "Qwen2VLImageProcessor": ("qwen2_vl", _qwen2_vl),
-    "Sam2ImageProcessor": ("sam2", _sam2),
-    "Sam3ImageProcessor": ("sam3", _sam2),
-    "SamImageProcessor": ("sam", _sam),
-    "SegformerImageProcessor": ("segformer", _fixed),
-    "Siglip2ImageProcessor": ("siglip2", _siglip2),
-    "SiglipImageProcessor": ("siglip", _fixed),
-    "SmolVLMImageProcessor": ("smolvlm", _idefics3),
-    "VideoLlama3ImageProcessor": ("video_llama_3", _video_llama3),
-    "ViTImageProcessor": ("vit", _fixed),
+#: Processors whose patches or tiles are stored by the pass that computes them; by their class.
+_RECIPES: dict[str, _Recipe] = {
+    "CohereCompassImageProcessor": _qwen2_vl,
+    "Cosmos3EdgeImageProcessor": partial(_glm4v, order="PPC"),
+    "Ernie4_5_VLMoeImageProcessor": _qwen2_vl,
+    "Gemma3ImageProcessor": _gemma3,
+    "Glm46VImageProcessor": _glm4v,
+    "Glm4vImageProcessor": _glm4v,
+    "GotOcr2ImageProcessor": _row(
+        "bicubic", models.internvl, lambda p: (p.crop_to_patches and _side(p.size), p.max_patches, p.min_patches)
+    ),
+    "Idefics3ImageProcessor": _idefics3,
+    "Kimi_K25ImageProcessor": _row(
+        "bicubic",
+        models.kimi,
+        lambda p: (
+            p.patch_size,
+            p.merge_size,
+            p.max_patches,
+            p.size.max_height == p.size.max_width and p.size.max_width,
+        ),
+    ),
+    "LlavaNextImageProcessor": _row("bicubic", models.llava_anyres, lambda p: (_side(p.crop_size), _grids(p))),
+    "MiniMaxM3VLImageProcessor": _qwen2_vl,
+    "PaddleOCRVLImageProcessor": _paddle_ocr,
+    "PixtralImageProcessor": _row(
+        "bicubic", models.pixtral, lambda p: (p.do_pad and p.size.longest_edge, _side(p.patch_size))
+    ),
+    "Qwen2VLImageProcessor": _qwen2_vl,
+    "Siglip2ImageProcessor": _row("bilinear", models.siglip2_naflex, lambda p: (p.patch_size, p.max_num_patches)),
+    "SmolVLMImageProcessor": _idefics3,
+    "VideoLlama3ImageProcessor": _video_llama3,
 }

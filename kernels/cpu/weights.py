@@ -14,7 +14,7 @@ import numpy as np
 from .. import exact
 from ..compiled import cached_jit
 from ..exact import AXIS, TORCH
-from ..layout import BOX, HAMMING, LANCZOS, LINEAR, RADIUS
+from ..layout import BOX, HAMMING, LANCZOS, LINEAR, NEAREST, RADIUS
 from ..scalar import strict
 
 _PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
@@ -109,6 +109,14 @@ def lay_weights(size, reach, kind, rule, first, count, real, total):
             first[i], count[i] = i, 1
         return _IDENTITY_BITS
     scale = size / out
+    if kind == NEAREST:
+        at = 0.5 * scale
+        for i in range(real.size):
+            real[i] = 1.0 if i < out else 0.0
+        for i in range(out):
+            first[i], count[i] = min(np.int64(at), size - 1), 1
+            at += scale  # summed up, as in Pillow's ImagingScaleAffine, so that ties fall as its do
+        return _IDENTITY_BITS
     stretch = max(scale, 1.0)
     support, inverse = reach * stretch, 1.0 / stretch
     for i in range(out):

@@ -13,35 +13,6 @@ from bench import processors
 from bench.processors import Outputs
 
 RULES = processors.RULES
-#: As those of ``bench``: models that gpuimg has as a backend of transformers only.
-SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "beit": ("beit", "BeitImageProcessor", {}),
-    "blip": ("blip", "BlipImageProcessor", {}),
-    "cohere_compass": ("cohere_compass", "CohereCompassImageProcessor", {}),
-    "conditional_detr": ("conditional_detr", "ConditionalDetrImageProcessor", {}),
-    "convnext": ("convnext", "ConvNextImageProcessor", {"size": {"shortest_edge": 224}}),
-    "convnext384": ("convnext", "ConvNextImageProcessor", {}),
-    "cosmos3_edge": ("cosmos3_edge", "Cosmos3EdgeImageProcessor", {}),
-    "deformable_detr": ("deformable_detr", "DeformableDetrImageProcessor", {}),
-    "deit": ("deit", "DeiTImageProcessor", {}),
-    "detr": ("detr", "DetrImageProcessor", {}),
-    "dpt": ("dpt", "DPTImageProcessor", {}),
-    "ernie": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeImageProcessor", {}),
-    "glm4v": ("glm4v", "Glm4vImageProcessor", {}),
-    "grounding_dino": ("grounding_dino", "GroundingDinoImageProcessor", {}),
-    "levit": ("levit", "LevitImageProcessor", {}),
-    "llava": ("llava", "LlavaImageProcessor", {}),
-    "minimax": ("minimax_m3_vl", "MiniMaxM3VLImageProcessor", {}),
-    "mobilenet_v2": ("mobilenet_v2", "MobileNetV2ImageProcessor", {}),
-    "owlvit": ("owlvit", "OwlViTImageProcessor", {}),
-    "paddleocr_vl": ("paddleocr_vl", "PaddleOCRVLImageProcessor", {}),
-    "sam": ("sam", "SamImageProcessor", {}),
-    "sam2": ("sam2", "Sam2ImageProcessor", {}),
-    "sam3": ("sam3", "Sam3ImageProcessor", {}),
-    "segformer": ("segformer", "SegformerImageProcessor", {}),
-    "video_llama_3": ("video_llama_3", "VideoLlama3ImageProcessor", {}),
-}
-processors.SPECS.update(SPECS)
 
 
 def timm(name: str) -> Any:

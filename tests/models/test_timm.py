@@ -57,6 +57,7 @@ def cuts() -> list[NDArray[np.uint8]]:
         {"input_size": (3, 80, 60), "crop_mode": "squash", "crop_pct": 0.95},
         {"input_size": (3, 65, 65), "crop_mode": "border", "crop_pct": 0.9, "interpolation": "bicubic"},
         {"input_size": (3, 80, 61), "crop_mode": "border", "crop_pct": 1.0},
+        *({"input_size": (3, 64, 64), "interpolation": "nearest", "crop_mode": m} for m in ("center", "border")),
     ],
 )
 def test_evaluation_is_timms(config: dict[str, Any]) -> None:

@@ -1,0 +1,40 @@
+"""Docstrings of functions that share parameters and results: each describes what is its own."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+_SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
+_ENTRY = re.compile(r"\n(?=\S)")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def documented(*shared: str, returns: str, raises: str = "") -> Callable[[_Function], _Function]:
+    """Return a decorator that adds entries of a docstring that a function shares with others.
+
+    ``shared`` are entries of the section Parameters; each is added where the function has these parameters and does not
+    describe them. ``returns`` and ``raises`` are sections that it may replace by its own.
+    """
+
+    def completed(function: _Function) -> _Function:
+        if function.__doc__ is not None:  # which -OO leaves out
+            function.__doc__ = _completed(function, shared, {"Parameters": "", "Returns": returns, "Raises": raises})
+        return function
+
+    return completed
+
+
+def _completed(function: Any, shared: Sequence[str], sections: dict[str, str]) -> str:
+    head, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
+    sections |= {title: text.strip("\n") for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    entries = [*shared, *(entry for entry in _ENTRY.split(sections["Parameters"]) if entry)]
+    described = {name: entry for entry in entries for name in entry.partition("\n")[0].partition(" :")[0].split(", ")}
+    parameters = inspect.signature(function).parameters
+    sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
+    if "import" not in sections["Examples"]:
+        sections["Examples"] = ">>> import gpuimg, numpy as np\n" + sections["Examples"]
+    return head + "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)
