@@ -471,8 +471,9 @@ def _same(finished: FinishedBatch) -> FinishedBatch:
 
 
 def _entries(images: Encoded | Pixels) -> EntryUse | None:
-    seek = None if isinstance(images, Pixels) else images.seek
-    return None if seek is None else EntryUse(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
+    if isinstance(images, Pixels) or images.seek is None:
+        return None
+    return EntryUse(images.seek.used, {images.names[k]: why for k, why in images.seek.misfits().items()})
 
 
 def _failures(opened: OpenedBatch) -> list[Failure]:
