@@ -136,6 +136,8 @@ FAULTS = [
     Fault("points: two flips count as one where pixels are computed between them", "gpuimg/_ops/following.py",
           "result ^= np.linalg.det(matrix) * depth < 0.0", "result |= np.linalg.det(matrix) * depth < 0.0",
           "operations/keypoints"),
+    Fault("loading: results are the memory of the cache", "gpuimg/_batch/batch.py",
+          "not source.is_shared and ", "", "loading/cache"),
     # CUDA: the order of work, kernels
     Fault("cuda: results are reused before their reader is done", "gpuimg/_runtimes/cuda_memory.py",
           "wait(stream, self._block.used)\n", "pass\n", "cuda/cuda_host_loader cuda/cuda_host"),
