@@ -165,6 +165,8 @@ FAULTS = [
           "weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)", "weight = drawn + 0.0 * x1", "operations/mixing"),
     Fault("crops: an odd margin of a central crop is rounded up", "gpuimg/_ops/resize_crop.py",
           "np.round(spare / 2.0)", "np.ceil(spare / 2.0)", "operations/geometry random/views"),
+    Fault("loading: results are the memory of the cache", "gpuimg/_batch/batch.py",
+          "not source.is_shared and ", "", "loading/cache"),
     # CUDA: the order of work, kernels
     Fault("cuda: results are reused before their reader is done", "gpuimg/_runtimes/cuda_memory.py",
           "wait(stream, self._block.used)\n", "pass\n", "cuda/cuda_host_loader::test_kernels_wait_for_what_read_the_memory_they_write_again"),

@@ -106,7 +106,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
 def transform_images(
     images: Batch, others: Images, *, interpolation: Literal["nearest"] | None = None, fill: float = 0.0
 ) -> Batch:
-    """Transform other images, such as depth maps, like the images of a batch, of which they need only have the sizes.
+    """Transform other images of the same sizes, such as depth maps, like the images of a batch.
 
     Parameters
     ----------

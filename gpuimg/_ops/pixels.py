@@ -318,10 +318,12 @@ def pointwise(
         earlier functions of the chain produce, and any number of the image's own values. One-channel images pass their
         value as r, g and b and use the first result. Results are not clamped. Write constants as ``np.float32``:
         float64 is slow on a GPU.
-    *values, **named : float or (N,) float
-        Values to pass to the function after ``x``, in its order or by its names of them.
+    *values : float or (N,) float
+        Values to pass to the function after ``x``.
     where : (N,) bool, optional
         The images to change.
+    **named : float or (N,) float
+        Values by the function's names of them.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def sections(docstring: str) -> dict[str, str]:
 def documented_names(text: str) -> list[str]:
     """Names of a Parameters section: ``a, b : type`` lines at the margin."""
     heads = re.findall(r"^(\S.*?)(?: :.*)?$", text, re.MULTILINE)
-    return [name.strip() for head in heads for name in head.split(",")]
+    return [name.strip(" *") for head in heads for name in head.split(",")]
 
 
 def test_all_is_sorted_complete_and_real() -> None:

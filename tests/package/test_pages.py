@@ -280,7 +280,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
     "two ranks validate all once": ("PyTorch's main.py", TORCHRUN, ("PHOTOS",), epochs(6, 2, "11 of 11")),
     "timm": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "0"), epochs(12, 3, "11")),
     "timm repeats": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "3"), epochs(12, 3, "11")),
-    "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples"),
+    "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples, evaluated [11, 11]"),
     "Lightning": ("Lightning", (), ("PHOTOS",), "6 steps"),
     "Keras": ("Keras", (), ("PHOTOS",), "2 epochs"),
 }
