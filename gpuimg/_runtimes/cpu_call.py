@@ -46,10 +46,9 @@ from ..kernels.cpu.describe import NEEDS, describe, survey
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
-from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
-from ..kernels.jpeg import progressive
-from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
+from ..kernels.jpeg import progressive, recoded
+from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images, work_bytes
 from .cpu_memory import RunningThreads, ThreadMemory
 from .draft import at_scales, first_segments, scales_of
 from .protocol import Timings
@@ -228,7 +227,7 @@ class Call:
         self._memory |= self._memory_needed()
         if len(self._order) and isinstance(source, EncodedImages):
             compile_together(always)
-            self._batch = batch_of_bytes(source.channels, always is not ALWAYS).copy()
+            self._batch = batch_of_bytes(source.channels, frozenset(_kinds(source))).copy()
         else:
             self._batch = np.zeros(1, records.BATCH)
             self._batch["channels"] = source.channels
@@ -289,8 +288,7 @@ class Call:
         if isinstance(self._source, Pixels):
             needs["source"] = int(np.max(images["elements"], where=images["kind"] == records.UNPADDED, initial=0))
         between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
-        widest = int(np.max(self._headers["width"], initial=1))
-        work = max(decoder.work_bytes(widest), progressive.work_bytes(self._headers))
+        work = work_bytes(self._headers)
         return needs | {"between": 2 * _half(between), "source": needs["source"] + SOURCE_SLACK, "work": work}
 
     # -- work --------------------------------------------------------------------------------------------------
@@ -495,8 +493,14 @@ def _always(source: Encoded | Pixels) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does."""
     if not isinstance(source, EncodedImages):
         return ALWAYS[-1:]  # no decoder
-    is_progressive = np.any(source.headers.records["kind"] == jpeg_records.PROGRESSIVE)
-    return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
+    more = {jpeg_records.PROGRESSIVE: progressive.DECODE_FUNCTION, jpeg_records.RECODED: recoded.DECODE_FUNCTION}
+    return (*ALWAYS, *(more[kind].name for kind in _kinds(source)))
+
+
+def _kinds(source: EncodedImages) -> list[int]:
+    """Return the kinds of a batch's files that decoders of their own decode."""
+    kinds = source.headers.records["kind"]
+    return [kind for kind in (jpeg_records.PROGRESSIVE, jpeg_records.RECODED) if np.any(kinds == kind)]
 
 
 def _half(size: int) -> int:

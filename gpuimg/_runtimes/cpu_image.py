@@ -17,7 +17,8 @@ from .._threads.threads import threads
 from ..kernels.cpu import batch, records
 from ..kernels.cpu.describe import NEEDS, describe
 from ..kernels.jpeg import decode as decoder
-from ..kernels.jpeg import layout, progressive
+from ..kernels.jpeg import layout, progressive, recoded
+from ..kernels.jpeg.books import books
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
 from .cpu_memory import ThreadMemory, address_of
@@ -62,11 +63,9 @@ def decode_jpeg(
     images, needs = np.zeros(1, records.IMAGE), np.zeros(1, NEEDS)
     describe(images, *headers, TURNS, sizes, NO_PASSES, NONE, channels, needs)
     images["scale"], images["out"], images["out_bytes"] = FULL, address_of(pixels), size
-    is_progressive = kind == layout.PROGRESSIVE
-    work = progressive.work_bytes(header) if is_progressive else decoder.work_bytes(int(header["width"][0]))
-    memory.reserve({"work": work, "stored": int(needs["stored"][0])})
+    memory.reserve({"work": work_bytes(header), "stored": int(needs["stored"][0])})
     statuses = np.zeros(1, layout.STATUS)
-    shared = batch_of_bytes(channels, is_progressive)
+    shared = batch_of_bytes(channels, frozenset((kind,)))
     queue = np.zeros(1, records.QUEUE)
     while not run_images(_FIRST, queue, images, header, NO_PASSES, statuses, shared, memory, running):
         pass  # signals are handled here
@@ -74,14 +73,25 @@ def decode_jpeg(
 
 
 @cache
-def batch_of_bytes(channels: int, is_progressive: bool) -> Any:
-    """Return a (1,) BATCH for bytes that are decoded from files, some of which are progressive; not to be changed."""
+def batch_of_bytes(channels: int, kinds: frozenset[int]) -> Any:
+    """Return a (1,) BATCH for bytes that are decoded from files of these kinds; not to be changed."""
     shared = np.zeros(1, records.BATCH)
     shared["channels"], shared["scale"] = channels, SCALES["uint8"]
     shared["decoder"], shared["row_maker"] = decoder.DECODE_FUNCTION.address, FINISH_ROW_FUNCTION.address
-    if is_progressive:
+    if layout.PROGRESSIVE in kinds:
         shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
+    if layout.RECODED in kinds:
+        shared["recoded_decoder"], shared["books"] = recoded.DECODE_FUNCTION.address, address_of(books())
     return shared
+
+
+def work_bytes(headers: Any) -> int:
+    """Return the bytes of scratch that the decoders need for (N,) HEADER."""
+    widths, kinds = headers["width"], headers["kind"]
+    work = max(decoder.work_bytes(int(np.max(widths, initial=1))), progressive.work_bytes(headers))
+    if (kinds == layout.RECODED).any():
+        work = max(work, recoded.work_bytes(int(np.max(widths))))
+    return work
 
 
 def run_images(
