@@ -243,7 +243,7 @@ def list_segments(headers, data, each, tables, memory, numbers, flags, planes, s
     stop = next_marker(data, header.scan)
     while stop + 1 < data.size and data[stop + 1] >> 3 == 0xD0 >> 3:
         stop = next_marker(data, stop + 2)
-    return stop
+    return stop if stop + 1 < data.size else data.size
 
 
 # -- symbols to segments -----------------------------------------------------------------------------------------------
