@@ -54,6 +54,7 @@ PARTS = {f"peers-{name}": f"bench.peers --set {name} {arguments}" for name, argu
     "draft": "bench.less_decoding draft",
     "seek": "bench.less_decoding seek",
     "prepare": "bench.less_decoding prepare",
+    "recode": "bench.less_decoding recode",
     "remote": "bench.remote",
     "video": "bench.video",
 }
