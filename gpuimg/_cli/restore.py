@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,10 +52,5 @@ def run(options: Namespace) -> int:
 
     with ThreadPoolExecutor(threads()) as pool:
         failed = list(filter(None, pool.map(restored, paths)))
-    print("\n".join(_lines(len(paths) - len(failed), failed)))
+    print("\n".join([f"restored   {counted(len(paths) - len(failed), 'file')}", *failed]))
     return 1 if failed else 0
-
-
-def _lines(count: int, failed: list[str]) -> Iterator[str]:
-    yield f"restored   {counted(count, 'file')}"
-    yield from failed

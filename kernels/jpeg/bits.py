@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..cpu.intrinsics import shuffle
-from ..lang import intrinsic, ir, types
+from ..cpu.products import joined
+from ..lang import cgutils, intrinsic, ir, types
 from .vectors import I8, I16, I32, I64, load, place, splat, store, trailing_zeros, vector
 
 u64, i64, up = np.uint64, np.int64, np.uintp
@@ -39,18 +40,56 @@ def _features(context):
     return context.codegen()._tm_features.split(",")
 
 
-def _expand(builder, mask, data):
-    """Emit the next elements of ``data`` in the lanes of a mask, and zeros in the others."""
-    kind = data.type
-    bits = builder.bitcast(mask, vector(I1, kind.count))
-    signature = ir.FunctionType(kind, [kind, kind, bits.type])
+def _can_expand(context):
+    return {"+avx512vbmi2", "+avx2"} & set(_features(context))
+
+
+def _expand(context, builder, kind, values, at, mask):
+    """Emit the next of some values in the lanes of a mask, zeros in the others: two vectors of 32; and the next place.
+
+    31 values more than the mask has are read.
+    """
+    wide = "+avx512vbmi2" in _features(context)
+    n = 32 if wide else 8
+    parts = []
+    for first in range(0, 64, n):
+        bits = builder.trunc(builder.lshr(mask, I64(first)), ir.IntType(n))
+        some = load(builder, place(context, builder, kind, values, at, n), vector(I16, n))
+        parts.append((_expand_instruction if wide else _spread)(builder, bits, some))
+        at = builder.add(at, builder.zext(builder.ctpop(bits), I64))
+    return (parts if wide else [joined(builder, parts[:4]), joined(builder, parts[4:])]), at
+
+
+def _expand_instruction(builder, bits, some):
+    kind = some.type
+    lanes = builder.bitcast(bits, vector(I1, kind.count))
+    signature = ir.FunctionType(kind, [kind, kind, lanes.type])
     name = f"llvm.x86.avx512.mask.expand.v{kind.count}i16"
     function = builder.module.declare_intrinsic(name, (), signature)
-    return builder.call(function, [data, splat(I16, 0, kind.count), bits])
+    return builder.call(function, [some, splat(I16, 0, kind.count), lanes])
 
 
-def _halves(builder, bits):
-    return [builder.trunc(builder.lshr(bits, I64(32 * half)), I32) for half in (0, 1)]
+def _spread(builder, bits, some):
+    """Emit the same for 8 lanes, by a shuffle of bytes that a table has for each mask."""
+    lanes = vector(I8, 16)
+    table = ir.Constant(ir.ArrayType(I8, 256 * 16), bytearray(_spread_table()))
+    start = cgutils.global_constant(builder, "gpuimg_spread", table)
+    index = builder.mul(builder.zext(bits, I64), I64(16))
+    order = load(builder, builder.gep(start, [I64(0), index]), lanes)
+    function = builder.module.declare_intrinsic(
+        "llvm.x86.ssse3.pshuf.b.128", (), ir.FunctionType(lanes, [lanes, lanes])
+    )
+    return builder.bitcast(builder.call(function, [builder.bitcast(some, lanes), order]), some.type)
+
+
+def _spread_table():
+    """Return the places of bytes for each mask of 8 numbers of 16 bits; 128 stands for a zero."""
+    table = np.full((256, 8, 2), 128, np.uint8)
+    for mask in range(256):
+        lanes = [k for k in range(8) if mask >> k & 1]
+        for k, lane in enumerate(lanes):
+            table[mask, lane] = 2 * k, 2 * k + 1
+    return table.tobytes()
 
 
 def put_block_by_bits(mask, dc, values, at, out, to):
@@ -67,23 +106,18 @@ def put_block_by_bits(mask, dc, values, at, out, to):
 
 @intrinsic
 def put_block(typing_context, mask, dc, values, at, out, to):
-    """Write the 64 coefficients of a block: ``dc``, values in the places of a mask, and zeros; return the next value.
-
-    31 values more than the mask has are read.
-    """
+    """Write a block's 64 coefficients: ``dc``, values in the places of a mask, and zeros; return the next value."""
 
     def generate(context, builder, signature, args):
-        if "+avx512vbmi2" not in _features(context):
+        if not _can_expand(context):
             return context.compile_internal(builder, put_block_by_bits, signature, args)
         mask, dc, values, at, out, to = args
         kinds = signature.args
-        for half, bits in enumerate(_halves(builder, mask)):
-            some = load(builder, place(context, builder, kinds[2], values, at, 32), vector(I16, 32))
-            row = _expand(builder, bits, some)
-            if half == 0:  # in the register: a second store would keep the next load waiting
-                row = builder.insert_element(row, builder.trunc(dc, I16), I32(0))
+        halves, at = _expand(context, builder, kinds[2], values, at, mask)
+        # In the register: a store of its own would keep the next load waiting.
+        halves[0] = builder.insert_element(halves[0], builder.trunc(dc, I16), I32(0))
+        for half, row in enumerate(halves):
             store(builder, row, place(context, builder, kinds[4], out, builder.add(to, I64(32 * half)), 32))
-            at = builder.add(at, builder.zext(builder.ctpop(bits), I64))
         return at
 
     return types.uintp(types.uint64, types.int64, values, types.uintp, out, types.uintp), generate
@@ -131,14 +165,14 @@ def put_values(typing_context, larger, low, signs, upper, at, out, to):
             v = builder.select(lanes(bits), splat(I8, number, 64), v)
         for k in range(3):
             v = builder.select(lanes(builder.extract_value(args[1], k)), builder.or_(v, splat(I8, 1 << k, 64)), v)
-        expands = "+avx512vbmi2" in _features(context)
-        after = at
-        for half, (bits, sign) in enumerate(zip(_halves(builder, four), _halves(builder, signs), strict=True)):
+        expands = _can_expand(context)
+        if expands:
+            uppers, after = _expand(context, builder, kinds[3], upper, at, four)
+        for half in (0, 1):
+            sign = builder.trunc(builder.lshr(signs, I64(32 * half)), I32)
             w = builder.zext(shuffle(builder, v, v, range(32 * half, 32 * half + 32)), vector(I16, 32))
             if expands:
-                more = load(builder, place(context, builder, kinds[3], upper, after, 32), vector(I16, 32))
-                w = builder.or_(w, builder.shl(_expand(builder, bits, more), splat(I16, 3, 32)))
-                after = builder.add(after, builder.zext(builder.ctpop(bits), I64))
+                w = builder.or_(w, builder.shl(uppers[half], splat(I16, 3, 32)))
             w = builder.select(lanes(sign), builder.sub(splat(I16, 0, 32), w), w)
             store(builder, w, place(context, builder, kinds[5], out, builder.add(to, I64(32 * half)), 32))
         if expands:

@@ -343,8 +343,9 @@ def _read_file(data, header, places):
     elif is_recoded(data):
         stop = min(RECODED_HEAD + i64(load_bytes(data, 12)), data.size)  # changed since, perhaps
         _read(data[:stop], i64(RECODED_HEAD), header, places)
-        header.kind = RECODED if header.kind == BASELINE and header.scan == stop else JPEG
-        header.whole = 1
+        fits = header.kind == BASELINE and header.scan == stop
+        header.kind = RECODED if fits else OTHER
+        header.strict = header.whole = 1 if fits else 0
     else:
         header.kind = OTHER
 

@@ -178,29 +178,20 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
     TABLE=TABLE,
 )
 def list_segments(headers, data, each, tables, memory, numbers, flags, planes, symbols, places, counts, out):
-    """List the symbols of a baseline JPEG's segments, and write the rest of them.
+    """List the symbols of a baseline JPEG's segments of ``each`` MCU rows, and write the rest of them to ``out``.
 
     Parameters
     ----------
-    headers : (1,) HEADER
-    data : (B,) uint8
-    each : int
-        MCU rows of a segment.
-    tables : (TABLES,) TABLE
-        Zeros.
-    memory : (WORK_BYTES,) uint8
-        Scratch, aligned to 8 bytes.
-    numbers, flags, planes : int16, uint8, uint8
-        Scratch: 128, 65 and 48 elements for each block of a segment, and 64, 8 and 384 more.
-    symbols : uint8
-        Filled; SYMBOLS for each block.
+    tables, memory, numbers, flags, planes
+        Scratch: tables of zeros; WORK_BYTES; int16, bytes and bytes: 128, 65 and 48 for each block of a segment, and 64,
+        8 and 384 more.
+    symbols, out
+        Filled; SYMBOLS and REST_BYTES for each block, and 64 of ``out`` for each segment.
     places : (S, 2, BOOKS + 1) int64
-        Filled, for each segment: where the symbols of each table begin, and where its rest begins in ``out``; and where
-        these end.
+        Filled, for each segment: where the symbols of each table begin, and where its rest does in ``out``; where these
+        end.
     counts : (BOOKS, 256) int64
         Zeros; how often each table has each symbol.
-    out : uint8
-        Filled; REST_BYTES for each block, and 64 for each segment.
 
     Returns
     -------
@@ -288,20 +279,10 @@ def _put_number(number, size, out, at):
     "none(uint8[::1], int64[:, :, ::1], uint8[::1], int64[:, ::1], int64[::1], uint8[::1], int64[::1], uint8[::1])"
 )
 def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
-    """Write segments.
+    """Write segments of what :func:`list_segments` has found, with a set of ``codes`` (BOOKS, 256): code << 4 | length.
 
-    Parameters
-    ----------
-    symbols, places, rest
-        As :func:`list_segments` filled them.
-    codes : (BOOKS, 256) int64
-        Of one set: code << 4 | length.
-    lengths, room : (4,) int64, uint8
-        Scratch; the latter as large as ``out``.
-    stops : (S,) int64
-        Filled with the end of each segment.
-    out : uint8
-        Filled; 12 bytes for each block's symbols, and 32 for each segment, are needed beyond ``rest``.
+    ``stops`` is filled with their ends. ``lengths`` (4,) and ``room`` are scratch, the latter as large as ``out``: for each
+    block's symbols 12 bytes more than ``rest``, and 64 for each segment.
     """
     at = i64(0)
     for s in range(stops.size):
@@ -445,34 +426,18 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
     TABLE=TABLE,
 )
 def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
-    """Write the scan of the JPEG that a recoded file was made of.
+    """Write the scan of the JPEG that a recoded file was made of; return its bytes, a negative result, or UNFIT.
 
     Parameters
     ----------
-    headers : (1,) HEADER
-    data : (B,) uint8
-        The recoded file.
-    books : int
-        Address of the tables of recoded files.
+    headers, data
+        Of the recoded file; ``books`` is the address of its tables.
     originals, original : (1,) HEADER, uint8
-        The JPEG up to its scan.
-    padding : int
-        The bit that fills the last byte of an interval.
-    tables : (TABLES,) TABLE
-        Zeros.
-    codes : (TABLES, 256) int64
-        Scratch.
-    memory : uint8
-        Scratch of WORK_BYTES and ``recoded.work_bytes``, aligned to 8 bytes.
-    coefficients, lasts : int16, uint8
-        Scratch for the blocks of an MCU row.
+        The JPEG up to its scan, whose intervals end with the bit ``padding``.
+    tables, codes, memory, coefficients, lasts
+        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.work_bytes``; for the blocks of an MCU row.
     out : uint8
         Filled; needs SCAN_SLACK bytes more than the scan.
-
-    Returns
-    -------
-    int
-        Bytes of the scan; the negative result of decoding, or UNFIT.
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]

@@ -397,7 +397,7 @@ def lay_lists(header, data, books_address, memory, at):
     sizes = memory[at + most + 32 : at + 2 * (most + 32)]
     runs = memory[at + 2 * (most + 32) : at + 3 * (most + 32)]
     at += 3 * (most + 32)
-    books = shorts_at(books_address, SETS * BOOKS << BOOK_BITS)[min(chosen, SETS - 1) * BOOKS << BOOK_BITS :]
+    books = shorts_at(books_address, SETS * BOOKS << BOOK_BITS)[(chosen if chosen < SETS else 0) * BOOKS << BOOK_BITS :]
     return each, (segment, symbols, sizes, runs, masks, dcs, values), books, (at + 7) & ~7
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_features
 from numba import njit
 from PIL import Image
 
@@ -272,10 +278,34 @@ def test_forms_of_loops() -> None:
             assert extract(x, mask) == by_bits(x, mask) == wanted
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one form")
+@pytest.mark.parametrize("without", [("avx512",), ("avx", "bmi", "ssse", "sse4", "sha", "gfni")], ids=["AVX2", "plain"])
+def test_processors_with_less(without: tuple[str, ...], tmp_path: Path) -> None:
+    """They decode the same files, made with all instructions of this processor, to the same pixels."""
+    for name, (data, recoded) in recoded_originals().items():
+        (tmp_path / f"{name.replace(':', '')}.{ENDING}").write_bytes(recoded)
+        (tmp_path / f"{name.replace(':', '')}.jpg").write_bytes(data)
+    mine = get_host_cpu_features()
+    lacks = {key for key in mine if key.startswith((*without, "amx"))}
+    features = ",".join(f"{'+' if has and key not in lacks else '-'}{key}" for key, has in mine.items())
+    code = (
+        "import gpuimg, numpy, pathlib\n"
+        f"for path in pathlib.Path({str(tmp_path)!r}).glob('*.jpg'):\n"
+        "    recoded = path.with_suffix('.gji').read_bytes()\n"
+        "    numpy.testing.assert_array_equal(*(gpuimg.decode_image(x) for x in (recoded, path.read_bytes())))\n"
+        "    assert gpuimg.recode_jpeg(path.read_bytes()) == recoded\n"
+        "print('equal')"
+    )
+    changed = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | changed, capture_output=True, check=False)
+    assert done.stdout.decode().strip() == "equal", done.stderr.decode()
+
+
 # -- the commands ------------------------------------------------------------------------------------------------------
 
 
-def test_prepared_and_restored(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"a/1.jpg": originals()["large"], "a/2.JPEG": originals()["gray"], "b/3.jpg": originals()["progressive"]}
     files["b/4.png"] = file_of(picture(30, 40, 1), "PNG")
     for name, data in files.items():
@@ -303,7 +333,7 @@ def test_prepared_and_restored(tmp_path: Any, capsys: pytest.CaptureFixture[str]
         gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", recode=True, short_side=20)
 
 
-def test_recoded_files_in_tars(tmp_path: Any) -> None:
+def test_recoded_files_in_tars(tmp_path: Path) -> None:
     source = [(originals()["large"], 3), (originals()["gray"], 4), (originals()["progressive"], 5)]
     report = gi.prepare(source, tmp_path / "out", recode=True, measure=False)
     assert (report.recoded, report.copied, [one.index for one in report.kept]) == (2, 1, [2])
