@@ -183,8 +183,8 @@ def list_segments(headers, data, each, tables, memory, numbers, flags, planes, s
     Parameters
     ----------
     tables, memory, numbers, flags, planes
-        Scratch: tables of zeros; WORK_BYTES; int16, bytes and bytes: 128, 65 and 48 for each block of a segment, and 64,
-        8 and 384 more.
+        Scratch: tables of zeros; WORK_BYTES; int16, bytes and bytes: 128, 65 and 48 for each block of a segment, and
+        64, 8 and 384 more.
     symbols, out
         Filled; SYMBOLS and REST_BYTES for each block, and 64 of ``out`` for each segment.
     places : (S, 2, BOOKS + 1) int64
@@ -281,8 +281,8 @@ def _put_number(number, size, out, at):
 def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
     """Write segments of what :func:`list_segments` has found, with a set of ``codes`` (BOOKS, 256): code << 4 | length.
 
-    ``stops`` is filled with their ends. ``lengths`` (4,) and ``room`` are scratch, the latter as large as ``out``: for each
-    block's symbols 12 bytes more than ``rest``, and 64 for each segment.
+    ``stops`` is filled with their ends. ``lengths`` (4,) and ``room`` are scratch, the latter as large as ``out``: 12
+    bytes more than ``rest`` for each block's symbols, and 64 for each segment.
     """
     at = i64(0)
     for s in range(stops.size):

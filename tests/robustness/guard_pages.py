@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -202,11 +203,10 @@ def progressive_file(seed: int) -> bytes:
 
 def recoded_file(seed: int) -> bytes:
     """Recoded file number ``seed``: a third are damaged anywhere, and a third behind right checksums."""
-    draw = Draw(seed)
-    try:
-        data = recode_jpeg(made(draw))
-    except ValueError:
-        return b""
+    draw, data = Draw(seed), b""
+    while not data:
+        with suppress(ValueError):
+            data = recode_jpeg(made(draw))
     how = draw.below(3)
     if how == 0:
         return data
