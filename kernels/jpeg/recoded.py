@@ -326,17 +326,18 @@ def _value_after(masks, value, block, n):
 
 
 @loop
-def _put_blocks(masks, dcs, block, n, values, value, coefficients, lasts, to, step):
-    """Write blocks to every ``step``-th place from ``to`` on; return the value after theirs."""
+def _put_blocks(masks, dcs, block, n, across, values, value, coefficients, lasts, place, per):
+    """Write ``n`` blocks, ``across`` of them to each MCU of ``per`` from a place on; return the value after theirs."""
     value = up(value)
-    for b in range(block, block + n):
-        mask = u64(masks[up(b)])
-        value = put_block(mask, i64(dcs[up(b)]), values, value, coefficients, up(64 * to))
+    shift = across - 1  # 0 or 1
+    for k in range(n):
+        mask = u64(masks[up(block + k)])
+        to = place + (k >> shift) * per + (k & shift)
+        value = put_block(mask, i64(dcs[up(block + k)]), values, value, coefficients, up(64 * to))
         # A position that stands for the transform that suffices: of one, 2 x 2, 4 x 4 or all coefficients.
         last = 0 if mask == u64(0) else 1
         last |= 2 if mask & ~_CORNER2 else 0
         lasts[up(to)] = last | (60 if mask & ~_CORNER4 else 0)
-        to += step
     return i64(value)
 
 
@@ -354,16 +355,9 @@ def put_row(header, state, first, end, lists, coefficients, lasts):
             value = _value_after(masks, value, block, first * h)
             block += first * h
             place = y * h if c == 0 else across * down + c - 1
-            if h == 1:
-                value = _put_blocks(
-                    masks, dcs, block, end - first, values, value, coefficients, lasts, place, per
-                )  # fmt: skip
-            else:
-                for m in range(end - first):
-                    value = _put_blocks(
-                        masks, dcs, block + 2 * m, i64(2), values, value, coefficients, lasts, m * per + place, i64(1)
-                    )  # fmt: skip
-            block += (end - first) * h
+            n = (end - first) * h
+            value = _put_blocks(masks, dcs, block, n, h, values, value, coefficients, lasts, place, per)
+            block += n
             value = _value_after(masks, value, block, (columns - end) * h)
             block += (columns - end) * h
         state.block[c], state.value[c] = block, value
