@@ -49,6 +49,7 @@ PARTS = {
     "draft": "bench.less_decoding draft",
     "seek": "bench.less_decoding seek",
     "prepare": "bench.less_decoding prepare",
+    "recode": "bench.less_decoding recode",
     "load": "bench.loader",
     "many": "bench.many",
     "remote": "bench.remote",

@@ -1,12 +1,14 @@
 """Ways to decode less: a seek index, prepared photos and ``draft``. docs/performance.md compares them.
 
-    python -m bench.less_decoding draft|seek|prepare [--rounds 7] [--count 64] [--out bench/results/draft.json]
+    python -m bench.less_decoding draft|seek|prepare|recode [--rounds 7] [--count 64] [--out bench/results/draft.json]
 
 - draft: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
   ``draft=1.5``, a seek index (of rows only, and with an entry every 8 MCUs) and photos made smaller by
   :func:`gpuimg.prepare`, over those without;
 - seek: bytes of the index for each distance of its entries, and the cost of building and opening it;
 - prepare: the cost of preparing on one and two threads, and the bytes of the results.
+- recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, their bytes, and
+  megapixels/s of recoding; the results must be equal.
 
 Works take turns; medians of the rounds, ratios round by round, also by the CPU time of all threads, for a machine that
 has other work.
@@ -205,13 +207,49 @@ def measure_prepare(count: int | None, rounds: int) -> dict[str, Any]:
     }
 
 
+# -- recode ------------------------------------------------------------------------------------------------------------
+
+
+def recoding(name: str, files: Files, rounds: int) -> dict[str, Any]:
+    """Measure recoded photos against the same as JPEGs, without those that are not recoded."""
+    files = [data for data in files if b"\xff\xc2" not in data[: data.index(b"\xff\xda")]]
+    recoded = [gi.recode_jpeg(data) for data in files]
+    assert all(map(np.array_equal, map(gi.decode_image, files), map(gi.decode_image, recoded)))
+    shares = [len(after) / len(before) for before, after in zip(files, recoded, strict=True)]
+    pixels = sum(height * width for height, width, *_ in map(gi.image_info, files))
+    _, worked = common.interleaved({"recode": lambda: [gi.recode_jpeg(data) for data in files]}, rounds)
+    return {
+        "photos": photos.summary_of_set(name, files),
+        "bytes": round(sum(map(len, recoded)) / sum(map(len, files)), 4),
+        "bytes_p95": round(float(np.percentile(shares, 95)), 4),
+        "megapixels_per_second_of_cpu": round(pixels / 1e6 / float(np.median(worked["recode"])), 1),
+        **{
+            work: compared(
+                len(files), {"jpeg": partial(run, files, chain), "recoded": partial(run, recoded, chain)}, rounds
+            )
+            for work, chain in CHAINS.items()
+        },
+    }
+
+
+def measure_recode(count: int | None, rounds: int) -> dict[str, Any]:
+    """Measure three sets."""
+    sets = {
+        name: photos.load_set(name, count or most) for name, most in (("S", 512), ("S-4.8", 512), ("1280x960", 128))
+    }
+    return {
+        **common.environment({n: photos.summary_of_set(n, f) for n, f in sets.items()}, rounds, BATCH),
+        "sets": {name: recoding(name, files, rounds) for name, files in sets.items()},
+    }
+
+
 def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "")
-    parser.add_argument("what", choices=["draft", "seek", "prepare"])
+    parser.add_argument("what", choices=["draft", "seek", "prepare", "recode"])
     parser.add_argument("--count", type=int, help="photos of each set, for a try")
     options = parser.parse_args()
-    measures = {"draft": measure_draft, "seek": measure_seek, "prepare": measure_prepare}
+    measures = {"draft": measure_draft, "seek": measure_seek, "prepare": measure_prepare, "recode": measure_recode}
     out = options.out if options.out.suffix else common.RESULTS / f"{options.what}.json"
     common.write(measures[options.what](options.count, options.rounds), out)
 

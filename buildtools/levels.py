@@ -20,17 +20,18 @@ class Level(NamedTuple):
     features: str = ""
 
 
-# v4 is compiled as for Ice Lake servers, without what these have beyond the level. LLVM's own model of the level
-# prefers vectors of 256 bits and knows no costs: with vectors of 512 bits it is still 1 to 4 % slower on Zen 4.
+# v4 is compiled as for Ice Lake servers, without what these have beyond the level, except for VBMI2, which is required
+# (kernels/native.py). LLVM's own model of the level prefers vectors of 256 bits and knows no costs: with vectors of 512
+# bits it is still 1 to 4 % slower on Zen 4.
 _V4: Final = (
-    "prefer-256-bit", "adx", "aes", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
+    "prefer-256-bit", "adx", "aes", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vnni",
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
 )  # fmt: skip
 
-# What the processors have anyway, and loops look for by name (kernels/jpeg/deposit.py, kernels/cpu/products.py).
+# What the processors have anyway, and loops look for by name (bits.py, deposit.py, products.py in kernels).
 _NAMED_V2: Final = "+sse2"
 _NAMED_V3: Final = f"{_NAMED_V2},+bmi2,+avx2"
-_NAMED_V4: Final = f"{_NAMED_V3},+avx512bw"
+_NAMED_V4: Final = f"{_NAMED_V3},+avx512bw,+avx512vbmi2"
 
 #: By the names that libraries have.
 LEVELS: Final = {

@@ -15,6 +15,7 @@ from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, decode_image, image_info, open_batch
 from ._checks.elsewhere import not_here as _not_here
+from ._decoding.recoded import recode_jpeg, restore_jpeg
 from ._index.seek_index import SeekIndex
 from ._loading.blocks import Blocks
 from ._loading.buckets import Buckets, TokenBudget
@@ -233,9 +234,11 @@ __all__ = [
     "random_vertical_flip",
     "random_zoom_out",
     "read_sizes",
+    "recode_jpeg",
     "recordio",
     "resize",
     "resized_crop",
+    "restore_jpeg",
     "rgb_to_grayscale",
     "rotate",
     "sanitize_bounding_boxes",

@@ -53,6 +53,10 @@ FAULTS = [
     Fault("progressive: scans of luma alone lack the last, incomplete column", "kernels/jpeg/progressive.py",
           "-(-header.height // 8), -(-header.width // 8), down", "-(-header.height // 8), header.width // 8, down",
           "decoding/progressive"),
+    Fault("recoded: checksums of segments are not compared", "kernels/jpeg/recoded.py",
+          "!= load_bytes(segment, 0)", "!= u32(checksum(segment_, 4))", "decoding/recoded"),
+    Fault("recoded: the first block of a row has no prediction", "kernels/jpeg/recoded.py",
+          "        dc = above\n", "        dc = i64(0)\n", "decoding/recoded"),
     Fault("png: Paeth prefers the wrong one of equally near neighbors", "kernels/png/filters.py",
           'builder.icmp_signed("<=", far, low), high', 'builder.icmp_signed("<", far, low), high', "decoding/png"),
     # seek index

@@ -23,6 +23,7 @@ _GROUPS = {
         "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
         "index": "build the seek index of a data set, so that crops are decoded faster",
         "prepare": "write a copy of a data set with smaller images, which decode faster",
+        "restore": "write the JPEG files that recoded files were made of",
     },
     "installation": {
         "info": "show versions, devices, decoders, and missing packages",

@@ -35,6 +35,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--restart", choices=("rows", "none"), default="none", help="restart markers (default: none)")
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
     command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
+    command.add_argument("--recode", action="store_true", help="leave the pixels unchanged; recode JPEG files")
     command.add_argument(
         "--alpha",
         choices=("drop", "black", "white"),
@@ -61,15 +62,15 @@ def run(options: Namespace) -> int:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)
         source = opened(options, **chosen)
-        if options.short_side is None and options.max_pixels is None and not options.lossless:
+        if not (options.short_side or options.max_pixels or options.lossless or options.recode):
             sizes = "without --short-side or --max-pixels, images keep their sizes"
             print(f"gpuimg: {sizes} and most are encoded again", file=sys.stderr)
         with progress_of(quiet=options.json) as progress:
             report = prepare(
                 source, options.destination, short_side=options.short_side, max_pixels=options.max_pixels,
                 quality=options.quality, subsampling=options.subsampling, restart=options.restart, to=options.to,
-                lossless=options.lossless, alpha=options.alpha, tar_size=size, index=options.index,
-                measure=not options.no_measure, threads=options.threads, progress=progress,
+                lossless=options.lossless, recode=options.recode, alpha=options.alpha, tar_size=size,
+                index=options.index, measure=not options.no_measure, threads=options.threads, progress=progress,
             )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
@@ -92,7 +93,8 @@ def _bytes(text: str) -> int:
 
 def _as_json(report: PrepareReport) -> str:
     content = asdict(report)
-    content["failed"] = [one._asdict() for one in report.failed]
+    for name in ("failed", "kept"):
+        content[name] = [one._asdict() for one in getattr(report, name)]
     if report.index is not None:
         content["index"]["refused"] = [one._asdict() for one in report.index.refused]
     return json.dumps(content, indent=1)
@@ -103,7 +105,7 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
         "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,
-        "failed": len(report.failed),
+        "recoded": report.recoded, "failed": len(report.failed),
     }  # fmt: skip
     for name, count in kinds.items():
         if count:
@@ -119,7 +121,8 @@ def _lines(report: PrepareReport) -> Iterator[str]:
         yield f"training   {report.train.before:,} images/s before, {report.train.after:,} after ({gain:.2f}x)"
     if report.index is not None:
         yield f"index      {report.index.path}"
-    for one in report.failed[:LISTED]:
-        yield f"failed     sample {one.index} ({one.source}): {one.reason}"
-    if len(report.failed) > LISTED:
-        yield f"           and {len(report.failed) - LISTED:,} more; --json lists all"
+    for name, listed in (("kept", report.kept), ("failed", report.failed)):
+        for one in listed[:LISTED]:
+            yield f"{name:10} sample {one.index} ({one.source}): {one.reason}"
+        if len(listed) > LISTED:
+            yield f"           and {len(listed) - LISTED:,} more; --json lists all"

@@ -91,6 +91,7 @@ _REASONS = {
     layout.BAD_RESTART: "MCU row {row}: a restart marker is missing or out of order",
     layout.BAD_TABLE: "invalid Huffman table",
     layout.OVERRUN: "MCU row {row}: a block has more than 64 coefficients",
+    layout.BAD_SEGMENT: "MCU row {row}: the segment of a recoded JPEG is damaged",
 }
 
 

@@ -26,6 +26,7 @@ from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
 from .plain_parts import check_bmp, pnm_contents, pnm_pixels
+from .recoded import is_recoded, restore_jpeg
 from .tiff_parts import tiff_contents
 
 Pixels = NDArray[np.uint8]
@@ -170,7 +171,9 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
 
 
 def _file_bytes(data: Any) -> bytes:
-    return data if isinstance(data, bytes) else bytes(data)
+    """Return the bytes of a file; those of the JPEG that was recoded."""
+    data = data if isinstance(data, bytes) else bytes(data)
+    return restore_jpeg(data) if is_recoded(data) else data
 
 
 def _codec(data: bytes) -> str:

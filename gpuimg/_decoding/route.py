@@ -5,7 +5,7 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
 2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
 3. on a GPU, our kernels for baseline JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, if it was not given to 2;
-4. our decoders on the CPU, of baseline and of progressive JPEGs, if their kind is one of ``OURS``;
+4. our decoders on the CPU, of baseline, progressive and recoded JPEGs, if their kind is one of ``OURS``;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.
 """
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Mask, Records
-from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RGB
+from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RECODED, RGB
 from . import deep
 from .options import AUTO, GPUIMG, DecodeOptions
 from .pillow import PillowHeader
 
 #: Kinds of JPEG that our decoders on the CPU take.
-OURS = (BASELINE, PROGRESSIVE)
+OURS = (BASELINE, PROGRESSIVE, RECODED)
 _PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
 _PROGRESSIVE = 2  # the last coding process that nvJPEG supports
 
@@ -51,6 +51,7 @@ def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: b
     if options.decoder == GPUIMG:
         return np.zeros(len(records), np.bool_)
     alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
+    alike &= records["kind"] != RECODED
     components = records["components"]
     taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
     if options.decoder == AUTO and (in_segments or options.draft is not None):

@@ -12,7 +12,7 @@ from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._checks.types import Ints
 from .._data.images import EncodedImages
-from .._decoding import jpeg
+from .._decoding import jpeg, recoded
 from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
@@ -25,6 +25,8 @@ from .writing import Result, Writer, failure
 # Results are resampled again in training. Compared with "bilinear", photos of 1280x960 shrunk to 512 and then to 224
 # are 1 dB closer to photos shrunk to 224 at once, with 7 % more bytes.
 FILTER: Final = "bicubic"
+
+_JPEG = b"\xff\xd8"  # first bytes
 
 # Pixels of results that a thread holds in memory at a time, unless one image has more.
 _MOST_PIXELS = 1 << 23
@@ -110,6 +112,12 @@ class _Image:
         if not failed:
             try:
                 status, ending, content = self._content(pixels)
+                if plan.options.recode and content[:2] == _JPEG:
+                    try:
+                        content = recoded.recode_jpeg(content)
+                        status, ending = "recoded", result_ending(ending, (recoded.ENDING,))
+                    except recoded.UnfitError as error:
+                        line["kept"] = str(error)
                 label = scaled_label(plan.source, self._sample.label, self._old, self._new)
                 others = plan.naming.others(number, label, ending) if plan.options.tar_size else []
                 _check_names(plan.keys[number], [ending, *(other for other, _ in others)])
@@ -127,17 +135,20 @@ class _Image:
         codec = "jpeg" if self._other is None else self._other.codec
         form = format_of(codec, options)
         if self._may_stay(codec, form):
-            return "copied", result_ending(original, ENDINGS[codec.upper()]), bytes(self._data)
+            endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[codec.upper()]
+            return "copied", result_ending(original, endings), bytes(self._data)
         ending = result_ending(original, ENDINGS[form])
         if self._plan.jpegtran is not None:
-            return "transformed", ending, transformed(self._plan.jpegtran, bytes(self._data), options)
+            data = bytes(self._data)
+            data = recoded.restore_jpeg(data) if recoded.is_recoded(data) else data
+            return "transformed", ending, transformed(self._plan.jpegtran, data, options)
         return "encoded", ending, encoded(pixels, form, self._sampling(), options)
 
     def _may_stay(self, codec: str, form: str) -> bool:
         options = self._plan.options
-        if codec == "jpeg":
+        if codec == "jpeg" and (options.lossless or not options.recode):
             return self._old == self._new and may_stay(self._header, self._data, options)
-        if options.lossless:
+        if options.lossless or options.recode:
             return True
         return codec.upper() == form and self._old == self._new and self._header["orientation"] == 1
 

@@ -22,7 +22,8 @@ _FAILED = {"sample", "source", "source_bytes", "status", "reason"}
 _IN_FILE = {"sample", "source", "source_bytes", "status", "source_size", "size", "output", "bytes"}
 _IN_SHARD = _IN_FILE | {"shard", "offset", "end"}
 _COUNTS = {"sample", "source_bytes", "bytes", "shard", "offset", "end"}
-_STATUSES = ("encoded", "transformed", "copied")
+_STATUSES = ("encoded", "transformed", "copied", "recoded")
+_KEPT = "kept"  # in records of JPEG files that could not be recoded: the reason
 _LONGEST = 1 << 31  # pixels; side of an image, more than any decoder supports
 
 
@@ -127,7 +128,9 @@ def is_written_for(line: Line, number: int, source: str, key: str, shards: bool)
         return False
     if line.get("status") == "failed":
         return line.keys() == _FAILED and isinstance(line["reason"], str)
-    if line.get("status") not in _STATUSES or line.keys() != (_IN_SHARD if shards else _IN_FILE):
+    if line.get("status") not in _STATUSES or line.keys() - {_KEPT} != (_IN_SHARD if shards else _IN_FILE):
+        return False
+    if not isinstance(line.get(_KEPT, ""), str):
         return False
     output = line["output"]
     return (

@@ -26,6 +26,8 @@ class Options:
     ----------
     subsampling : str
         Chroma subsampling as Pillow names it, or ``"keep"``.
+    recode : bool
+        JPEG files are recoded.
     tar_size : int
         Maximum size of a shard in bytes; 0 for separate files.
     """
@@ -37,6 +39,7 @@ class Options:
     restart: str
     to: str
     lossless: bool
+    recode: bool
     decode: DecodeOptions
     tar_size: int
 
@@ -58,7 +61,7 @@ class Options:
 
 def checked_options(
     short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
-    decode: DecodeOptions, tar_size: Any,
+    recode: Any, decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
     """Validate the options of a call.
 
@@ -67,8 +70,10 @@ def checked_options(
     ValueError
         For options that are out of range or exclude each other.
     """
-    if flag(lossless, "lossless"):
-        _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
+    for value, name in ((lossless, "lossless"), (recode, "recode")):
+        if flag(value, name):
+            given = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
+            _check_unchanged(name, given)
     one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
     one_of(restart, "restart", _RESTARTS)
     one_of(to, "to", _FORMATS)
@@ -80,13 +85,14 @@ def checked_options(
         restart,
         to,
         bool(lossless),
+        bool(recode),
         decode,
         tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
     )
 
 
-def _check_lossless(**others: Any) -> None:
+def _check_unchanged(option: str, others: dict[str, Any]) -> None:
     """Reject options that would change pixels."""
     given = [name for name, value in others.items() if value is not None]
     if given:
-        raise ValueError(f"lossless leaves the pixels as they are, and excludes {' and '.join(given)}")
+        raise ValueError(f"{option} leaves the pixels as they are, and excludes {' and '.join(given)}")

@@ -46,6 +46,7 @@ def prepare(
     restart: Literal["none", "rows"] = "none",
     to: Literal["jpeg", "same"] = "jpeg",
     lossless: bool = False,
+    recode: bool = False,
     alpha: Alpha = "drop",
     icc: Icc = "ignore",
     tar_size: int | None = None,
@@ -79,10 +80,15 @@ def prepare(
     lossless : bool
         Leave the pixels unchanged: the program jpegtran converts JPEG files to baseline, with restart markers if
         requested; all other files are copied. Excludes the first four options.
+    recode : bool
+        Leave the pixels unchanged, and write JPEG files as :func:`recode_jpeg` codes them, with the ending ``.gji``:
+        they take about as many bytes and decode faster. :func:`restore_jpeg`, or ``gpuimg restore``, returns the
+        original files. All other files are copied, and so are JPEG files that would not be restored byte for byte.
+        Excludes the first four options; with ``lossless``, files are converted to baseline before.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`; results have no transparency.
     icc : {"ignore", "srgb"}
-        As in :func:`open_batch`; results have no profile. Excludes ``lossless``.
+        As in :func:`open_batch`; results have no profile. Excludes ``lossless`` and ``recode``.
     tar_size : int, optional
         Maximum size in bytes of tar files, as :func:`tar` reads them; a larger sample gets a tar file alone. 0:
         separate files. The default is 0 for sources of image files, and 1 GB for all others.
@@ -149,10 +155,13 @@ def prepare(
     index, measure = flag(index, "index"), flag(measure, "measure")
     progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    if lossless and icc != "ignore":
-        raise ValueError("lossless leaves the pixels as they are, and excludes icc")
+    for option, given in (("lossless", lossless), ("recode", recode)):
+        if given and icc != "ignore":
+            raise ValueError(f"{option} leaves the pixels as they are, and excludes icc")
     decode = DecodeOptions(alpha=alpha, icc=icc)
-    options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, decode, size)
+    options = checked_options(
+        short_side, max_pixels, quality, subsampling, restart, to, lossless, recode, decode, size
+    )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _create_folder(source, destination)
     start = time.perf_counter()

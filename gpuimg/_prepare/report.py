@@ -43,6 +43,10 @@ class PrepareReport:
         Images that were transformed losslessly with jpegtran.
     copied : int
         Images whose files were copied unchanged, as they meet the options.
+    recoded : int
+        JPEG files that were recoded.
+    kept : tuple of Failure
+        JPEG files that would not be restored byte for byte and so were not recoded, with the reason.
     failed : tuple of Failure
         Samples that cannot be read, decoded or written, with their index in the source.
     source_bytes : int
@@ -79,6 +83,8 @@ class PrepareReport:
     encoded: int
     transformed: int
     copied: int
+    recoded: int
+    kept: tuple[Failure, ...]
     failed: tuple[Failure, ...]
     source_bytes: int
     bytes: int
@@ -95,7 +101,8 @@ class Tally:
     def __init__(self) -> None:
         self.samples = self.source_bytes = self.bytes = self.shards = 0
         self.failed: list[Failure] = []
-        self._kinds = {"encoded": 0, "transformed": 0, "copied": 0}
+        self.kept: list[Failure] = []
+        self._kinds = {"encoded": 0, "transformed": 0, "copied": 0, "recoded": 0}
 
     def add(self, line: Line) -> None:
         """Count a manifest record."""
@@ -103,6 +110,8 @@ class Tally:
         if line["status"] == "failed":
             self.failed.append(Failure(line["sample"], line["source"], line["reason"]))
             return
+        if "kept" in line:
+            self.kept.append(Failure(line["sample"], line["source"], line["kept"]))
         self._kinds[line["status"]] += 1
         self.source_bytes += line["source_bytes"]
         self.bytes += line["bytes"]
@@ -112,6 +121,6 @@ class Tally:
         """Return the report."""
         kinds: dict[str, Any] = self._kinds
         return PrepareReport(
-            path=path, samples=self.samples, **kinds, failed=tuple(self.failed), source_bytes=self.source_bytes,
-            bytes=self.bytes, shards=self.shards, **others,
+            path=path, samples=self.samples, **kinds, kept=tuple(self.kept), failed=tuple(self.failed),
+            source_bytes=self.source_bytes, bytes=self.bytes, shards=self.shards, **others,
         )  # fmt: skip

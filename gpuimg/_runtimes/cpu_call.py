@@ -47,7 +47,7 @@ from ..kernels.cpu.run import call_table
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
-from ..kernels.jpeg import progressive
+from ..kernels.jpeg import progressive, recoded
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
 from .cpu_memory import RunningThreads, ThreadMemory
 from .draft import Reduced, reduced
@@ -227,7 +227,7 @@ class Call:
         self._memory["source"] += SOURCE_SLACK
         if len(self._order) and isinstance(source, EncodedImages):
             compile_together(always)
-            self._batch = batch_of_bytes(source.channels, always is not ALWAYS).copy()
+            self._batch = batch_of_bytes(source.channels, frozenset(_special_kinds(source))).copy()
         else:
             self._batch = np.zeros(1, records.BATCH)
             self._batch["channels"] = source.channels
@@ -454,8 +454,14 @@ def _loops_needed(source: Encoded | Pixels) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does."""
     if not isinstance(source, EncodedImages):
         return ALWAYS[-1:]  # no decoder
-    is_progressive = (source.headers.records["kind"] == jpeg_records.PROGRESSIVE).any()
-    return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
+    more = {jpeg_records.PROGRESSIVE: progressive.DECODE_FUNCTION, jpeg_records.RECODED: recoded.DECODE_FUNCTION}
+    return (*ALWAYS, *(more[kind].name for kind in _special_kinds(source)))
+
+
+def _special_kinds(source: EncodedImages) -> list[int]:
+    """Return the kinds of a batch's files that have separate decoders."""
+    kinds = source.headers.records["kind"]
+    return [kind for kind in (jpeg_records.PROGRESSIVE, jpeg_records.RECODED) if (kinds == kind).any()]
 
 
 def _bytes_of_half(size: int) -> int:

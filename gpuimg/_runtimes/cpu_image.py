@@ -18,7 +18,8 @@ from ..kernels.cpu import batch, records
 from ..kernels.cpu.describe import describe
 from ..kernels.cpu.records import address_of
 from ..kernels.jpeg import decode as decoder
-from ..kernels.jpeg import layout, progressive
+from ..kernels.jpeg import layout, progressive, recoded
+from ..kernels.jpeg.books import books
 from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
@@ -81,20 +82,22 @@ def decode_jpeg(
     describe(image, header, one["address"], one["size"], TURNS, sizes, NO_PASSES, NONE, channels, one["needs"])
     words[_SCALE], words[_OUT], words[_OUT_BYTES] = FULL, address_of(pixels), size
     memory.reserve({"work": int(words[_WORK]), "stored": int(words[_STORED])})
-    shared = batch_of_bytes(channels, kind == layout.PROGRESSIVE)
+    shared = batch_of_bytes(channels, frozenset((int(kind),)))
     while not run_images(_FIRST, one["queue"], image, header, NO_PASSES, status, shared, memory, running):
         pass  # signals are handled here
     return None if words[_RESULT] else pixels.reshape(height, width, channels)
 
 
 @cache
-def batch_of_bytes(channels: int, is_progressive: bool) -> Any:
-    """Return a (1,) BATCH for bytes that are decoded from files, some of which are progressive; not to be changed."""
+def batch_of_bytes(channels: int, kinds: frozenset[int]) -> Any:
+    """Return a (1,) BATCH for bytes that are decoded from files of these kinds; not to be changed."""
     shared = np.zeros(1, records.BATCH)
     shared["channels"], shared["scale"] = channels, SCALES["uint8"]
     shared["decoder"], shared["row_maker"] = decoder.DECODE_FUNCTION.address, FINISH_ROW_FUNCTION.address
-    if is_progressive:
+    if layout.PROGRESSIVE in kinds:
         shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
+    if layout.RECODED in kinds:
+        shared["recoded_decoder"], shared["books"] = recoded.DECODE_FUNCTION.address, address_of(books())
     return shared
 
 

@@ -28,7 +28,7 @@ from ._table import Stored
 # Endings that torchvision's ImageFolder takes, and others that decode without a plugin.
 EXTENSIONS = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
-    ".gif", ".avif", ".jp2", ".j2k", ".jfif", ".jpe", ".pnm", ".dib",
+    ".gif", ".avif", ".jp2", ".j2k", ".jfif", ".jpe", ".pnm", ".dib", ".gji",
 )  # fmt: skip
 # Endings that decode with pillow-heif.
 _WITH_PLUGIN = (".heic", ".heif")

@@ -12,7 +12,7 @@ import numpy as np
 from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
-from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, STATUS, TABLE
+from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, RECODED, STATUS, TABLE
 from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
 from .clock import now, pause
@@ -106,7 +106,12 @@ def _decode(batch, image, header, scratch, thread, status, out):
     stored, work = bytes_of(scratch.stored), bytes_of(scratch.work)
     # Decoded in place where the stored orientation is the shown one, otherwise through scratch memory.
     to = stored if image.turn else out
-    decoder = batch.progressive_decoder if header.kind == PROGRESSIVE else batch.decoder
+    request.books = batch.books
+    decoder = batch.decoder
+    if header.kind == PROGRESSIVE:
+        decoder = batch.progressive_decoder
+    elif header.kind == RECODED:
+        decoder = batch.recoded_decoder
     call_decode(decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))
     if image.turn and status.result == DONE:
         height, width = _region_size(image)

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..jpeg import decode, progressive
-from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE
+from ..jpeg import decode, progressive, recoded
+from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE, RECODED
 from ..layout import GATHERED, LINEAR, RECORD
 from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STATISTICS_WORDS
 from ..scalar import i64, loop
@@ -22,6 +22,7 @@ _ROWS = 64
 _CHANNELS = 3  # the most that the kernels process
 _REGION_BYTES = 32
 _row_bytes, _coefficient_bytes = loop(decode.work_bytes), loop(progressive.coefficient_bytes)
+_recoded_bytes = loop(recoded.work_bytes)
 _MOTION, _SHARPNESS, _JPEG, _ELASTIC = (op.code for op in (MOTION, SHARPNESS, JPEG, ELASTIC))
 
 #: Ways to sample, as bits: 1 << way of kernels/layout.py, and this one for grids that :mod:`.patches` samples.
@@ -121,12 +122,12 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
             image.data, image.size, image.turn = addresses[i], sizes[i], turns[header.orientation]
             if first.size and first[i] != i:
                 image.kind = VIEW
-            elif header.kind != BASELINE and header.kind != PROGRESSIVE:
+            elif header.kind != BASELINE and header.kind != PROGRESSIVE and header.kind != RECODED:
                 image.kind = IN_PYTHON
                 left += 1
             else:
                 image.kind = ENCODED
-                work = _row_bytes(header.width)
+                work = _recoded_bytes(header.width) if header.kind == RECODED else _row_bytes(header.width)
                 if header.kind == PROGRESSIVE:
                     work += _coefficient_bytes(header)
                 needs.work = max(needs.work, work)

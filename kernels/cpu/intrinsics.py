@@ -279,7 +279,9 @@ def _make_array_at(kind):
     return at_address
 
 
-bytes_at, longs_at, floats_at = (_make_array_at(kind) for kind in (types.uint8, types.int64, types.float32))
+bytes_at, shorts_at, longs_at, floats_at = (
+    _make_array_at(kind) for kind in (types.uint8, types.int16, types.int64, types.float32)
+)
 
 
 def _make_array_of(kind):

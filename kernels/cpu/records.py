@@ -80,7 +80,9 @@ BATCH: Final = np.dtype(
         ("streamed", "<i4"),  # 1 where results are written past the caches, else 0
         ("decoder", "<i8"),  # address of the JPEG decoder; 0 where no image is ``ENCODED``
         ("progressive_decoder", "<i8"),  # and of that of progressive files; 0 where there are none
-        ("row_maker", "<i8"),  # and of the loop that makes rows of pixels for both
+        ("recoded_decoder", "<i8"),  # and of that of recoded files
+        ("row_maker", "<i8"),  # and of the loop that makes rows of pixels for all of them
+        ("books", "<i8"),  # and of the tables of recoded files
     ],
     align=True,
 )

@@ -7,8 +7,10 @@ Whatever is unusual, damaged or rare is left to other decoders, which then also 
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..compiled import cached_jit
-from ..cpu.intrinsics import address_of, bytes_at
+from ..cpu.intrinsics import address_of, bytes_at, load_bytes
 from ..scalar import loop
 from .frame import factors, grid
 from .layout import (
@@ -21,10 +23,16 @@ from .layout import (
     NO_FRAMES,
     OTHER,
     PROGRESSIVE,
+    RECODED,
+    RECODED_HEAD,
+    RECODED_MAGIC,
     RGB,
     TOO_LARGE,
     YCBCR,
 )
+from .seek import checksum
+
+i64, u32 = np.int64, np.uint32
 
 _ORIENTATION_TAG = 0x0112
 _TRANSPOSED = 5  # the first orientation that exchanges height and width
@@ -188,8 +196,11 @@ def _blocks_fit(header):
 
 
 @loop
-def _scan_is_ours(data, frame, scan, header):
-    """Return whether the first scan holds all components in their order, each with tables; record those tables."""
+def _scan_is_ours(data, frame, scan, coded, header):
+    """Return whether the first scan holds all components in their order, each with tables; record those tables.
+
+    ``coded`` is False where the file has other tables instead.
+    """
     # Offsets from the length field: count 2; then id and tables of each component; 3 bytes of the progressive mode.
     n = header.components
     if big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
@@ -202,7 +213,7 @@ def _scan_is_ours(data, frame, scan, header):
         dc, ac = selector >> 4, selector & 15
         if data[scan + 3 + 2 * c] != data[frame + 8 + 3 * c] or dc > 3 or ac > 3:
             return False
-        if header.huffman[dc] == 0 or header.huffman[4 + ac] == 0:
+        if coded and (header.huffman[dc] == 0 or header.huffman[4 + ac] == 0):
             return False
         header.dc_table[c] = dc
         header.ac_table[c] = 4 + ac
@@ -242,12 +253,15 @@ def _is_frame(marker):
 
 
 @loop
-def _read(data, header, places):
-    """Read the marker segments of one file up to the first scan; they must follow each other without gaps."""
+def _read(data, first, header, places):
+    """Read the marker segments of one file up to the first scan; they must follow each other without gaps.
+
+    ``first`` is the place where the JPEG begins.
+    """
     header.kind = JPEG  # each return below leaves the file, and the report of what is wrong with it, to Pillow
     header.orientation = 1
     size = data.size
-    at = 2
+    at = first + 2
     frame = 0
     jfif, adobe, tagged, whole = False, -1, False, True
     while True:
@@ -304,8 +318,20 @@ def _read(data, header, places):
     if header.process == _PROGRESSIVE_PROCESS:
         if header.whole and _blocks_fit(header):
             header.kind = PROGRESSIVE
-    elif _scan_is_ours(data, frame, at + 2, header):
+    elif _scan_is_ours(data, frame, at + 2, first == 0, header):
         header.kind = BASELINE
+
+
+@loop
+def is_recoded(data):
+    """Return whether a file begins as a recoded one of this version, all of it undamaged up to the first segment."""
+    if data.size < RECODED_HEAD:
+        return False
+    for k in range(len(RECODED_MAGIC)):
+        if data[k] != RECODED_MAGIC[k]:
+            return False
+    stop = RECODED_HEAD + i64(load_bytes(data, 12)) + 4 * i64(load_bytes(data, 16))
+    return stop <= data.size and load_bytes(data, 8) == u32(checksum(data[:stop], 12))
 
 
 @loop
@@ -313,7 +339,13 @@ def _read_file(data, header, places):
     for k in range(places.size):
         places[k] = 0
     if data.size >= 2 and data[0] == 0xFF and data[1] == 0xD8:
-        _read(data, header, places)
+        _read(data, i64(0), header, places)
+    elif is_recoded(data):
+        stop = min(RECODED_HEAD + i64(load_bytes(data, 12)), data.size)  # changed since, perhaps
+        _read(data[:stop], i64(RECODED_HEAD), header, places)
+        fits = header.kind == BASELINE and header.scan == stop
+        header.kind = RECODED if fits else OTHER
+        header.strict = header.whole = 1 if fits else 0
     else:
         header.kind = OTHER
 

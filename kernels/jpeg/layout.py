@@ -38,6 +38,10 @@ OTHER: Final = 0  # no JPEG
 BASELINE: Final = 1  # a JPEG that this decoder can decode
 JPEG: Final = 2  # for another decoder: arithmetic, 12 bits, rare sampling, several sequential scans, damaged
 PROGRESSIVE: Final = 3  # a JPEG for the progressive decoder, as far as its first scan
+RECODED: Final = 4  # a recoded JPEG, whose header is in the file
+
+RECODED_MAGIC: Final = tuple(b"GPUIMGJ\x01")  # first bytes of a recoded JPEG; the last one is the version
+RECODED_HEAD: Final = 28  # bytes of one before the JPEG's header
 
 # Files whose size is not taken from the header.
 FOR_PILLOW: Final = 1
@@ -75,6 +79,7 @@ REQUEST: Final = np.dtype(
         ("scale", "<i8"),  # eighths of its size that the image is decoded at: 8, 4, 2 or 1, sides rounded up
         ("channels", "<i8"),  # of the result: 3, or 1 for luma alone
         ("row_maker", "<i8"),  # address of the loop that makes rows of pixels of coefficients
+        ("books", "<i8"),  # address of the tables of recoded files
         ("access", ACCESS),
     ],
     align=True,
@@ -100,6 +105,7 @@ BAD_TABLE: Final = 4  # a Huffman table is not legal
 OVERRUN: Final = 5  # a block has more than 64 coefficients
 MISMATCHED: Final = 6  # the decoder is not where the seek-index entry has a row's start
 IRREGULAR: Final = 7  # a progressive file that libjpeg would warn of, smooth or refuse: Pillow decides
+BAD_SEGMENT: Final = 8  # a segment of a recoded file is damaged
 
 # Statuses of an entry.
 UNUSED: Final = 0  # none exists, or none is needed

@@ -262,7 +262,8 @@ def test_corrupt_photos_are_named(command: str, tmp_path: Path, capfd: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param("bench", marks=pytest.mark.slow), "demo", "index", "info", "prepare", "preview", "warm"]
+    "command",
+    [pytest.param("bench", marks=pytest.mark.slow), "demo", "index", "info", "prepare", "preview", "restore", "warm"],
 )
 def test_examples_of_the_help_work(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -271,6 +272,8 @@ def test_examples_of_the_help_work(
     shutil.copytree(PHOTOS, tmp_path / "train" / "cats")
     (tmp_path / "photos").symlink_to(tmp_path / "train" / "cats")
     monkeypatch.chdir(tmp_path)
+    if command == "restore":
+        assert cli.main(["prepare", "train", "train-recoded", "--recode", "--no-measure"]) == 0
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
     example = capfd.readouterr().out.rstrip().splitlines()[-1]

@@ -149,6 +149,7 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     others = [file_of(_images()[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
+    others.append(gi.recode_jpeg(file_of(_images()[0], exif=exif)))
     photo = PHOTOS[0]
     for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
         expected = gi.decode_batch(files, device="cpu")

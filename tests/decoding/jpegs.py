@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels.jpeg import build, progressive
+from gpuimg.kernels.jpeg import build, progressive, recoded
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg.books import books
 from gpuimg.kernels.jpeg.rows import FINISH_ROW_FUNCTION
 
 from ..samples import file_of
@@ -228,7 +229,8 @@ class Decoder:
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)
         # Compiled here, not in the first call, whose time a test may limit.
-        self._baseline, self._progressive = (_CALL(one.DECODE_FUNCTION.address) for one in (jpeg, progressive))
+        loops = {words.BASELINE: jpeg, words.PROGRESSIVE: progressive, words.RECODED: recoded}
+        self._decoders = {kind: _CALL(one.DECODE_FUNCTION.address) for kind, one in loops.items()}
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
@@ -241,7 +243,8 @@ class Decoder:
         shape = y1 - y0, x1 - x0, channels
         out = memory(math.prod(shape), self.fill)
         headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
-        size = jpeg.work_bytes(int(header["width"]))
+        sized = recoded if header["kind"] == words.RECODED else jpeg
+        size = sized.work_bytes(int(header["width"]))
         if header["kind"] == words.PROGRESSIVE:
             size += progressive.coefficient_bytes(header)
         work = memory(size, self.fill)
@@ -250,11 +253,10 @@ class Decoder:
         request = np.zeros(1, words.REQUEST)
         request["data"], request["size"] = raw.ctypes.data, raw.size
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
-        request["row_maker"] = FINISH_ROW_FUNCTION.address
+        request["row_maker"], request["books"] = FINISH_ROW_FUNCTION.address, books().ctypes.data
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every), words.ACCESS)
-        decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline
-        decode(
+        self._decoders.get(int(header["kind"]), self._decoders[words.BASELINE])(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip

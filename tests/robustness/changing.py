@@ -35,7 +35,7 @@ from .mutate import Draw
 from .originals import jpeg, picture
 
 SIZE = 41, 57
-FORMATS = ("baseline", "progressive", "png", "webp")
+FORMATS = ("baseline", "progressive", "recoded", "png", "webp")
 SECONDS = 0.5  # that a file is disturbed for
 _LARGEST = 1 << 16  # bytes of a buffer that holds every file
 
@@ -49,6 +49,7 @@ def files() -> dict[str, list[bytes]]:
         "indexed": [jpeg(one) for one in three],  # decoded from the starts of a seek index
         "steps": [_steps_last(jpeg(one)) for one in three],
         "progressive": [jpeg(one, progressive=True) for one in three],
+        "recoded": [gi.recode_jpeg(jpeg(one)) for one in three],
         "png": [encode(np.asarray(one), "rgb", 8, (4, 1), part=900) for one in three],
         "webp": [file_of(one, "WEBP") for one in three],
     }
@@ -156,7 +157,7 @@ def disturbed(folder: Path, form: str, way: str) -> Counter[str]:
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of a format and a way to overwrite it, each in turn; one of twelve is of whole files."""
+    """Return the check of a format and a way to overwrite it, each in turn, and then of whole files."""
     cases = list(itertools.product(files(), ("thread", "process")))
 
     def checked(number: int) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Our decoders with all their memory flush against pages that cannot be touched, over made and damaged files by number.
 
-    python -m tests.robustness "guard pages" "guard progressive" "guard pngs" --number 20000
+    python -m tests.robustness "guard pages" "guard recoded" "guard pngs" --number 20000
 
 A case is a file, made of a grammar of JPEG or one of :mod:`.mutate`, a region of it, a scale and colors. Those that are
 made are baseline or progressive. A file is decoded twice, once with all memory flush against the page behind it and
@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,13 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.recoded import is_recoded, recode_jpeg, restore_jpeg
 from gpuimg.kernels.jpeg import layout as words
 
 from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, pillow_pixels
 from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
+from ..decoding.recoded_oracle import parts_of
 from ..decoding.seek_oracle import checksum_of_entry
-from .mutate import KINDS, Draw, mutation
+from .mutate import KINDS, Draw, changed, mutation
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
@@ -125,6 +128,32 @@ def progressive_file(seed: int) -> bytes:
     return _damaged(Draw(seed), made_progressive(np.random.default_rng(seed)))
 
 
+def recoded_file(seed: int) -> bytes:
+    """Recoded file number ``seed``: a third are damaged anywhere, and a third behind right checksums."""
+    draw, data = Draw(seed), b""
+    while not data:
+        with suppress(ValueError):
+            data = recode_jpeg(made(draw))
+    how = draw.below(3)
+    if how == 0:
+        return data
+    if how == 1:
+        return changed(draw, data)[0]
+    parts = parts_of(data)
+    for _ in range(draw.between(1, 4)):
+        what = draw.below(8)
+        if what == 0:
+            head = list(parts.head)
+            head[draw.pick((5, 6))] = draw.pick((0, 1, 2, 3, 5, 200))
+            parts = parts._replace(head=tuple(head))
+        elif what == 1:
+            parts = parts._replace(header=changed(draw, parts.header)[0])
+        else:
+            k = draw.below(len(parts.segments))
+            parts.segments[k] = changed(draw, parts.segments[k], draw.pick(parts.segments))[0]
+    return parts.joined()
+
+
 def _damaged(draw: Draw, data: bytes) -> bytes:
     """Every second file with one or two things done to it."""
     if draw.below(2):
@@ -151,7 +180,7 @@ class Checker:
         header, again = (read_headers([one]).records[0] for one in placed)
         assert header == again, "headers differ"
         width, height = int(header["width"]), int(header["height"])
-        if header["kind"] not in (words.BASELINE, words.PROGRESSIVE):
+        if header["kind"] not in (words.BASELINE, words.PROGRESSIVE, words.RECODED):
             return "not ours"
         if width * height > _MOST_PIXELS:
             return "too large"
@@ -214,6 +243,6 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of damaged EXIF
         try:
-            return pillow_pixels(data, channels, scale)
+            return pillow_pixels(restore_jpeg(data) if is_recoded(data) else data, channels, scale)
         except (OSError, SyntaxError, ValueError):
             return None

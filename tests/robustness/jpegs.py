@@ -19,7 +19,7 @@ import gpuimg as gi
 
 from ..decoding.jpegs import is_baseline, is_ours, jpeg_mode, pillow_pixels
 from ..properties.test_memory_laws import fences
-from .guard_pages import Checker, progressive_file
+from .guard_pages import Checker, progressive_file, recoded_file
 from .mutate import APP1, EOI, SOS, Draw, mutation, segments
 from .originals import originals
 
@@ -144,3 +144,8 @@ def guard_pages(folder: Path) -> Callable[[int], str]:
 def guard_progressive(folder: Path) -> Callable[[int], str]:
     """Return the same check of progressive files only."""
     return Checker(progressive_file)
+
+
+def guard_recoded(folder: Path) -> Callable[[int], str]:
+    """Return the same check of recoded files only."""
+    return Checker(recoded_file)

@@ -16,6 +16,7 @@ SAMPLES = {
     "jpegs": (40, {"whole, ours: decoded", "crop, ours: decoded", "whole, Pillow: decoded", "whole, ours: refused"}),
     "guard pages": (300, {"as Pillow's", "damaged"}),
     "guard progressive": (200, {"as Pillow's", "damaged"}),
+    "guard recoded": (200, {"as Pillow's", "decoded", "damaged", "not ours"}),
     "guard pngs": (300, {"as Pillow's", "refused", "left to Pillow"}),
     "changing": (24, {"pixels", "a reason"}),
     "formats": (400, {f"{form}: refused" for form in formats() if form != "tiff"}),
@@ -27,7 +28,7 @@ SAMPLES = {
     "remote": (1, {"samples"}),
     "videos": (60, {"decoded", "refused"}),
 }
-FAST = ("jpegs", "guard pages", "guard progressive", "guard pngs", "plans")
+FAST = ("jpegs", "guard pages", "guard progressive", "guard recoded", "guard pngs", "plans")
 
 
 def test_every_subject_has_a_sample() -> None:
@@ -46,6 +47,6 @@ def test_sample(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["guard pages", "indexes"])
+@pytest.mark.parametrize("name", ["guard pages", "guard recoded", "indexes"])
 def test_sample_with_checked_bounds(name: str) -> None:
     assert [one for one in engine.run(name, FIRST, FIRST + 200, bounds=True) if one.finding] == []

@@ -1,0 +1,68 @@
+"""Train the tables of recoded JPEGs: ``python -m buildtools.books FILES`` prints the text for kernels/jpeg/books.py.
+
+Files are divided among the sets by the bits that each set would take, and each set is trained on its files again, until
+nothing changes. Files count equally, whatever their size. Codes are optimal for a limited length: Larmore and
+Hirschberg, "A fast algorithm for optimal length-limited Huffman codes", Journal of the ACM 37, 1990.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuimg._decoding.recoded import symbol_counts
+from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, HEADS, SETS, packed
+
+_ROUNDS = 20
+_WEIGHT = 10_000  # symbols that each file counts for
+_LEAST = 0.05  # times a symbol counts that does not occur
+
+
+def main(paths: list[str]) -> None:
+    """Print the sets trained on these files."""
+    counts = np.stack([found for path in paths if (found := symbol_counts(Path(path).read_bytes())) is not None])
+    print(f"{len(counts)} files", file=sys.stderr)
+    weights = counts * (_WEIGHT / counts.sum((1, 2), keepdims=True))
+    values = counts[:, [k for k in range(BOOKS) if k % 9]].sum((1, 2)) / counts[:, [0, 9]].sum((1, 2))
+    chosen = np.argsort(np.argsort(values)) * SETS // len(counts)  # by density at first
+    for _ in range(_ROUNDS):
+        sets = np.stack([trained(weights[chosen == k].sum(0)) for k in range(SETS)])
+        bits = np.einsum("nts,kts->nk", weights, sets)
+        print(f"{bits.min(1).mean() / _WEIGHT:.4f} bits a symbol, files {np.bincount(chosen)}", file=sys.stderr)
+        if (bits.argmin(1) == chosen).all():
+            break
+        chosen = bits.argmin(1)
+    print("\n".join(packed(sets)))
+
+
+def trained(counts: Any) -> Any:
+    """Return (BOOKS, 256) lengths of codes for (BOOKS, 256) weights."""
+    sets = np.zeros((BOOKS, 256), np.uint8)
+    for t in range(BOOKS):
+        legal = np.arange(256)
+        if t % 9 == 0:
+            legal = np.array(HEADS)
+        elif t % 9 == 1:  # the first of the row is the DC coefficient, which has no mask
+            legal = legal[::2]
+        sets[t, legal] = limited(np.maximum(counts[t, legal], _LEAST))
+    return sets
+
+
+def limited(weights: Any) -> Any:
+    """Return lengths of the optimal code whose codes have at most BOOK_BITS bits, by package-merge."""
+    leaves = sorted((float(weight), (k,)) for k, weight in enumerate(weights))
+    packages: list[tuple[float, tuple[int, ...]]] = []
+    for _ in range(BOOK_BITS):
+        merged = sorted([*leaves, *packages], key=lambda one: one[0])
+        packages = [
+            (one[0] + other[0], one[1] + other[1]) for one, other in zip(merged[::2], merged[1::2], strict=False)
+        ]
+    used = [k for _, members in packages[: len(leaves) - 1] for k in members]
+    return np.bincount(used, minlength=len(leaves))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

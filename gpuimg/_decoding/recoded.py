@@ -1,0 +1,276 @@
+"""Recoded JPEGs: files made of JPEGs, and the JPEGs restored from them, byte for byte; see docs/recoded-jpeg.md."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any, Final
+
+import numpy as np
+
+from ..kernels.jpeg import layout
+from . import jpeg
+
+#: File name ending, without the dot.
+ENDING: Final = "gji"
+
+_NAME = bytes(layout.RECODED_MAGIC[:-1])
+_VERSION = layout.RECODED_MAGIC[-1]
+# After the name and the version: the checksum of what follows up to the segments, bytes of the JPEG's header, number of
+# segments, bytes after them, MCU rows of a segment, set of tables, 0.
+_HEAD = struct.Struct("<IIIIBBH")
+# At the start of the last part: CRC-32 of the JPEG, bytes of its scan, padding bit, number of table segments.
+_LAST = struct.Struct("<IQBH")
+_DHT = 0xC4
+# The usual Huffman tables, K.3 to K.6 of T.81, of DC and AC coefficients of luma, then of chroma: counts and symbols.
+_USUAL = (
+    "00010501010101010100000000000000000102030405060708090a0b",
+    "0002010303020403050504040000017d01020300041105122131410613516107227114328191a1082342b1c11552d1f02433627282090a"
+    "161718191a25262728292a3435363738393a434445464748494a535455565758595a636465666768696a737475767778797a8384858687"
+    "88898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7"
+    "e8e9eaf1f2f3f4f5f6f7f8f9fa",
+    "00030101010101010101010000000000000102030405060708090a0b",
+    "00020102040403040705040400010277000102031104052131061241510761711322328108144291a1b1c109233352f0156272d10a1624"
+    "34e125f11718191a262728292a35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485"
+    "868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6"
+    "e7e8e9eaf2f3f4f5f6f7f8f9fa",
+)  # fmt: skip
+#: The same as the segments of a JPEG file, the dictionary for the compression of the last part.
+_USUAL_TABLES: Final = b"".join(
+    struct.pack(">HHB", 0xFFC4, 3 + len(table) // 2, number) + bytes.fromhex(table)
+    for number, table in zip((0x00, 0x10, 0x01, 0x11), _USUAL, strict=True)
+)
+_SEGMENT_BYTES = 2600  # aimed at: smaller ones make files larger, larger ones take longer to crop from
+_MOST_ROWS = 255
+_MOST_TIMES = 1000  # that the last part may be packed: more than any photo has, which is then left a JPEG
+_BAD_END = "a recoded JPEG with a damaged end"
+
+
+class UnfitError(ValueError):
+    """A JPEG that has no recoded form from which it can be restored."""
+
+
+def is_recoded(data: Any) -> bool:
+    """Return True if file bytes are a recoded JPEG of any version."""
+    return bytes(data[: len(_NAME)]) == _NAME
+
+
+def recode_jpeg(data: bytes | bytearray | memoryview) -> bytes:
+    """Code a baseline JPEG anew, without loss: about as many bytes, which decode in less time.
+
+    Parameters
+    ----------
+    data : bytes
+        A JPEG file.
+
+    Returns
+    -------
+    bytes
+        A recoded JPEG, which functions that read images take like any other file. :func:`restore_jpeg` has returned the
+        same JPEG from it, byte for byte.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a baseline JPEG that gpuimg decodes itself, or would not be restored: one that is truncated,
+        damaged or progressive, or has unusual padding in its scan.
+
+    Notes
+    -----
+    The page "Recoded JPEGs" of the documentation describes the format and says what it gains.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> recoded = gpuimg.recode_jpeg(file.getvalue())
+    >>> gpuimg.image_info(recoded).codec, gpuimg.restore_jpeg(recoded) == file.getvalue()
+    ('jpeg', True)
+    """
+    data = bytes(data)
+    if data[:2] != b"\xff\xd8":
+        raise ValueError(f"not a JPEG file (starts with {data[:12]!r})")
+    listed = _Listed(data)
+    for padding in (1, 0):
+        found = listed.written(padding)
+        try:
+            if restore_jpeg(found) == data:
+                return found
+        except ValueError:
+            pass  # the other padding
+    raise UnfitError("its scan is coded in an unusual way, and would not be restored byte for byte")
+
+
+def symbol_counts(data: bytes) -> Any | None:
+    """Return how often a JPEG's recoded form has the symbols of each table, (18, 256) int64; None where it has none."""
+    try:
+        return _Listed(data).counts
+    except ValueError:
+        return None
+
+
+class _Listed:
+    """The symbols and other parts of a JPEG's segments."""
+
+    def __init__(self, data: bytes) -> None:
+        from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
+
+        self._data = data
+        self.headers = jpeg.read_header(data).records
+        header = self.headers[0]
+        if header["kind"] != layout.BASELINE:
+            progressive = header["kind"] == layout.PROGRESSIVE
+            raise UnfitError(
+                "it is progressive" if progressive else "it is not a baseline JPEG that gpuimg decodes itself"
+            )
+        rows, columns, per = _grid(header)
+        size = (len(data) - int(header["scan"])) / rows
+        self.each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
+        segments, blocks, most = -(-rows // self.each), rows * columns * per, self.each * columns * per
+        self._symbols = np.empty(recode.SYMBOLS * blocks, np.uint8)
+        self._places = np.zeros((segments, 2, books.BOOKS + 1), np.int64)
+        self.counts = np.zeros((books.BOOKS, 256), np.int64)
+        self._rest = np.empty(recode.REST_BYTES * blocks + 64 * (segments + 1), np.uint8)
+        self._stop = recode.list_segments(
+            self.headers, np.frombuffer(data, np.uint8), self.each, np.zeros(layout.TABLES, layout.TABLE),
+            np.empty(recode.WORK_BYTES, np.uint8), np.empty(128 * most + 64, np.int16),
+            np.empty(65 * most + 8, np.uint8), np.empty(48 * most + 384, np.uint8), self._symbols, self._places,
+            self.counts, self._rest,
+        )  # fmt: skip
+        if self._stop < 0:
+            raise UnfitError("its scan cannot be decoded, or has values that no photo has")
+        bits = np.einsum("nts,ts->n", books.lengths().astype(np.int64), self.counts)
+        self._chosen = int(bits.argmin())
+        self._stops = np.zeros(segments, np.int64)
+        size = 12 * blocks + 64 * segments + len(self._rest)
+        room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
+        recode.join_segments(
+            self._symbols, self._places, self._rest, books.codes()[self._chosen], np.empty(4, np.int64), room,
+            self._stops, out,
+        )  # fmt: skip
+        self._segments = out[: self._stops[-1]].tobytes()
+
+    def written(self, padding: int) -> bytes:
+        """Return the file."""
+        from ..kernels.jpeg import recode
+
+        data, scan = self._data, int(self.headers[0]["scan"])
+        kept, tables = _without_tables(data[:scan])
+        last = _LAST.pack(zlib.crc32(data), self._stop - scan, padding, len(tables))
+        last += b"".join(struct.pack("<I", place) + table for place, table in tables) + data[self._stop :]
+        packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
+        last = packer.compress(last) + packer.flush()
+        count = len(self._stops)
+        head = _HEAD.pack(0, len(kept), count, len(last), self.each, self._chosen, 0)
+        head = _NAME + bytes([_VERSION]) + head + kept + self._stops.astype("<u4").tobytes()
+        sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
+        return b"".join([head[:8], struct.pack("<I", sum_), head[12:], self._segments, last])
+
+
+def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
+    """Return the JPEG file that a recoded JPEG was made of, byte for byte.
+
+    Parameters
+    ----------
+    data : bytes
+        A file of :func:`recode_jpeg` or ``gpuimg prepare --recode``.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ValueError
+        If the file is not a recoded JPEG, is damaged, or is of a newer version.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (30, 20)).save(file, "JPEG")
+    >>> gpuimg.restore_jpeg(gpuimg.recode_jpeg(file.getvalue())) == file.getvalue()
+    True
+    """
+    from ..kernels.jpeg import books, recode, recoded
+
+    data = bytes(data)
+    if not is_recoded(data) or len(data) < layout.RECODED_HEAD:
+        raise ValueError(f"not a recoded JPEG (starts with {data[:12]!r})")
+    if data[7] != _VERSION:
+        raise ValueError(
+            f"a recoded JPEG of version {data[7]}, and this gpuimg reads version {_VERSION}: restore the JPEG with the "
+            "gpuimg that wrote it, or install a newer one"
+        )
+    found = jpeg.read_header(data)
+    header = found.records[0]
+    if header["kind"] != layout.RECODED:
+        raise ValueError("a recoded JPEG with a damaged header")
+    last = _last_part(data, int(header["scan"]))
+    crc, size, padding, count = _LAST.unpack_from(last)
+    original, at = data[layout.RECODED_HEAD : int(header["scan"])], _LAST.size
+    for _ in range(count):
+        place, length = int.from_bytes(last[at : at + 4], "little"), int.from_bytes(last[at + 6 : at + 8], "big")
+        original = original[:place] + last[at + 4 : at + 6 + length] + original[place:]
+        at += 6 + length
+    mcu_rows, columns, per = _grid(header)
+    if size > 416 * mcu_rows * columns * per + len(data):
+        raise ValueError(_BAD_END)
+    originals = jpeg.read_header(original).records
+    out = np.empty(size + recode.SCAN_SLACK, np.uint8)
+    written = recode.write_scan(
+        found.records, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
+        np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
+        np.empty((layout.TABLES, 256), np.int64),
+        np.empty(recode.WORK_BYTES + recoded.work_bytes(int(header["width"])), np.uint8),
+        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8), out,
+    )  # fmt: skip
+    if originals[0]["kind"] != layout.BASELINE or written != size:
+        raise ValueError("a recoded JPEG with a damaged segment")
+    restored = b"".join([original, out[:size].tobytes(), last[at:]])
+    if zlib.crc32(restored) != crc:
+        raise ValueError(_BAD_END)
+    return restored
+
+
+def _last_part(data: bytes, scan: int) -> bytes:
+    """Return the last part, unpacked."""
+    _, _, count, size, *_ = _HEAD.unpack_from(data, 8)
+    begin = scan + 4 * count
+    stop = begin + int.from_bytes(data[begin - 4 : begin], "little")
+    unpacker = zlib.decompressobj(zdict=_USUAL_TABLES)
+    try:
+        last = unpacker.decompress(data[stop:], _MOST_TIMES * len(data))
+    except zlib.error:
+        last = b""
+    if not unpacker.eof or unpacker.unused_data or stop + size != len(data) or len(last) < _LAST.size:
+        raise ValueError(_BAD_END)
+    return last
+
+
+def _grid(header: Any) -> tuple[int, int, int]:
+    """Return MCU rows, MCUs of a row, and blocks of an MCU."""
+    single = header["components"] == 1
+    across, down = (1, 1) if single else divmod(int(header["sampling"][0]), 16)
+    rows, columns = -(-int(header["height"]) // (8 * down)), -(-int(header["width"]) // (8 * across))
+    return rows, columns, 1 if single else across * down + 2
+
+
+def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
+    kept, tables, at = [header[:2]], [], 2
+    while at < len(header):
+        first = at
+        while header[at + 1] == 0xFF:  # fill bytes
+            at += 1
+        marker, stop = header[at + 1], at + 2 + int.from_bytes(header[at + 2 : at + 4], "big")
+        if marker == _DHT:
+            kept.append(header[first:at])
+            tables.append((at, header[at:stop]))
+        else:
+            kept.append(header[first:stop])
+        at = stop
+    return b"".join(kept), tables

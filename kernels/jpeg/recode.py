@@ -1,0 +1,465 @@
+"""Encoder of recoded JPEGs, and the encoder of JPEG scans that restores files: docs/recoded-jpeg.md has the format."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ..compiled import cached_jit
+from ..cpu.intrinsics import records_in
+from ..scalar import loop, scalar, up
+from .bits import extract, load64, magnitude_bits, mask_of_block, store64
+from .books import BOOKS
+from .frame import MCU, factors, grid, list_blocks
+from .huffman import STREAM, begin, decode_mcus, next_marker
+from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
+from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
+from .seek import checksum
+from .tables import CATEGORY, LAST, ZIGZAG, build_tables
+from .vectors import count_bits, leading_zeros, trailing_zeros
+
+u64, i64, u32 = np.uint64, np.int64, np.uint32
+
+UNFIT: Final = -1  # a number does not fit into the format, or a symbol has no code
+_STORED = i64(1)
+_LARGEST_DC = 11  # bits of a difference
+_PLANES = 6
+REST_BYTES: Final = 192  # of a block at most, without its symbols
+SYMBOLS: Final = 9  # of a block at most
+_MOST_BLOCK = 512  # bytes that a block takes in a scan at most, with stuffed zeros and a restart marker
+SCAN_SLACK: Final = _MOST_BLOCK
+
+_WRITER: Final = np.dtype(
+    [
+        ("at", "<i8"),  # the next byte of the scan
+        ("bits", "<u8"),  # bits that are not written yet are the lowest ones,
+        ("have", "<i8"),  # and their number
+        ("left", "<i8"),  # MCUs until the next restart marker
+        ("marker", "<i8"),  # number of that marker, 0 to 7
+        ("predictors", "<i8", 3),
+    ],
+    align=True,
+)
+_WORK: Final = np.dtype([("stream", STREAM), ("state", STATE), ("mcu", MCU), ("writer", _WRITER)], align=True)
+_work_in = records_in(_WORK)
+WORK_BYTES: Final = _WORK.itemsize
+
+
+# -- coefficients to symbols and planes --------------------------------------------------------------------------------
+
+
+@scalar
+def _size(value):
+    """Return the bits of a magnitude."""
+    return i64(64) - i64(leading_zeros(u64(abs(value))))
+
+
+@scalar
+def _low_bits(value, size):
+    """Return the bits of a number in T.81's form: those of negative ones are less by 1."""
+    return u64(value - (1 if value < 0 else 0)) & ((u64(1) << u64(size)) - u64(1))
+
+
+@scalar
+def _put(out, bit, value, n):
+    """Write up to 56 bits; those after them in eight bytes become zeros. Return the next bit."""
+    byte, shift = up(bit >> 3), u64(bit & 7)
+    before = load64(out, byte) & ((u64(1) << shift) - u64(1))
+    store64(before | (value << shift), out, byte)
+    return bit + n
+
+
+@loop
+def _put_planes(values, n, planes, out, at):
+    """Write the planes of ``n`` magnitudes, which are changed; return the byte after them."""
+    room = planes.size // _PLANES
+    larger2, low, larger3 = planes[:room], planes[room : 2 * room], planes[2 * room : 3 * room]
+    middle, larger4, high = planes[3 * room : 4 * room], planes[4 * room : 5 * room], planes[5 * room :]
+    while n:
+        bit2, bit3, bit4, kept = i64(0), i64(0), i64(0), i64(0)
+        for first in range(0, n, GROUP):
+            here = min(n - first, GROUP)
+            known = (u64(1) << u64(here)) - u64(1)
+            k = up(first)
+            two, three = magnitude_bits(values, k, 1) & known, magnitude_bits(values, k, 2) & known
+            four = magnitude_bits(values, k, 3) & known
+            count2, count3, count4 = i64(count_bits(two)), i64(count_bits(three)), i64(count_bits(four))
+            _put(larger2, i64(first), two, here)
+            _put(low, bit2, extract(magnitude_bits(values, k, -1), two), count2)
+            _put(larger3, bit2, extract(three, two), count2)
+            _put(middle, bit3, extract(magnitude_bits(values, k, -2), three), count3)
+            _put(larger4, bit3, extract(four, three), count3)
+            _put(high, bit4, extract(magnitude_bits(values, k, -3), four), count4)
+            bit2 += count2
+            bit3 += count3
+            bit4 += count4
+            while four != u64(0):
+                values[kept] = values[first + i64(trailing_zeros(four))] >> 3
+                kept += 1
+                four &= four - u64(1)
+        at = _append(larger2, n, out, at)
+        at = _append(low, bit2, out, at)
+        at = _append(larger3, bit2, out, at)
+        at = _append(middle, bit3, out, at)
+        at = _append(larger4, bit3, out, at)
+        at = _append(high, bit4, out, at)
+        n = kept
+    return at
+
+
+@loop
+def _append(plane, bits, out, at):
+    n = (bits + 7) >> 3
+    some = out[at : at + n]
+    for k in range(n):
+        some[k] = plane[k]
+    return at + n
+
+
+@loop
+def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
+    """List the symbols of a segment, and write the rest of it from a byte on; return the byte after that, or UNFIT.
+
+    ``ends`` has where symbols of each table are listed, and is moved to their ends.
+    """
+    symbols, values, signs, planes = lists
+    across, down = factors(header)
+    _, columns = grid(header)
+    per = across * down + header.components - 1
+    bit, n = 8 * at, i64(0)
+    for c in range(header.components):
+        h, v = (across, down) if c == 0 else (i64(1), i64(1))
+        place = i64(0) if c == 0 else across * down + c - 1
+        book = 9 if c else 0
+        above = i64(0)
+        for y in range(rows * v):
+            before = above
+            row = (y // v) * columns * per + place + (y % v) * h
+            for x in range(columns * h):
+                block = up(64 * (row + (x >> (h - 1)) * per + (x & (h - 1))))
+                dc = i64(coefficients[block])
+                size = _size(dc - before)
+                if size > _LARGEST_DC:
+                    return i64(UNFIT)
+                bit = _put(out, bit, _low_bits(dc - before, size), size)
+                before = dc
+                if x == 0:
+                    above = dc
+                mask = mask_of_block(coefficients, block) & ~u64(1)
+                used = (i64(71) - i64(leading_zeros(mask))) >> 3
+                symbol = used << 4 | size
+                for r in range(used + 1):
+                    symbols[ends[book + r]] = symbol
+                    ends[book + r] += 1
+                    counts[book + r, symbol] += 1
+                    symbol = i64((mask >> u64(8 * r)) & u64(255))
+                while mask != u64(0):
+                    value = i64(coefficients[block + up(trailing_zeros(mask))])
+                    mask &= mask - u64(1)
+                    values[n], signs[n] = abs(value), value < 0
+                    n += 1
+    at = (bit + 7) >> 3
+    for k in range(n, n + 8):
+        signs[k] = 0
+    for k in range(n):
+        if values[k] >> CATEGORY:
+            return i64(UNFIT)
+    for k in range(0, n, 8):
+        out[at] = (load64(signs, up(k)) * u64(0x0102040810204080)) >> u64(56)  # a bit of each of eight bytes
+        at += 1
+    return _put_planes(values, n, planes, out, at)
+
+
+@cached_jit(
+    "int64(HEADER[::1], uint8[::1], int64, TABLE[::1], uint8[::1], int16[::1], uint8[::1], uint8[::1], uint8[::1], "
+    "int64[:, :, ::1], int64[:, ::1], uint8[::1])",
+    HEADER=HEADER,
+    TABLE=TABLE,
+)
+def list_segments(headers, data, each, tables, memory, numbers, flags, planes, symbols, places, counts, out):
+    """List the symbols of a baseline JPEG's segments of ``each`` MCU rows, and write the rest of them to ``out``.
+
+    Parameters
+    ----------
+    tables, memory, numbers, flags, planes
+        Scratch: tables of zeros; WORK_BYTES; int16, bytes and bytes: 128, 65 and 48 for each block of a segment, and
+        64, 8 and 384 more.
+    symbols, out
+        Filled; SYMBOLS and REST_BYTES for each block, and 64 of ``out`` for each segment.
+    places : (S, 2, BOOKS + 1) int64
+        Filled, for each segment: where the symbols of each table begin, and where its rest does in ``out``; where these
+        end.
+    counts : (BOOKS, 256) int64
+        Zeros; how often each table has each symbol.
+
+    Returns
+    -------
+    int
+        Where the scan ends in the file; the negative result of decoding, or UNFIT.
+    """
+    header = headers[0]
+    work = _work_in(memory, 0, 1)[0]
+    stream, mcu = work.stream, work.mcu
+    rows, columns = grid(header)
+    if not build_tables(data, header, tables):
+        return i64(-BAD_TABLE)
+    list_blocks(header, mcu)
+    begin(data, header.scan, header.restart, stream)
+    stream.marker = 0
+    stream.skips = 0
+    reader = stream, mcu, tables, ZIGZAG
+    across, down = factors(header)
+    luma, blocks = across * down * columns, mcu.blocks * columns  # of an MCU row
+    coefficients, values = numbers[: 64 * each * blocks], numbers[64 * each * blocks :]
+    lasts, signs = flags[: each * blocks], flags[each * blocks :]
+    at = i64(0)
+    symbol = i64(0)
+    for s in range(places.shape[0]):
+        here = min(each, rows - s * each)
+        for k in range(64 * here * blocks):
+            coefficients[k] = 0
+        result = decode_mcus(data, here * columns, header.restart, reader, coefficients, lasts, _STORED)
+        if result != DONE:
+            return i64(-result)
+        begins, ends = places[s, 0], places[s, 1]
+        for t in range(BOOKS):
+            begins[t] = ends[t] = symbol
+            symbol += here * (luma if t < BOOKS // 2 else blocks - luma)
+        begins[BOOKS] = at
+        at = _list_segment(header, coefficients, here, (symbols, values, signs, planes), ends, counts, out, at)
+        if at < 0:
+            return i64(UNFIT)
+        ends[BOOKS] = at
+    stop = next_marker(data, header.scan)
+    while stop + 1 < data.size and data[stop + 1] >> 3 == 0xD0 >> 3:
+        stop = next_marker(data, stop + 2)
+    return stop if stop + 1 < data.size else data.size
+
+
+# -- symbols to segments -----------------------------------------------------------------------------------------------
+
+
+@loop
+def _put_streams(symbols, begins, ends, codes, lengths, out, at):
+    """Write the four streams of a segment's symbols and fill in their lengths; return the byte after them."""
+    for stream in range(4):
+        first = at
+        bits, have = u64(0), u64(0)
+        for t in range(BOOKS):
+            book = codes[t]
+            for k in range(begins[t] + stream, ends[t], 4):
+                code = u64(book[symbols[k]])
+                size = code & u64(15)
+                bits |= code >> u64(4) << (u64(64) - have - size)
+                have += size
+                if have > u64(48):
+                    for _ in range(6):
+                        out[at] = bits >> u64(56)
+                        bits <<= u64(8)
+                        at += 1
+                    have -= u64(48)
+        while have > u64(0):
+            out[at] = bits >> u64(56)
+            bits <<= u64(8)
+            at += 1
+            have -= min(have, u64(8))
+        lengths[stream] = at - first
+    return at
+
+
+@loop
+def _put_number(number, size, out, at):
+    for k in range(size):
+        out[at + k] = (number >> (8 * k)) & 255
+    return at + size
+
+
+@cached_jit(
+    "none(uint8[::1], int64[:, :, ::1], uint8[::1], int64[:, ::1], int64[::1], uint8[::1], int64[::1], uint8[::1])"
+)
+def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
+    """Write segments of what :func:`list_segments` has found, with a set of ``codes`` (BOOKS, 256): code << 4 | length.
+
+    ``stops`` is filled with their ends. ``lengths`` (4,) and ``room`` are scratch, the latter as large as ``out``: 12
+    bytes more than ``rest`` for each block's symbols, and 64 for each segment.
+    """
+    at = i64(0)
+    for s in range(stops.size):
+        begins, ends = places[s, 0], places[s, 1]
+        more = ends[BOOKS] - begins[BOOKS]
+        size = _put_streams(symbols, begins, ends, codes, lengths, room, i64(0))
+        width = 4 if 12 + size + more >= WIDE else 2
+        first = at
+        at += 4
+        for k in range(4):
+            at = _put_number(lengths[k], width, out, at)
+        for k in range(size):
+            out[at + k] = room[k]
+        at += size
+        for k in range(more):
+            out[at + k] = rest[begins[BOOKS] + k]
+        at += more
+        _put_number(i64(u32(checksum(out[first:at], 4))), 4, out, first)
+        stops[s] = at
+
+
+@cached_jit("int64(uint8[::1], int64)")
+def checksum_of(data, start):
+    """Return the checksum of ``data[start:]``, of 32 bits."""
+    return i64(u32(checksum(data, start)))
+
+
+# -- segments to a scan ------------------------------------------------------------------------------------------------
+
+
+@loop
+def _list_codes(tables, codes):
+    """Fill (TABLES, 256) with a file's Huffman codes: code << 8 | length, 0 for symbols without one."""
+    for t in range(TABLES):
+        for symbol in range(256):
+            codes[t, symbol] = 0
+        table = tables[t]
+        if table.built != 1:
+            continue
+        symbol, code = 0, 0
+        for size in range(1, 17):
+            for _ in range(table.counts[size]):
+                codes[t, table.symbols[symbol]] = code << 8 | size
+                symbol += 1
+                code += 1
+            code <<= 1
+
+
+@scalar
+def _write(writer, code, more, size, out):
+    """Append a code, and ``size`` bits after it; write whole bytes, and a zero after each of 255."""
+    length = code & 255
+    bits = (writer.bits << u64(length) | u64(code >> 8)) << u64(size) | more
+    have, at = writer.have + length + size, writer.at
+    while have >= 8:
+        have -= 8
+        byte = (bits >> u64(have)) & u64(255)
+        out[at] = byte
+        at += 1
+        if byte == u64(255):
+            out[at] = 0
+            at += 1
+    writer.bits, writer.have, writer.at = bits, have, at
+
+
+@scalar
+def _fill_byte(writer, padding, out):
+    """Fill the last byte with the padding bit."""
+    n = -writer.have & 7
+    _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
+
+
+@loop
+def _write_block(block, coefficients, difference, dc, ac, writer, out):
+    """Write a block; return False if a symbol has no code."""
+    size = _size(difference)
+    if size > 15 or dc[size] == 0:
+        return False
+    _write(writer, dc[size], _low_bits(difference, size), size, out)
+    mask = mask_of_block(coefficients, block) & ~u64(1)
+    k, run = 1, 0
+    while mask != u64(0):
+        place = up(ZIGZAG[k])
+        k += 1
+        value = i64(coefficients[block + place])
+        if value == 0:
+            run += 1
+            continue
+        mask &= ~(u64(1) << u64(place))
+        while run > 15:
+            if ac[0xF0] == 0:
+                return False
+            _write(writer, ac[0xF0], u64(0), i64(0), out)
+            run -= 16
+        size = _size(value)
+        if size > CATEGORY or ac[run << 4 | size] == 0:
+            return False
+        _write(writer, ac[run << 4 | size], _low_bits(value, size), size, out)
+        run = 0
+    if k <= LAST:
+        if ac[0] == 0:
+            return False
+        _write(writer, ac[0], u64(0), i64(0), out)
+    return True
+
+
+@loop
+def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
+    """Write the next ``n`` MCUs; return False if they do not fit, or a symbol has no code."""
+    per = mcu.blocks
+    for b in range(n * per):
+        j = b % per
+        if writer.at + _MOST_BLOCK > out.size:
+            return False
+        if j == 0 and interval:
+            if writer.left == 0:
+                _fill_byte(writer, padding, out)
+                out[writer.at], out[writer.at + 1] = 0xFF, 0xD0 | writer.marker
+                writer.at += 2
+                writer.marker = (writer.marker + 1) & 7
+                writer.left = interval
+                for c in range(3):
+                    writer.predictors[c] = 0
+            writer.left -= 1
+        c = mcu.component[j]
+        block = up(64 * b)
+        dc = i64(coefficients[block])
+        difference = dc - writer.predictors[c]
+        writer.predictors[c] = dc
+        if not _write_block(
+            block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out
+        ):
+            return False
+    return True
+
+
+@cached_jit(
+    "int64(HEADER[::1], uint8[::1], int64, HEADER[::1], uint8[::1], int64, TABLE[::1], int64[:, ::1], uint8[::1], "
+    "int16[::1], uint8[::1], uint8[::1])",
+    HEADER=HEADER,
+    TABLE=TABLE,
+)
+def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
+    """Write the scan of the JPEG that a recoded file was made of; return its bytes, a negative result, or UNFIT.
+
+    Parameters
+    ----------
+    headers, data
+        Of the recoded file; ``books`` is the address of its tables.
+    originals, original : (1,) HEADER, uint8
+        The JPEG up to its scan, whose intervals end with the bit ``padding``.
+    tables, codes, memory, coefficients, lasts
+        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.work_bytes``; for the blocks of an MCU row.
+    out : uint8
+        Filled; needs SCAN_SLACK bytes more than the scan.
+    """
+    header = headers[0]
+    work = _work_in(memory, 0, 1)[0]
+    writer = work.writer
+    rows, columns = grid(header)
+    if not build_tables(original, originals[0], tables):
+        return i64(-BAD_TABLE)
+    _list_codes(tables, codes)
+    list_blocks(originals[0], work.mcu)
+    each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
+    if each == 0:
+        return i64(-BAD_SEGMENT)
+    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, header.restart
+    for c in range(3):
+        writer.predictors[c] = 0
+    for row in range(rows):
+        if row % each == 0:
+            start, stop = segment_range(data, header, rows, each, row // each)
+            if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
+                return i64(-BAD_SEGMENT)
+        put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
+        if not _write_mcus(columns, header.restart, padding, work.mcu, codes, coefficients, writer, out):
+            return i64(UNFIT)
+    _fill_byte(writer, padding, out)
+    return writer.at

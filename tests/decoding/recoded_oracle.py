@@ -1,0 +1,192 @@
+"""A reader of recoded JPEGs in plain Python, as docs/recoded-jpeg.md describes them, and changes of such files."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuimg.kernels.jpeg.books import lengths
+
+from .jpegs import DRI, header_segments
+from .seek_oracle import checksum
+
+HEAD = struct.Struct("<8sIIIIBBH")
+
+
+class Frame(NamedTuple):
+    """The MCU rows and columns of a file, and the blocks of an MCU of each component, across and down."""
+
+    rows: int
+    columns: int
+    blocks: list[tuple[int, int]]
+
+
+class Recoded(NamedTuple):
+    """The parts of a file: its head, the JPEG's header, the segments, and the rest."""
+
+    head: tuple[Any, ...]
+    header: bytes
+    segments: list[bytes]
+    rest: bytes
+
+    def joined(self) -> bytes:
+        """The file, with right checksums."""
+        magic, _, _, _, _, rows, tables, zero = self.head
+        segments = [sum32(one[4:]) + one[4:] for one in self.segments]
+        stops = np.cumsum([len(one) for one in segments]).astype("<u4").tobytes()
+        head = HEAD.pack(magic, 0, len(self.header), len(segments), len(self.rest), rows, tables, zero)
+        head += self.header + stops
+        return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
+
+
+def sum32(data: bytes) -> bytes:
+    """The checksum of bytes, as it is stored."""
+    return (checksum(data) & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def parts_of(data: bytes) -> Recoded:
+    """The parts of an undamaged file."""
+    head = HEAD.unpack_from(data)
+    magic, found, size, count, rest, *_ = head
+    assert magic == b"GPUIMGJ\x01"
+    begin = HEAD.size + size + 4 * count
+    assert found.to_bytes(4, "little") == sum32(data[12:begin])
+    stops = [0, *struct.unpack(f"<{count}I", data[begin - 4 * count : begin])]
+    segments = [data[begin + first : begin + stop] for first, stop in pairwise(stops)]
+    assert all(one[:4] == sum32(one[4:]) for one in segments)
+    assert len(data) == begin + stops[-1] + rest
+    return Recoded(head, data[HEAD.size : HEAD.size + size], segments, data[len(data) - rest :])
+
+
+def frame_of(header: bytes) -> Frame:
+    """The geometry that a JPEG's header gives."""
+    body = next(body for marker, body in header_segments(header) if marker in (0xC0, 0xC1))
+    height, width = struct.unpack_from(">HH", body, 1)
+    sampled = [divmod(body[7 + 3 * c], 16) for c in range(body[5])]
+    blocks = [(1, 1)] if len(sampled) == 1 else sampled
+    across, down = blocks[0]
+    return Frame(-(-height // (8 * down)), -(-width // (8 * across)), blocks)
+
+
+def restart_interval(header: bytes) -> int:
+    """MCUs of a restart interval, 0 for none."""
+    return next((int.from_bytes(body, "big") for marker, body in header_segments(header) if marker == DRI), 0)
+
+
+def coefficients(data: bytes) -> list[NDArray[np.int16]]:
+    """The coefficients of each component, (block rows, block columns, 8, 8), not dequantized."""
+    parts = parts_of(data)
+    rows, columns, blocks = frame_of(parts.header)
+    each, codes = parts.head[5], [_codes(one) for one in lengths()[parts.head[6]]]
+    out: list[list[Any]] = [[] for _ in blocks]
+    for k, segment in enumerate(parts.segments):
+        here = min(each, rows - k * each)
+        shapes = [(here * down, columns * across) for across, down in blocks]
+        for c, part in enumerate(_segment(segment, shapes, codes)):
+            out[c].append(part)
+    return [np.concatenate(parts) for parts in out]
+
+
+def _codes(sizes: Any) -> dict[str, int]:
+    """Symbols by their canonical codes."""
+    found, code = {}, 0
+    for size in range(1, 11):
+        for symbol in np.flatnonzero(sizes == size).tolist():
+            found[f"{code:0{size}b}"] = symbol
+            code += 1
+        code <<= 1
+    return found
+
+
+class _Streams:
+    """Four streams, from which symbols come in turn."""
+
+    def __init__(self, streams: list[bytes]) -> None:
+        self._bits = [iter("".join(f"{byte:08b}" for byte in one)) for one in streams]
+
+    def symbols(self, codes: dict[str, int], n: int) -> list[int]:
+        """The next symbols of a table; the first one is from the first stream."""
+        found = []
+        for k in range(n):
+            code = next(self._bits[k % 4])
+            while code not in codes:
+                code += next(self._bits[k % 4])
+            found.append(codes[code])
+        return found
+
+
+class _Planes:
+    """Bits, lowest first, in lists that each begin at a byte."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, n: int) -> list[int]:
+        """The next list of ``n`` bits."""
+        part = self._data[self._at : self._at + (n + 7) // 8]
+        self._at += len(part)
+        return [part[k >> 3] >> (k & 7) & 1 for k in range(n)]
+
+    def is_done(self) -> bool:
+        return self._at == len(self._data)
+
+
+def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, int]]) -> list[NDArray[np.int16]]:
+    form = struct.Struct("<4I" if len(data) >= 1 << 16 else "<4H")
+    sizes, at, streams = form.unpack_from(data, 4), 4 + form.size, []
+    for size in sizes:
+        streams.append(data[at : at + size])
+        at += size
+    source, planes = _Streams(streams), _Planes(data[at:])
+    counts = [height * width for height, width in shapes]
+    masks: list[int] = []
+    dc_sizes: list[int] = []
+    for first, n in ((0, counts[0]), (9, sum(counts[1:]))):
+        heads = source.symbols(codes[first], n)
+        found = [0] * n
+        for r in range(8):
+            those = [b for b, head in enumerate(heads) if head >> 4 > r]
+            for b, symbol in zip(those, source.symbols(codes[first + 1 + r], len(those)), strict=True):
+                found[b] |= symbol << 8 * r
+        masks += found
+        dc_sizes += [head & 15 for head in heads]
+    bits = iter(planes.take(sum(dc_sizes)))
+    differences = []
+    for size in dc_sizes:
+        value = sum(next(bits) << k for k in range(size))
+        differences.append(value if not size or value >> size - 1 else value - (1 << size) + 1)
+    n = sum(mask.bit_count() for mask in masks)
+    signs = planes.take(n)
+    values = iter([-v if sign else v for v, sign in zip(_magnitudes(planes, n), signs, strict=True)])
+    assert planes.is_done()
+    out, b = [], 0
+    for height, width in shapes:
+        part = np.zeros((height, width, 64), np.int16)
+        for y in range(height):
+            for x in range(width):
+                before = part[y, x - 1, 0] if x else part[y - 1, 0, 0] if y else 0
+                part[y, x, 0] = before + differences[b]
+                for k in range(64):
+                    if masks[b] >> k & 1:
+                        part[y, x, k] = next(values)
+                b += 1
+        out.append(part.reshape(height, width, 8, 8))
+    return out
+
+
+def _magnitudes(planes: _Planes, n: int) -> list[int]:
+    found = [1] * n
+    those = list(range(n))
+    for bit in range(3):
+        larger = planes.take(len(those))
+        those = [k for k, one in zip(those, larger, strict=True) if one]
+        for k, one in zip(those, planes.take(len(those)), strict=True):
+            found[k] = (found[k] if bit else 0) & (1 << bit) - 1 | one << bit | 2 << bit
+    if those:
+        for k, upper in zip(those, _magnitudes(planes, len(those)), strict=True):
+            found[k] = found[k] & 7 | upper << 3
+    return found

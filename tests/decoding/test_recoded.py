@@ -1,0 +1,344 @@
+"""Recoded JPEGs: the JPEG's pixels, and the JPEG itself, byte for byte; a plain reader's coefficients; damage."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llvmlite.binding import get_host_cpu_features
+from numba import njit
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._cli import main as cli
+from gpuimg._decoding.recoded import ENDING
+from gpuimg.kernels.jpeg import bits, books
+from gpuimg.kernels.jpeg import layout as words
+
+from ..robustness.originals import jpeg, originals, picture
+from ..samples import file_of
+from . import jpegs, recoded_oracle
+from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
+from .test_icc import profile
+
+
+def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
+    """Files with their recoded forms, by name."""
+    return {name: (one, gi.recode_jpeg(one)) for name, one in originals().items() if jpegs.is_baseline(one)}
+
+
+# -- pixels, and files restored ----------------------------------------------------------------------------------------
+
+
+def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
+    rng = np.random.default_rng()
+    count = 0
+    for k, (name, data) in enumerate(jpegs.made(photo)):
+        if not jpegs.is_baseline(data):
+            continue
+        recoded = gi.recode_jpeg(data)
+        assert gi.restore_jpeg(recoded) == data, name
+        header = jpegs.header_of(recoded)
+        assert header["kind"] == words.RECODED, name
+        channels = 3 if header["color"] == words.RGB or k % 3 else 1
+        scale = (8, 8, 4, 2, 1)[k % 5]
+        expected = pillow_pixels(data, channels, scale)
+        height, width, _ = expected.shape
+        x0, y0 = rng.integers(0, width), rng.integers(0, height)
+        x1, y1 = rng.integers(x0 + 1, width + 1), rng.integers(y0 + 1, height + 1)
+        for box in ((0, 0, width, height), (int(x0), int(y0), int(x1), int(y1))):
+            found = decoders[k % 2](recoded, box, channels, scale=scale)
+            assert found.how == words.DONE, name
+            part = expected[box[1] : box[3], box[0] : box[2]]
+            np.testing.assert_array_equal(found.pixels, part, err_msg=f"{name}, {box} at {scale}")
+        count += 1
+    assert count >= 300
+
+
+@pytest.mark.parametrize("size", [(20, 5000), (4200, 24), (700, 900)])
+def test_segments_of_many_blocks_and_bytes(size: tuple[int, int], decoders: tuple[Decoder, Decoder]) -> None:
+    data = encoded(noise(*size, 1), "4:4:4", quality=100)
+    recoded = gi.recode_jpeg(data)
+    assert (size[1] == 5000) == any(len(one) >= 1 << 16 for one in recoded_oracle.parts_of(recoded).segments)
+    np.testing.assert_array_equal(decoders[0](recoded).pixels, pillow_pixels(data))
+    assert gi.restore_jpeg(recoded) == data
+
+
+@pytest.mark.parametrize("name", [name for name, one in originals().items() if jpegs.is_baseline(one)])
+def test_coefficients_by_a_plain_reader(name: str) -> None:
+    """The JPEG's pixels by a transform in float64, within the rounding of libjpeg's."""
+    data = originals()[name]
+    recoded = gi.recode_jpeg(data)
+    header = jpegs.header_of(data)
+    steps = np.frombuffer(data, np.uint8)[int(header["quant"][0]) + 1 :][:64].astype(np.float64)
+    natural = np.empty(64)
+    natural[zigzag()] = steps
+    luma = recoded_oracle.coefficients(recoded)[0] * natural.reshape(8, 8)
+    k = np.arange(8)
+    basis = np.cos((2 * k[:, None] + 1) * k * np.pi / 16) * np.where(k, 0.5, 0.125**0.5)
+    pixels = np.einsum("yv,abvu,xu->aybx", basis, luma, basis).reshape(8 * luma.shape[0], -1) + 128
+    expected = pillow_pixels(data, 3 if header["color"] == words.RGB else 1)[..., 0]
+    height, width = expected.shape
+    assert np.abs(np.clip(pixels[:height, :width], 0, 255) - expected).max() < 1.2
+
+
+def zigzag() -> list[int]:
+    """Places in natural order of the coefficients of a scan."""
+    return sorted(range(64), key=lambda k: (k // 8 + k % 8, k if (k // 8 + k % 8) % 2 else k % 8))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"color": "gray"}, {"draft": 1.0}, {"icc": "srgb"}, {"color": "rgba"}, {"color": "gray", "depth": "native"}],
+    ids=str,
+)
+def test_batches(options: dict[str, Any]) -> None:
+    files = list(recoded_originals().values())
+    files.append((one := jpeg(picture(60, 90, 1), orientation=6, icc_profile=profile()), gi.recode_jpeg(one)))
+    mixed = [pair[k % 2] for k, pair in enumerate(files)]
+    results = []
+    for batch in ([data for data, _ in files], [recoded for _, recoded in files], mixed):
+        x = gi.open_batch(batch, device="cpu", **options)
+        if options.get("depth") == "native":
+            results.append([x[k : k + 1].array()[0] for k in range(len(x))])
+            continue
+        x = (
+            gi.random_resized_crop(x, 17, rng=gi.Rng(3, indices=np.arange(len(x))))
+            if options != {"icc": "srgb"}
+            else gi.resize(x, (20, 20))
+        )
+        results.append(list(x.array("float32")))
+    for other in results[1:]:
+        for one, found in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(one))
+
+
+def test_headers() -> None:
+    for name, (data, recoded) in recoded_originals().items():
+        assert gi.image_info(recoded) == gi.image_info(data), name
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_restored() -> None:
+    data = originals()["4:2:0 odd"]
+    scan = scan_start(data)
+
+    def merged(marker: int, body: bytes) -> list[tuple[int, bytes]]:
+        return [(marker, body), (0xFE, b"between")] if marker == DHT else [(marker, body)]
+
+    for name, one in {
+        "comments between tables": rebuilt(data, merged),
+        "bytes after it": data + b"more" * 5000,
+        "a second file after it": data + data,
+        "fill bytes before tables": data[:scan].replace(b"\xff\xc4", b"\xff\xff\xff\xc4") + data[scan:],
+        "no end": data[:-2],
+    }.items():
+        assert gi.restore_jpeg(gi.recode_jpeg(one)) == one, name
+
+
+def test_padding_of_zeros() -> None:
+    data = originals()["4:2:2"]
+    count = 0
+    for n in range(1, 8):  # one of these is the number of bits that fill the last byte, now with ones
+        one = data[:-3] + bytes([data[-3] & -1 << n]) + data[-2:]
+        try:
+            assert gi.restore_jpeg(gi.recode_jpeg(one)) == one
+            count += 1
+        except ValueError:
+            pass  # padding of both kinds
+    assert count
+
+
+def test_what_is_not_recoded() -> None:
+    data, start = originals()["restart blocks"], scan_start(originals()["restart blocks"])
+    marker = data.index(b"\xff\xd0", start)
+    for name, one in {
+        "truncated": data[: start + 200],
+        "fill bytes in the scan": data[:marker] + b"\xff" + data[marker:],
+        "a restart marker out of order": data[: marker + 1] + b"\xd3" + data[marker + 2 :],
+        "progressive": originals()["progressive"],
+        "CMYK": originals()["cmyk"],
+        "PNG": file_of(picture(9, 9, 0), "PNG"),
+        "nothing": b"",
+    }.items():
+        with pytest.raises(ValueError, match=r"its scan|progressive|not a"):
+            gi.recode_jpeg(one), name
+
+
+def test_sizes(photo: Image.Image) -> None:
+    """As large as the JPEG with the usual tables, also without their 420 bytes."""
+    for quality in (75, 85, 95):
+        data = encoded(photo, quality=quality)
+        assert 0.9 * len(data) < len(gi.recode_jpeg(data)) < 1.01 * len(data)
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_byte_counts() -> None:
+    data = originals()["tiny"]
+    recoded = gi.recode_jpeg(data)
+    expected = gi.decode_image(data, device="cpu")
+    reasons = set()
+    rest = len(recoded) - len(recoded_oracle.parts_of(recoded).rest)
+    for at in range(len(recoded)):
+        damaged = bytearray(recoded)
+        damaged[at] ^= 1 << at % 8
+        try:
+            assert gi.restore_jpeg(damaged) == data, at  # a bit of the packed rest that says nothing
+            assert at >= rest
+        except ValueError:
+            pass
+        try:
+            np.testing.assert_array_equal(gi.decode_image(bytes(damaged), device="cpu"), expected)
+            assert at >= rest, at  # which decoding does not read
+        except gi.DecodeError as error:
+            reasons.add(str(error).partition("): ")[2])
+    assert {"MCU row 1: the segment of a recoded JPEG is damaged", "a recoded JPEG with a damaged header"} <= reasons
+
+
+def test_truncated_files() -> None:
+    recoded = gi.recode_jpeg(originals()["tiny"])
+    for size in range(len(recoded)):
+        with pytest.raises(ValueError, match=r"recoded JPEG|not a"):
+            gi.restore_jpeg(recoded[:size])
+    whole = len(recoded) - len(recoded_oracle.parts_of(recoded).rest)
+    for size in (*range(40), whole // 2, whole - 1):
+        with pytest.raises(gi.DecodeError):
+            gi.decode_image(recoded[:size], device="cpu")
+
+
+def test_a_damaged_segment_is_that_images_failure() -> None:
+    data = originals()["large"]
+    recoded = gi.recode_jpeg(data)
+    parts = recoded_oracle.parts_of(recoded)
+    damaged = bytearray(recoded)
+    damaged[recoded.index(parts.segments[-1]) + 9] ^= 4
+    batch = gi.open_batch([recoded, bytes(damaged), data], device="cpu", on_error="fill")
+    found = batch.array()
+    np.testing.assert_array_equal(found[0], found[2])
+    assert not found[1].any()
+    assert "segment of a recoded JPEG is damaged" in batch.errors[1].reason
+    top = gi.crop(gi.open_batch([bytes(damaged)], device="cpu"), 0, 0, 8, 200)  # the first segments are whole
+    np.testing.assert_array_equal(top.array()[0], pillow_pixels(data)[:8])
+
+
+def test_a_newer_version_is_named() -> None:
+    recoded = bytearray(gi.recode_jpeg(originals()["tiny"]))
+    recoded[7] = 2
+    with pytest.raises(gi.DecodeError, match="of version 2, and this gpuimg reads version 1"):
+        gi.decode_image(bytes(recoded), device="cpu")
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def test_tables_never_change() -> None:
+    """They are part of the format."""
+    found = books.lengths()
+    assert hashlib.sha256(found.tobytes()).hexdigest()[:32] == "3353c31a4d893bad948bf3d043c331ae"
+    np.testing.assert_array_equal(np.where(found, 0.5 ** found.astype(float), 0).sum(-1), 1.0)  # complete
+    assert not found[:, 1::9, 1::2].any()  # no mask has the DC coefficient
+    assert set(np.flatnonzero(found[:, ::9].any((0, 1))).tolist()) <= set(books.HEADS)
+
+
+def test_forms_of_loops() -> None:
+    """By vectors where the processor has them, and one by one."""
+    rng = np.random.default_rng()
+    up = np.uintp
+    by_vectors = njit(lambda mask, dc, values, at, out, to: bits.put_block(mask, dc, values, up(at), out, up(to)))
+    put_by_bits = njit(bits.put_block_by_bits)
+    one_by_one = njit(lambda mask, dc, values, at, out, to: put_by_bits(mask, dc, values, up(at), out, up(to)))
+    extract, by_bits = njit(lambda x, mask: bits.extract(x, mask)), njit(bits.extract_bit_by_bit)
+    values = rng.integers(-1023, 1024, 200).astype(np.int16)
+    for share in (0.0, 0.1, 0.5, 1.0):
+        for _ in range(30):
+            chosen = rng.random(64) < share
+            chosen[0] = False
+            mask = np.packbits(chosen, bitorder="little").view(np.uint64)[0]
+            expected = np.zeros(64, np.int16)
+            expected[chosen] = values[5 : 5 + chosen.sum()]
+            expected[0] = -77
+            for form in (by_vectors, one_by_one):
+                out = np.full(96, 9, np.int16)
+                assert form(mask, np.int64(-77), values, 5, out, 16) == 5 + chosen.sum()
+                np.testing.assert_array_equal(out, np.concatenate([[9] * 16, expected, [9] * 16]))
+            x = rng.integers(0, 1 << 63, dtype=np.uint64)
+            wanted = sum((int(x) >> int(k) & 1) << i for i, k in enumerate(np.flatnonzero(chosen)))
+            assert extract(x, mask) == by_bits(x, mask) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one form")
+@pytest.mark.parametrize("without", [("avx512",), ("avx", "bmi", "ssse", "sse4", "sha", "gfni")], ids=["AVX2", "plain"])
+def test_processors_with_less(without: tuple[str, ...], tmp_path: Path) -> None:
+    """They decode the same files, made with all instructions of this processor, to the same pixels."""
+    for name, (data, recoded) in recoded_originals().items():
+        (tmp_path / f"{name.replace(':', '')}.{ENDING}").write_bytes(recoded)
+        (tmp_path / f"{name.replace(':', '')}.jpg").write_bytes(data)
+    mine = get_host_cpu_features()
+    lacks = {key for key in mine if key.startswith((*without, "amx"))}
+    features = ",".join(f"{'+' if has and key not in lacks else '-'}{key}" for key, has in mine.items())
+    code = (
+        "import gpuimg, numpy, pathlib\n"
+        f"for path in pathlib.Path({str(tmp_path)!r}).glob('*.jpg'):\n"
+        "    recoded = path.with_suffix('.gji').read_bytes()\n"
+        "    numpy.testing.assert_array_equal(*(gpuimg.decode_image(x) for x in (recoded, path.read_bytes())))\n"
+        "    assert gpuimg.recode_jpeg(path.read_bytes()) == recoded\n"
+        "print('equal')"
+    )
+    changed = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | changed, capture_output=True, check=False)
+    assert done.stdout.decode().strip() == "equal", done.stderr.decode()
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------
+
+
+def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"a/1.jpg": originals()["large"], "a/2.JPEG": originals()["gray"], "b/3.jpg": originals()["progressive"]}
+    files["b/4.png"] = file_of(picture(30, 40, 1), "PNG")
+    for name, data in files.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    assert cli.main(["prepare", str(tmp_path / "in"), str(tmp_path / "out"), "--recode", "--no-measure"]) == 0
+    printed = capsys.readouterr().out
+    assert "2  recoded" in printed
+    assert "kept       sample 2 (b/3.jpg): it is progressive" in printed
+    found = gi.sources.folder(tmp_path / "out")
+    assert [path.rpartition("/")[2] for path in map(found.describe, range(4))] == [
+        f"1.{ENDING}", f"2.{ENDING}", "3.jpg", "4.png"
+    ]  # fmt: skip
+    shown = [gi.decode_image(found[k][0], device="cpu") for k in range(4)]
+    for pixels, data in zip(shown, files.values(), strict=True):
+        np.testing.assert_array_equal(pixels, np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
+    assert cli.main(["restore", str(tmp_path / "out"), str(tmp_path / "back")]) == 0
+    assert (tmp_path / "back/a/1.jpg").read_bytes() == files["a/1.jpg"]
+    assert (tmp_path / "back/a/2.jpg").read_bytes() == files["a/2.JPEG"]
+    damaged = tmp_path / "out" / f"a/1.{ENDING}"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert cli.main(["restore", str(damaged), str(tmp_path / "back")]) == 1
+    assert "a recoded JPEG with a damaged end" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="recode leaves the pixels as they are, and excludes short_side"):
+        gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", recode=True, short_side=20)
+
+
+def test_recoded_files_in_tars(tmp_path: Path) -> None:
+    source = [(originals()["large"], 3), (originals()["gray"], 4), (originals()["progressive"], 5)]
+    report = gi.prepare(source, tmp_path / "out", recode=True, measure=False)
+    assert (report.recoded, report.copied, [one.index for one in report.kept]) == (2, 1, [2])
+    again = gi.prepare(source, tmp_path / "out", recode=True, measure=False)
+    assert (again.resumed, again.recoded, again.kept) == (3, 2, report.kept)
+    found = gi.sources.tar([tmp_path / "out" / "shard-000000.tar"])
+    for k, (data, _) in enumerate(source):
+        np.testing.assert_array_equal(gi.decode_image(found[k][0], device="cpu"), gi.decode_image(data, device="cpu"))
