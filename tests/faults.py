@@ -168,7 +168,7 @@ FAULTS = [
     Fault("mixing: the weight of CutMix is that of the drawn area", "gpuimg/_random/mixing.py",
           "weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)", "weight = drawn + 0.0 * x1", "operations/mixing"),
     Fault("crops: an odd margin of a central crop is rounded up", "gpuimg/_ops/resize_crop.py",
-          "np.round(spare / 2.0)", "np.ceil(spare / 2.0)", "operations/geometry random/views"),
+          "np.rint(spare / 2.0)", "np.ceil(spare / 2.0)", "operations/geometry random/views"),
     Fault("loading: results are the memory of the cache", "gpuimg/_batch/batch.py",
           "not source.is_shared and ", "", "loading/cache"),
     # CUDA: the order of work, kernels

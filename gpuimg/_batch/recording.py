@@ -98,8 +98,10 @@ class Recording:
         return self.with_segments((*self.segments[:-1], plan))
 
     def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
-        """Return the same images with other plans."""
-        return replace(self, segments=segments)
+        """Return the same images with other plans; without any, with nothing recorded."""
+        return (
+            replace(self, segments=segments) if segments else Recording(self.runtime, self.source, timings=self.timings)
+        )
 
     def new_segment(self) -> Recording:
         """Start a segment: its source is the results so far, in float32."""

@@ -225,7 +225,7 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
         found.records, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
         np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
         np.empty((layout.TABLES, 256), np.int64),
-        np.empty(recode.WORK_BYTES + recoded.work_bytes(int(header["width"])), np.uint8),
+        np.empty(recode.WORK_BYTES + recoded.list_bytes(int(header["width"])), np.uint8),
         np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8), out,
     )  # fmt: skip
     if originals[0]["kind"] != layout.BASELINE or written != size:

@@ -11,13 +11,15 @@ caller's computations.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -45,6 +47,7 @@ from .protocol import Outcome, Timings
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
 
 
+_PACKAGE: Final = str(Path(__file__).parents[1])
 _UPLOADS = 4  # blocks of pinned memory: two for each of two batches
 
 
@@ -136,7 +139,6 @@ class ImageDecoder:
                 f"the CPU decodes clips that cuda:{self._index} cannot decode, the first in {clips.names[clip]} "
                 f"({reason}); stats() counts those of a loader",
                 "clips",
-                9,
             )
         return refused
 
@@ -148,10 +150,13 @@ class ImageDecoder:
         own: _ThreadState = self._local.own.value
         return own
 
-    def _warn_once(self, message: str, kind: str, level: int) -> None:
-        """Warn on the first call with this kind."""
+    def _warn_once(self, message: str, kind: str) -> None:
+        """Warn on the first call with this kind, at the line that called gpuimg."""
         if kind not in self._warned:
             self._warned.add(kind)
+            frame, level = sys._getframe(1), 2
+            while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+                frame, level = frame.f_back, level + 1
             warnings.warn(message, stacklevel=level)
 
     # -- the GPU -----------------------------------------------------------------------------------------------
@@ -181,14 +186,12 @@ class ImageDecoder:
                 f"nvImageCodec failed at images on cuda:{self._index} ({error}): the CPU decodes such images; stats() "
                 "counts those of a loader as jpegs_on_cpu",
                 "failed",
-                9,
             )
         if unwritten:
             self._warn_once(
                 f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
                 f"them {images.names[unwritten[0]]}: the CPU decodes such images; stats() counts those of a loader",
                 "unwritten",
-                9,
             )
         return decoded | set(done), len(unwritten), failed + int(reported.sum())
 
@@ -204,7 +207,6 @@ class ImageDecoder:
                     f"{own.problem}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are decoded "
                     "on the CPU and copied; `gpuimg info` lists what is missing",
                     "none",
-                    10,
                 )
             taken[:] = False
         return taken

@@ -22,7 +22,7 @@ _ROWS = 64
 _CHANNELS = 3  # the most that the kernels process
 _REGION_BYTES = 32
 _row_bytes, _coefficient_bytes = loop(decode.work_bytes), loop(progressive.coefficient_bytes)
-_recoded_bytes = loop(recoded.work_bytes)
+_list_bytes = loop(recoded.list_bytes)
 _MOTION, _SHARPNESS, _JPEG, _ELASTIC = (op.code for op in (MOTION, SHARPNESS, JPEG, ELASTIC))
 
 #: Ways to sample, as bits: 1 << way of kernels/layout.py, and this one for grids that :mod:`.patches` samples.
@@ -127,9 +127,11 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
                 left += 1
             else:
                 image.kind = ENCODED
-                work = _recoded_bytes(header.width) if header.kind == RECODED else _row_bytes(header.width)
+                work = _row_bytes(header.width)
                 if header.kind == PROGRESSIVE:
                     work += _coefficient_bytes(header)
+                elif header.kind == RECODED:
+                    work += _list_bytes(header.width)
                 needs.work = max(needs.work, work)
         image.shown_size[0], image.shown_size[1] = shown_sizes[i, 0], shown_sizes[i, 1]
         image.next_view = -1

@@ -435,7 +435,7 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     originals, original : (1,) HEADER, uint8
         The JPEG up to its scan, whose intervals end with the bit ``padding``.
     tables, codes, memory, coefficients, lasts
-        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.work_bytes``; for the blocks of an MCU row.
+        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes``; for the blocks of an MCU row.
     out : uint8
         Filled; needs SCAN_SLACK bytes more than the scan.
     """

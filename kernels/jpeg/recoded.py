@@ -28,7 +28,6 @@ from ..lang import types
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
-from .decode import work_bytes as row_bytes
 from .deposit import deposit
 from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
 from .layout import BAD_SEGMENT, DONE, HEADER, RECODED_HEAD, REQUEST, STATUS, TABLE, UNUSED
@@ -75,10 +74,10 @@ _LIST_BYTES = _SEGMENT_BYTES + _STREAM_BYTES + 3 + 8 + 2 + 2 * 63 * _LEVELS
 _END_BYTES = 8192
 
 
-def work_bytes(width: int) -> int:
-    """Return the bytes of scratch that images of up to ``width`` columns need."""
+def list_bytes(width: int) -> int:
+    """Return the bytes of scratch that images of ``width`` columns need in addition to those of a baseline file."""
     blocks = max(MOST_BLOCKS, (width + 15) // 8 * 6)
-    return _WORK_BYTES + _LIST_BYTES * blocks + _END_BYTES + row_bytes(width)
+    return _WORK_BYTES + _LIST_BYTES * blocks + _END_BYTES
 
 
 # -- symbols -----------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_other_chains_are_not_compared(
         (["--batch-size", "0"], "--batch-size must be at least 1, not 0"),
         (["--seconds", "0"], "--seconds must be 1 to 86400, not 0"),
         (["--seconds", "nan"], "--seconds must be 1 to 86400, not nan"),
-        (["--preset", "none"], "no preset 'none'; there are"),
+        (["--preset", "none"], "no preset 'none'; the presets are"),
         (["--function", "nothing"], "--function must be module:function"),
         (["--device", "gpu"], "gpu"),
         (["--index", "nowhere"], "nowhere"),

@@ -243,10 +243,11 @@ class Decoder:
         shape = y1 - y0, x1 - x0, channels
         out = memory(math.prod(shape), self.fill)
         headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
-        sized = recoded if header["kind"] == words.RECODED else jpeg
-        size = sized.work_bytes(int(header["width"]))
+        size = jpeg.work_bytes(int(header["width"]))
         if header["kind"] == words.PROGRESSIVE:
             size += progressive.coefficient_bytes(header)
+        elif header["kind"] == words.RECODED:
+            size += recoded.list_bytes(int(header["width"]))
         work = memory(size, self.fill)
         status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)

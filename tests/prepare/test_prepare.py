@@ -637,7 +637,7 @@ def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> Non
 def test_what_cannot_go_on(tmp_path: Path) -> None:
     source = gi.folder(write(tmp_path / "in", many(10)))
     prepared(source, tmp_path / "out", short_side=20)
-    with pytest.raises(ValueError, match=r"out was prepared with quality=90, not 80, short_side=20, not 30; name"):
+    with pytest.raises(ValueError, match=r"out was prepared with quality=90, not 80, short_side=20, not 30; choose"):
         prepared(source, tmp_path / "out", short_side=30, quality=80)
     (tmp_path / "in" / "a" / "00000.jpg").unlink()
     with pytest.raises(ValueError, match=r"prepared with .*samples=10, not 9"):

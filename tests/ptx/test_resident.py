@@ -58,11 +58,11 @@ def test_resident_files_are_the_cpus_pixels(launches: Launches, draft: float | N
             source, crops, batch_size=3, shuffle=True, device=device, readers=1, decoders=1, draft=draft, **options
         )
         found = [(batch.indices.tolist(), batch.images) for _ in range(3) for batch in loader]
-        assert loader.stats().get("resident") == (5 if options else None)
+        assert loader.stats().get("cached") == (5 if options else None)
         return found
 
     expected = loaded("cpu")
-    found = loaded("cuda:0", resident="1 MiB")
+    found = loaded("cuda:0", cache="1 MiB")
     for (order, images), (other, pixels) in zip(found, expected, strict=True):
         assert order == other
         # The transform's float32 sums differ between the devices by less than a rounding to the next level.

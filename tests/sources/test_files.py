@@ -232,7 +232,7 @@ def test_classes_of_a_series() -> None:
     ('f,c\n1.jpg,"cat\n', {}, "line 2: unexpected end of data"),
     ("f,c\n1.jpg,cat\n", {"classes": ["dog"]}, "the label 'cat' of .*1.jpg is not one of the 1 classes"),
     ("f\n1.jpg\n", {"classes": True}, "classes needs labels"),
-    ("f,c\n1.jpg,cat\n", {"labels": [1]}, "labels were given too"),
+    ("f,c\n1.jpg,cat\n", {"labels": [1]}, "labels were passed, too"),
     ('{"path": "1.jpg"}\n', {}, "not a list of paths: .csv and .tsv tables"),
 ])  # fmt: skip
 def test_table_errors(tmp_path: Path, content: str, options: dict[str, Any], match: str) -> None:
