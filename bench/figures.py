@@ -231,26 +231,6 @@ def functions() -> str:
     return _table(head, ([f"`{key}`", ", ".join(names), *cells[key]] for key, names in rows.items()))
 
 
-def families() -> str:
-    """Return a table of the processors of transformers with ``backend="gpuimg"``."""
-    images = {
-        True: "transparency over white; gray, palette and CMYK converted; 16 bits: upper byte",
-        False: "RGB only, or as the processor takes them; `do_convert_rgb=True` converts",
-    }
-    rows = []
-    for name, found in result("families")["families"].items():
-        values, ratio = f"{found['values_that_differ']} of {found['files']} files", found["of_default"]
-        cells = [images[found["to_rgb"]], values if found["files"] else "-", f"{ratio:.1f}" if ratio else "-"]
-        rows.append([name, ", ".join(found["types"]), *cells])
-    head = ["processor", "model types", "images of other modes", "values that differ", "times the default"]
-    return _table(head, rows)
-
-
-def covered() -> str:
-    """Return the number of model types with ``backend="gpuimg"``."""
-    return str(sum(len(found["types"]) for found in result("families")["families"].values()))
-
-
 def _resizes() -> Iterator[tuple[str, dict[str, int], float]]:
     for row in result("exact")["rows"]:
         sizes = " to ".join("x".join(map(str, reversed(row[key]))) for key in ("source", "result"))
@@ -495,7 +475,6 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
         exact, draft, all_peers, runs, plot, index_sizes, prepare, pixels, remote, video, many, serve, functions,
-        families, covered,
     )
 }  # fmt: skip
 

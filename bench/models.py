@@ -1,15 +1,11 @@
 """From the bytes of JPEGs to a model's input tensors: gpuimg and the image processors of transformers.
 
     GPUIMG_NUM_THREADS=1 python -m bench.models [--rounds 5] [--count 32] [--out bench/results/vlm.json]
-    GPUIMG_NUM_THREADS=1 python -m bench.models --families 200 [--rounds 5] [--count 32] [--out ...families.json]
 
 Images/s by the CPU time of one thread, medians of the rounds, contenders in turn. Photos of the set S (about
 500x375), in one batch. Contenders: ``gpuimg.models`` with ``exact="torch"``; transformers' backends "torchvision", its
 default, and "pil", after ``Image.open(...).convert("RGB")``. Before the rounds the outputs are compared, and those of
 "torchvision" must not differ in a value.
-
-With ``--families`` every processor that ``backend="gpuimg"`` has, against transformers' default backend: the values
-that differ, for that number of awkward files, and the ratio of the times for photos.
 """
 
 from __future__ import annotations
@@ -57,57 +53,10 @@ def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
     }
 
 
-def family(name: str, files: list[bytes], pictures: list[bytes], rounds: int) -> dict[str, Any]:
-    """Compare a processor of ``backend="gpuimg"`` with the default backend."""
-    ours, theirs = processors.families(name)
-    to_rgb, differ, refused = bool(theirs.do_convert_rgb), 0, 0
-    for data in files:
-        image = processors.upright(data, to_rgb)
-        try:
-            want = processors.called(name, theirs, image, image)
-        except Exception:  # for images that are not RGB, and for some shapes
-            refused += 1
-        else:
-            differ += processors.different(processors.called(name, ours, data, image), want)
-
-    def run(processor: Any, given: list[Any]) -> None:
-        if name in processors.ALONE:
-            for one in given:
-                processors.called(name, processor, one, Image.open(io.BytesIO(pictures[0])))
-        else:
-            processor(given, return_tensors="pt")
-
-    runs: dict[str, Callable[[], object]] = {
-        "gpuimg": lambda: run(ours, pictures),
-        "default": lambda: run(theirs, [Image.open(io.BytesIO(data)).convert("RGB") for data in pictures]),
-    }
-    _, worked = common.interleaved(runs, rounds)
-    ratio = common.ratio(worked["default"], worked["gpuimg"])[0]
-    return {"to_rgb": to_rgb, "files": len(files) - refused, "values_that_differ": differ, "of_default": ratio}
-
-
-def all_families(options: Any, pictures: list[bytes]) -> dict[str, Any]:
-    """Return a result for each processor, by its name."""
-    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES as MODELS
-
-    from gpuimg.integrations.transformers import register
-
-    register()
-    whole = [Image.open(io.BytesIO(data)).convert("RGB") for data in pictures]
-    files = processors.awkward(np.random.default_rng(options.families), whole, options.families)
-    found = {}
-    for name in processors.FAMILIES:
-        types = sorted(key for key, names in MODELS.items() if names.get("torchvision") == f"{name}ImageProcessor")
-        found[name] = {"types": types, **family(name, files, pictures, options.rounds)}
-        print(name, found[name], flush=True)
-    return found
-
-
 def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "vlm.json", 5)
     parser.add_argument("--count", type=int, default=32, help="photos of a batch")
-    parser.add_argument("--families", type=int, help="files that all processors are compared with")
     options = parser.parse_args()
     if processors.missing():
         raise SystemExit(f"{processors.missing()} is not installed")
@@ -117,9 +66,6 @@ def main() -> None:
     files = photos.load_set("S", options.count)
     about = common.environment({"S": photos.summary_of_set("S", files)}, options.rounds, options.count)
     about["versions"] |= {name: version(name) for name in ("transformers", "torch", "torchvision")}
-    if options.families:
-        common.write({**about, "families": all_families(options, files)}, options.out)
-        return
     models = {name: rates(name, files[: -(-len(files) // share)], options.rounds) for name, share in MODELS.items()}
     common.write({**about, "models": models}, options.out)
 

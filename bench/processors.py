@@ -170,8 +170,10 @@ def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, tuple)):
         for one in value:
             yield from _leaves(one)
-    else:
-        yield value if isinstance(value, (str, bool, int, float)) or value is None else np.asarray(value)
+    elif isinstance(value, (str, bool, int, float)) or value is None:
+        yield value
+    else:  # NumPy has no bfloat16
+        yield np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
 
 
 def different(ours: list[Any], theirs: list[Any]) -> int:

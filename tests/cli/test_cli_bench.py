@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -32,6 +33,9 @@ def nothing_left() -> Iterator[None]:
     before = threading.active_count()
     with no_hang():
         yield
+    end = time.monotonic() + 10  # queues of torch's workers end their threads a moment later
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 

@@ -168,7 +168,6 @@ def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
 
 
 def test_decoded_region_holds_the_statistics() -> None:
-    pytest.importorskip("nvidia.nvimgcodec")
     picture = np.zeros((32, 64, 3), np.uint8)
     picture[:, :32] = 200
     x = gi.open_batch([file_of(picture, "PNG")], device="cpu")
