@@ -126,7 +126,7 @@ FAMILIES = """
     ConditionalDetr ConvNext Cosmos3Edge DINOv3ViT DPT DeepseekOcr2 DeepseekVLHybrid DeepseekVL DeformableDetr DeiT
     DepthPro Detr Donut EfficientLoFTR EfficientNet Eomt Ernie4_5_VLMoe Flava Fuyu GLPN Gemma3 Gemma4 Gemma4Unified
     Glm46V Glm4v Glm5Next GlmImage Glmga GotOcr2 GraniteDocling GroundingDino HYV4VL HunYuanVL Idefics2 Idefics3 Idefics
-    ImageGPT Inkling2 Inkling Janus Kimi_K25 Kosmos2_5 LayoutLMv2 LayoutLMv3 Levit Lfm2Vl LightGlue Llama4 Llava
+    ImageGPT Inkling Janus Kimi_K25 Kosmos2_5 LayoutLMv2 LayoutLMv3 Levit Lfm2Vl LightGlue Llama4 Llava
     LlavaNext LlavaOnevision Mask2Former MaskFormer MiniCPMOcr MiniCPMV4_6 MiniMaxM3VL Mllama MobileNetV1 MobileNetV2
     MobileViT Molmo2 MuseGlimmer NemotronH_Omni_Reasoning_V3 NeoMME Nougat OneFormer Ovis2 OwlViT Owlv2 PI0
     PPChart2Table PPDocLayoutV2 PPDocLayoutV3 PPDocLayoutV4 PPFormulaNet PPLCNet PPOCRV5ServerDet PPOCRV5ServerRec

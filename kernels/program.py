@@ -34,7 +34,8 @@ def values_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     ``table``.
     """
     # Of users' functions that take fewer values, the words after these are read, too.
-    read = _consecutive(op.offset, len(op.parameters) + max(map(user.count, functions), default=0))
+    more = max(map(user.count, functions), default=0) if op.user else 0
+    read = _consecutive(op.offset, len(op.parameters) + more)
     if op.statistic is None:
 
         @scalar

@@ -30,7 +30,9 @@ from .._version import install_hint
 
 #: Name of the backend.
 BACKEND = "gpuimg"
-_OTHERS = ("VivitImageProcessor",)  # do not extend the backend "torchvision", though they are named as if
+# Left to transformers: the first does not extend the backend "torchvision", though it is named as if; values of the second
+# differ for gray images.
+_OTHERS = ("VivitImageProcessor", "Inkling2ImageProcessor")
 
 _EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
 _FILTERS: dict[int, Interpolation] = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
@@ -87,7 +89,7 @@ def _with_gpuimg(auto: Any) -> Callable[..., Any]:
             return load(mapping, backend)
         uses_pil = mapping.get("torchvision") in auto.DEFAULT_TO_PIL_BACKEND_IMAGE_PROCESSORS
         found = load(mapping, "pil" if uses_pil else "torchvision")
-        if found is None or issubclass(found, _steps().__mro__[1]):
+        if found is None or (issubclass(found, _steps().__mro__[1]) and found.__name__ not in _OTHERS):
             return found and _extended(found)
         warnings.warn(
             f"gpuimg does not have {found.__name__}: transformers' default backend runs (docs/vlm.md)", stacklevel=4

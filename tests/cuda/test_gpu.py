@@ -48,9 +48,8 @@ def _on_gpu(images: list[np.ndarray]) -> list[Any]:
     return [cupy.asarray(image) for image in images]
 
 
-# On the fake one a kernel with a user's function takes minutes to compile; tests/ptx has some.
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
-@pytest.mark.parametrize("name", [name for name in CALLS if IS_REAL or name != "pointwise"])
+@pytest.mark.parametrize("name", CALLS)
 def test_float_results_are_the_cpus(name: str, dtype: str) -> None:
     rng, call = np.random.default_rng(), CALLS[name]
     pictures = pictures_of(rng, dtype, 3, 26 if IS_REAL else 5)
