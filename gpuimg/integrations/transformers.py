@@ -30,8 +30,8 @@ from .._version import install_hint
 
 #: Name of the backend.
 BACKEND = "gpuimg"
-# Left to transformers: the first does not extend the backend "torchvision", though it is named as if; values of the second
-# differ for gray images.
+# Left to transformers: the first does not extend the backend "torchvision", though it is named as if; values of the
+# second differ for gray images.
 _OTHERS = ("VivitImageProcessor", "Inkling2ImageProcessor")
 
 _EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
