@@ -103,12 +103,3 @@ def chroma_term(u, v, of_u, of_v, offset):
 def level(y, luma, term):
     """Return the level, 0 to 255, of a color from a luma sample and the contribution of chroma."""
     return clamp(i32(y * luma + term), i32(0), i32(255))
-
-
-@scalar
-def jfif_rgb(y, cb, cr):
-    """Return red, green and blue, in [0, 1], of a JPEG's samples in units of 255."""
-    zero, one = f32(0.0), f32(1.0)
-    u, v = cb - f32(128.0 / 255.0), cr - f32(128.0 / 255.0)
-    green = y - f32(0.114 * 1.772 / 0.587) * u - f32(0.299 * 1.402 / 0.587) * v
-    return clamp(y + f32(1.402) * v, zero, one), clamp(green, zero, one), clamp(y + f32(1.772) * u, zero, one)

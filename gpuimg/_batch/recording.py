@@ -99,9 +99,9 @@ class Recording:
 
     def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
         """Return the same images with other plans; without any, with nothing recorded."""
-        return (
-            replace(self, segments=segments) if segments else Recording(self.runtime, self.source, timings=self.timings)
-        )
+        if not segments:
+            return Recording(self.runtime, self.source, timings=self.timings)
+        return replace(self, segments=segments)
 
     def new_segment(self) -> Recording:
         """Start a segment: its source is the results so far, in float32."""
