@@ -88,12 +88,17 @@ def _steps(draw: st.DrawFn, n: int, dtype: str, given: list[str], drawn: dict[st
     return _given(name, CALLS[name], draw(st.integers(0, 2**32)), n, 255.0 if dtype == "uint8" else 1.0)
 
 
-def chains(n: int, dtype: str, *, bounded: bool = False) -> st.SearchStrategy[list[Step]]:
+@st.composite
+def chains(draw: st.DrawFn, n: int, dtype: str, *, bounded: bool = False) -> list[Step]:
     """One to five functions of all kinds, for ``n`` images."""
     # A normalised image has another unit; filters refuse what resizing before them may leave too small.
     left_out = {"normalize"} | FILTERS | (UNBOUNDED if bounded else set())
     given = [name for name in CALLS if name not in left_out]
-    return st.lists(_steps(n, dtype, given, GEOMETRY | POINTWISE | OTHERS), min_size=1, max_size=5)
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(1, 5))):
+        mixed = any("augmix" in step.name for step in steps)  # floating-point from there on
+        steps.append(draw(_steps(n, "float32" if mixed else dtype, given, GEOMETRY | POINTWISE | OTHERS)))
+    return steps
 
 
 def pointwise_chains(n: int, dtype: str) -> st.SearchStrategy[list[Step]]:
