@@ -1,4 +1,4 @@
-"""Conversion of decoded colors: to gray, with the formula and rounding of the op, and of words to three bytes."""
+"""Conversion of decoded colors: to gray, with the formula and rounding of the op, and to red, green and blue bytes."""
 
 from __future__ import annotations
 
@@ -38,3 +38,12 @@ def colors_of_words(words, out):
     for i in range(out.size // 3):
         for c in range(3):
             out[3 * i + c] = words[4 * i + c]
+
+
+@cached_jit("none(uint8[::1], int64, int64, uint8[:, ::1])")
+def colors_of_rows(stored, first, step, out):
+    """Fill ``out`` (H, 3 W) with rows of blue, green and red, the first from ``first`` and others ``step`` bytes on."""
+    for y in range(out.shape[0]):
+        for x in range(out.shape[1] // 3):
+            for c in range(3):
+                out[y, 3 * x + c] = stored[first + y * step + 3 * x + 2 - c]

@@ -211,8 +211,8 @@ def decode_image(
 ) -> Array:
     """Decode one image.
 
-    For single images, as in the ``__getitem__`` of a data set that worker processes read: a JPEG is decoded on the
-    calling thread, with no batch around it. Many images at a time are decoded faster by :func:`decode_batch`, and
+    For single images, as in the ``__getitem__`` of a data set that worker processes read: on the CPU a file is decoded
+    on the calling thread, with no batch around it. Many images at a time are decoded faster by :func:`decode_batch`, and
     decoded and preprocessed faster by :func:`open_batch` and :func:`load`.
 
     Parameters
@@ -250,9 +250,9 @@ def decode_image(
     check_decoder(options, runtime)
     try:
         data = read(source, options.max_bytes)
+        pixels = runtime.decode_file(data, options)
     except ValueError as error:
         raise DecodeError((Failure(0, describe(source), str(error)),), 1) from error
-    pixels = runtime.decode_jpeg(data, options)
     if pixels is not None:
         return pixels
     images = open_images([data], options, "raise", SourceNames([source]))

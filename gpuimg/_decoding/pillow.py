@@ -25,7 +25,7 @@ from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
-from .plain_parts import check_bmp, pnm_contents, pnm_pixels
+from .plain_parts import bmp_pixels, check_bmp, pnm_contents, pnm_pixels
 from .recoded import is_recoded, restore_jpeg
 from .tiff_parts import tiff_contents
 
@@ -70,6 +70,8 @@ class PillowHeader(NamedTuple):
         In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with transparency.
     depth : int
         Bits per value of a PNG or TIFF file; 8 for all other formats.
+    contents : Contents, optional
+        The same header with the parts of the file, which are decoded once; they may hold a copy of the file's bytes.
     """
 
     codec: str
@@ -79,6 +81,12 @@ class PillowHeader(NamedTuple):
     channels: int
     chroma_subsampling: str
     depth: int = 8
+    contents: Contents | None = None
+
+    @property
+    def kept(self) -> PillowHeader:
+        """The header without parts of the file."""
+        return self._replace(contents=None)
 
 
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
@@ -95,7 +103,8 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
         found = _contents(data, codec)
         check_size(found.height, found.width, max_pixels)
     return PillowHeader(
-        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth
+        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth,
+        found,
     )  # fmt: skip
 
 
@@ -223,9 +232,11 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     """Return the plugin's image, not loaded yet, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
         return _avif(data), 16
+    if header.codec == "bmp" and (pixels := bmp_pixels(data)) is not None:
+        return pixels, 16
     if header.codec in ("bmp", "heic"):
         return (_bmp if header.codec == "bmp" else _heic)(data), 16
-    contents = _CONTENTS[header.codec](data)
+    contents = header.contents or _CONTENTS[header.codec](data)
     if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
         return pixels, 16
     image = _with_plugin(header.codec, _joined(contents))

@@ -22,11 +22,17 @@ from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RECODED, RGB
 from . import deep
 from .options import AUTO, GPUIMG, DecodeOptions
 from .pillow import PillowHeader
+from .recoded import is_recoded
 
 #: Kinds of JPEG that our decoders on the CPU take.
 OURS = (BASELINE, PROGRESSIVE, RECODED)
 _PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
 _PROGRESSIVE = 2  # the last coding process that nvJPEG supports
+
+
+def is_jpeg(data: Any) -> bool:
+    """Return True for file bytes that begin as a JPEG does, or one that was recoded."""
+    return bytes(data[:2]) == b"\xff\xd8" or is_recoded(data)
 
 
 def is_special(options: DecodeOptions) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .._data.patches import Form
+from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
 from .._threads.team import SharedIterator, each_side_by_side, side_by_side
@@ -115,7 +116,7 @@ class CpuRuntime:
         sizes = decoded_sizes(images)
         if isinstance(images, EncodedImages) and images.is_single_file:
             start = time.perf_counter()
-            one = self.decode_jpeg(images.data[0], images.options)
+            one = self._decode_jpeg(images.data[0], images.options)
             if one is not None:
                 taken = Timings(time.perf_counter() - start)
                 return Pixels(one.reshape(-1), np.zeros(1, np.int64), sizes, images.channels), Outcome(timings=taken)
@@ -124,8 +125,16 @@ class CpuRuntime:
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
         return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads))
 
-    def decode_jpeg(self, data: Any, options: DecodeOptions) -> Any | None:
-        """See :meth:`Runtime.decode_jpeg`."""
+    def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
+        """See :meth:`Runtime.decode_file`."""
+        if route.is_jpeg(data):
+            return self._decode_jpeg(data, options)
+        shown = one_file.decode(data, pillow.read_header(data, options.max_pixels), options)
+        pixels = self._pool.take(shown.nbytes).view(shown.dtype).reshape(shown.shape)
+        pixels[:] = shown
+        return pixels
+
+    def _decode_jpeg(self, data: Any, options: DecodeOptions) -> Any | None:
         end_turn()
         memory = self._take()
         try:

@@ -222,8 +222,8 @@ class CudaRuntime:
 
     # -- decoding ----------------------------------------------------------------------------------------------
 
-    def decode_jpeg(self, data: Any, options: DecodeOptions) -> None:
-        """See :meth:`Runtime.decode_jpeg`."""
+    def decode_file(self, data: Any, options: DecodeOptions) -> None:
+        """See :meth:`Runtime.decode_file`."""
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one buffer that becomes the caller's."""

@@ -84,8 +84,14 @@ class Runtime(Protocol):
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode all images of a batch completely."""
 
-    def decode_jpeg(self, data: Any, options: DecodeOptions) -> Any | None:
-        """Return the pixels of one JPEG, (H, W, C) as displayed, decoded without a batch; None if it needs one."""
+    def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
+        """Return the pixels of one file, (H, W, C) as displayed, decoded without a batch; None if it needs one.
+
+        Raises
+        ------
+        ValueError
+            With the reason, if the file cannot be decoded.
+        """
 
     def run(
         self,

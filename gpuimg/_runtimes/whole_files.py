@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
-from .._decoding import deep, exif, pillow, png, route
+from .._decoding import deep, one_file, route
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
@@ -77,7 +77,7 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
 
     def work(i: int) -> None:
         try:
-            decoded = _decode_one(source, i)
+            decoded = one_file.decode(source.data[i], source.others[i], source.options)
         except ValueError as error:
             failures[i] = str(error)
         else:
@@ -93,20 +93,3 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
             for k, i in enumerate(found):
                 pixels.view(i)[:] = uploaded.view(k)
     return dict(sorted(failures.items()))
-
-
-def _decode_one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
-    """Return the pixels of one file as displayed."""
-    data, header = source.data[i], source.others[i]
-    decoded: np.ndarray[Any, Any]
-    if source.options.bits != 8 and deep.is_deep(header):
-        decoded = deep.decode(data, header, source.channels)
-    else:
-        part = png.part_of(data, source.options) if header.codec == "png" else None
-        decoded = pillow.decode(data, header, source.options) if part is None else part.pixels()
-        if source.options.bits != 8:
-            decoded = decoded * np.uint16(deep.FROM_BYTES)
-    shown: np.ndarray[Any, Any] = exif.turned(decoded, int(source.orientations[i]))
-    if shown.shape[:2] != tuple(source.sizes[i].tolist()):
-        raise ValueError("the decoded image differs in size from its header")
-    return shown

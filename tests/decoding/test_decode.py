@@ -137,6 +137,8 @@ SINGLE = {
     "gray": jpeg(PHOTO.convert("L")), "cmyk": jpeg(PHOTO.convert("CMYK")), "png": file_of(PHOTO, "PNG"),
     "transparent": file_of(PHOTO.convert("RGBA"), "PNG"), "one pixel": jpeg(picture(1, 1, 0)),
     "deep": file_of(np.arange(63, dtype=np.uint16).reshape(7, 9) * 999, "PNG"),
+    "turned": file_of(PHOTO, "TIFF", tiffinfo={0x0112: 6}), "palette": file_of(PHOTO.convert("P"), "GIF"),
+    "webp": file_of(PHOTO.convert("RGBA"), "WEBP"), "bmp": file_of(PHOTO, "BMP"), "ppm": file_of(PHOTO, "PPM"),
 }  # fmt: skip
 
 

@@ -263,9 +263,20 @@ def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]
 
 def test_large_images_are_laid_out_in_bands() -> None:
     values = np.random.default_rng().integers(0, 256, (900, 1100, 3), np.uint8)
-    data = file_of(Image.fromarray(values), "BMP")
+    data = file_of(Image.fromarray(values), "TIFF")
     np.testing.assert_array_equal(shown(data), values)
     np.testing.assert_array_equal(shown(data, 1), gi.rgb_to_grayscale(values[None]).array("uint8")[0])
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_bmp_rows_from_either_side(width: int) -> None:
+    values = np.random.default_rng().integers(0, 256, (5, width, 3), np.uint8)
+    data = bytearray(file_of(values, "BMP"))
+    np.testing.assert_array_equal(shown(bytes(data)), values)
+    struct.pack_into("<i", data, 22, -5)
+    np.testing.assert_array_equal(shown(bytes(data)), values[::-1])
+    with pytest.raises(ValueError, match="damaged BMP file: image file is truncated"):
+        shown(bytes(data[:-5]))
 
 
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "AVIF", "TIFF"])
