@@ -136,8 +136,8 @@ KEPT_BYTES: Final = 192
 
 
 def address_of(array: Any) -> int:
-    """Return the address of an array's first element, 0 for None; in half the time of ``array.ctypes.data``."""
-    address: int = 0 if array is None else array.__array_interface__["data"][0]
+    """Return the address of an array's first element, 0 for None."""
+    address: int = 0 if array is None else array.ctypes.data  # an array interface of records takes ten times as long
     return address
 
 
