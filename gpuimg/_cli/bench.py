@@ -62,13 +62,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Measure, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Measure, print the report, and return the exit status."""
     try:
         report = _measured(options)
     except (ValueError, TypeError, RuntimeError) as error:

@@ -36,13 +36,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Build, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Build, print the report, and return the exit status."""
     try:
         every = options.every if options.every == "rows" else _number(options.every)
         source = opened(options, label=None)

@@ -51,13 +51,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prepare, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Prepare, print the report, and return the exit status."""
     try:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)

@@ -104,13 +104,7 @@ def opened(options: argparse.Namespace, **labels: str | None) -> Any:
 
 
 def _kind_of(path: str) -> str:
-    """Detect the kind of a source by its first bytes and its name.
-
-    Raises
-    ------
-    ValueError
-        If neither identifies it.
-    """
+    """Detect the kind of a source by its first bytes and its name."""
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
     if os.path.lexists(path):

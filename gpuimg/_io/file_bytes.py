@@ -28,16 +28,8 @@ def is_constant(data: object) -> bool:
 def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
     """Return the file bytes of a source, which are constant: a buffer is copied.
 
-    Decoders read some bytes several times, and trust what they checked before.
-
-    Raises
-    ------
-    TypeError
-        For an unsupported type.
-    OSError
-        If a path cannot be read, or is not a regular file.
-    ValueError
-        For more than ``max_bytes`` bytes.
+    Decoders read some bytes several times, and trust what they checked before. Raises TypeError for an unsupported
+    type, OSError for a path that is unreadable or not a regular file, ValueError for more than ``max_bytes`` bytes.
     """
     data = _read(source, max_bytes)
     check_bytes(len(data), max_bytes)
@@ -45,13 +37,7 @@ def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def check_bytes(size: int, max_bytes: int) -> None:
-    """Refuse a size before any memory is allocated for it.
-
-    Raises
-    ------
-    ValueError
-        With the size and the limit.
-    """
+    """Refuse a size before any memory is allocated for it."""
     if size > max_bytes:
         raise too_large(size, max_bytes)
 
@@ -126,10 +112,7 @@ def all_bytes(sources: Sequence[Any]) -> bool:
 def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
     """Read all bytes of an open regular file, which may grow, or report size 0, as in ``/proc``.
 
-    Raises
-    ------
-    ValueError
-        For more than ``max_bytes`` bytes; no more than one read past the limit is done.
+    Raises ValueError for more than ``max_bytes`` bytes; no more than one read past the limit is done.
     """
     size = os.fstat(descriptor).st_size
     check_bytes(size, max_bytes)

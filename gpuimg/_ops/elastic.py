@@ -110,12 +110,7 @@ def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:
     """Return the positions of source points (M, P, 2) after a displacement; ``owner`` (M,) names their images.
 
     The displacement d maps a result's position p to the source position p + d(p). A fixed-point iteration inverts it;
-    each step moves by half of the remaining distance.
-
-    Raises
-    ------
-    ValueError
-        For an image that is folded over itself: a point then has no unique position.
+    each step moves by half of the remaining distance. Raises ValueError for an image that is folded over itself.
     """
     from ..kernels.cpu.elastic import source_positions
 

@@ -43,13 +43,7 @@ def naming_of(source: Any, shards: bool) -> Naming:
 
 
 class Keys:
-    """Unique keys: samples with the same key, except the first, get their index appended.
-
-    Raises
-    ------
-    ValueError
-        If the result is not unique either.
-    """
+    """Unique keys: samples with the same key, except the first, get their index appended."""
 
     def __init__(self, naming: Naming, samples: int) -> None:
         self._naming = naming

@@ -63,13 +63,7 @@ def checked_options(
     short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
     recode: Any, decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
-    """Validate the options of a call.
-
-    Raises
-    ------
-    ValueError
-        For options that are out of range or exclude each other.
-    """
+    """Validate the options of a call."""
     for value, name in ((lossless, "lossless"), (recode, "recode")):
         if flag(value, name):
             given = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}

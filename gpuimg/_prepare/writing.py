@@ -24,16 +24,9 @@ _BAD_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, err
 
 
 class Result(NamedTuple):
-    """Result of one sample.
+    """Result of one sample: its record, its path without ending, and the endings and contents of its members.
 
-    Attributes
-    ----------
-    line : dict
-        Manifest record.
-    key : str
-        Path of the result without its ending.
-    members : list of (str, bytes)
-        Endings and contents, the image first; empty if the sample failed or is already written.
+    The image is the first member; there are none if the sample failed or is already written.
     """
 
     line: Line
@@ -67,13 +60,7 @@ def failure(line: Line, reason: str) -> Result:
 
 
 def make_folder(root: str, folder: str) -> None:
-    """Create a folder below ``root``.
-
-    Raises
-    ------
-    ValueError
-        If an existing link leads out of ``root``.
-    """
+    """Create a folder below ``root``; raise ValueError if an existing link leads out of it."""
     base = os.path.realpath(root)
     if os.path.commonpath([base, os.path.realpath(folder)]) != base:
         raise ValueError(f"{printable(folder)} leads out of {printable(root)} by a link; remove that")

@@ -110,13 +110,7 @@ class Storage:
         return type(self), (self.remote,)
 
     def find(self, url: str) -> tuple[Any, str]:
-        """Return the file system of a URL, for this process and thread, and the path in it.
-
-        Raises
-        ------
-        ImportError
-            Without fsspec, or the package that it needs for this protocol.
-        """
+        """Return the file system of a URL, for this process and thread, and the path in it."""
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
@@ -127,13 +121,7 @@ class Storage:
             raise ImportError(f"{url}: {error}; for S3 and HTTP, {install_hint('remote')}") from error
 
     def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
-        """Return the result of ``attempt``, with retries after temporary failures.
-
-        Raises
-        ------
-        OSError
-            Naming the URL, the request (``what``), and the last failure.
-        """
+        """Return the result of ``attempt``, with retries; errors name the URL and the request (``what``)."""
         tries = self.remote.tries
         for k in range(tries):
             try:
@@ -156,15 +144,10 @@ class Storage:
         return fs.info(path)
 
     def whole(self, url: str, mark: str, size: int = UNKNOWN, max_bytes: int = MAX_BYTES) -> bytes:
-        """Return all bytes of a file, from the disk cache if it has this version.
+        """Return all bytes of a file, from the disk cache if it has this version; refuse more than ``max_bytes``.
 
         The file is cached if its length is the ``size`` in its listing or, without a listing, the length that the
         server declared: a response without a declared length may have been cut off.
-
-        Raises
-        ------
-        ValueError
-            For more than ``max_bytes`` bytes; no more than that are read.
         """
         blocks, key = self.blocks, key_of(url, "whole", mark)
         found = None if blocks is None else blocks.get(key, 0)
@@ -221,13 +204,7 @@ class Storage:
 
 
 class RemoteFile:
-    """One remote file, any part of which any thread may read.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, or its status is not ``expected``.
-    """
+    """One remote file, any part of which any thread may read; an error if its status is not ``expected``."""
 
     def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
         self.url, self._storage = url, storage
