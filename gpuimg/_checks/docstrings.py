@@ -32,9 +32,18 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str]) -
     head, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections |= {title: text.strip("\n") for title, text in zip(parts[::2], parts[1::2], strict=True)}
     entries = [*shared, *(entry for entry in _ENTRY.split(sections["Parameters"]) if entry)]
-    described = {name: entry for entry in entries for name in entry.partition("\n")[0].partition(" :")[0].split(", ")}
+    names = ((entry.partition("\n")[0].partition(" :")[0].replace("*", "").split(", "), entry) for entry in entries)
+    described = {name: entry for several, entry in names for name in several}
     parameters = inspect.signature(function).parameters
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
     if "import" not in sections["Examples"]:
         sections["Examples"] = ">>> import gpuimg, numpy as np\n" + sections["Examples"]
     return head + "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)
+
+
+#: For functions of images that return a batch.
+of_images = documented(
+    "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32",
+    "where : (N,) bool, optional\n    The images to change.",
+    returns="Batch\n    N images with the sizes, channels and dtype of the input.",
+)
