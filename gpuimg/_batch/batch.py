@@ -593,15 +593,7 @@ def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launche
 
 
 def as_batch(images: Images) -> Batch:
-    """Return a batch of the images that a caller passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
-
-    Raises
-    ------
-    TypeError
-        For anything else, or a different dtype than uint8, uint16 and float32.
-    ValueError
-        For other shapes, mixed channels, dtypes or devices, or an empty list.
-    """
+    """Return a batch of a caller's images: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array."""
     return images if isinstance(images, Batch) else Batch(recording_of(images))
 
 
@@ -619,15 +611,7 @@ def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) 
 
 
 def as_clips(clips: Any) -> Batch:
-    """Return a batch of the clips that a caller passed: one of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array.
-
-    Raises
-    ------
-    TypeError
-        For a batch of images, or as :func:`as_batch` does.
-    ValueError
-        For other shapes, or clips that differ in the number of frames.
-    """
+    """Return a batch of a caller's clips: a Batch of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array."""
     if isinstance(clips, Batch):
         if clips.frames is None:
             raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")

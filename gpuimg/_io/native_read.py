@@ -49,24 +49,12 @@ Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
 
 
 class ChunkReader:
-    """Reader of several places at once.
-
-    Attributes
-    ----------
-    room : int
-        Buffer size in bytes that should hold all files of the next chunk.
-    max_bytes : int
-        Larger files and parts are not read.
-    seconds : float
-        Reading time so far, without waits for the GIL.
-    cpu : float
-        Part of ``seconds`` that was this thread's CPU time.
-    """
+    """Reader of several places at once."""
 
     def __init__(self, room: int = FIRST_ROOM, max_bytes: int = MAX_BYTES) -> None:
-        self.room = room
-        self.max_bytes = max_bytes
-        self.seconds = self.cpu = 0.0
+        self.room = room  # bytes of a buffer that should hold all files of the next chunk
+        self.max_bytes = max_bytes  # larger files and parts are not read
+        self.seconds = self.cpu = 0.0  # reading time so far, without waits for the GIL; CPU time of this thread
 
     def read(self, places: Sequence[Place]) -> list[Any]:
         """Return the bytes of each place as ``OwnBytes`` or ``bytes``; None if Python should read or refuse it."""

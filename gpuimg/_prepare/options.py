@@ -20,28 +20,18 @@ _LEAST_SHARD = 1 << 10  # bytes
 
 @dataclass(frozen=True)
 class Options:
-    """Options that determine the bytes of results; validated by :func:`checked_options`.
-
-    Attributes
-    ----------
-    subsampling : str
-        Chroma subsampling as Pillow names it, or ``"keep"``.
-    recode : bool
-        JPEG files are recoded.
-    tar_size : int
-        Maximum size of a shard in bytes; 0 for separate files.
-    """
+    """Options that determine the bytes of results; validated by :func:`checked_options`."""
 
     short_side: int | None
     max_pixels: int | None
     quality: int
-    subsampling: str
+    subsampling: str  # of chroma, as Pillow names it, or "keep"
     restart: str
     to: str
     lossless: bool
-    recode: bool
+    recode: bool  # JPEG files are recoded
     decode: DecodeOptions
-    tar_size: int
+    tar_size: int  # maximum size of a shard in bytes; 0 for separate files
 
     def sizes(self, old: Ints) -> Ints:
         """Return the (N, 2) sizes of results: the largest allowed ones, never larger than ``old``."""

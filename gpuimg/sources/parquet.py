@@ -185,13 +185,6 @@ class Recent:
 
     The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
     and the next request loads the key again.
-
-    Examples
-    --------
-    >>> squares = Recent(lambda key: print("loading", key) or key**2, 2)
-    >>> squares(3), squares(3)
-    loading 3
-    (9, 9)
     """
 
     def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
