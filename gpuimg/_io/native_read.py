@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from itertools import accumulate
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .file_bytes import MAX_BYTES, OwnBytes, read_descriptor
-from .open_file import read_at
+from .open_file import Span, read_at
 
 # The native calls need 64-bit Linux with glibc 2.28 or later; elsewhere Python reads.
 NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32 and hasattr(ctypes.CDLL(None), "statx")
@@ -26,23 +26,6 @@ _LEAST_ROOM = 1 << 16
 _MOST_ROOM = 8 << 20  # larger files get a separate buffer: a small file must not keep a large one's memory alive
 _LARGEST = 1 << 30  # bytes; Python reads larger parts
 LINE = 64  # alignment of parts in memory, in bytes
-
-
-class Span(Protocol):
-    """A byte range of an open file."""
-
-    @property
-    def descriptor(self) -> int:
-        """File descriptor; the file stays open as long as this object lives."""
-
-    @property
-    def offset(self) -> int:
-        """First byte in the file."""
-
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-
 
 #: A file by its path, as a string or in the system's encoding, or a part of an open one.
 Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
