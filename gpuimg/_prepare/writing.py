@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from .._index.writing import write_at
 from .._io.file_bytes import printable
@@ -32,25 +32,6 @@ class Result(NamedTuple):
     line: Line
     key: str = ""
     members: tuple[Other, ...] = ()
-
-
-class Writer(Protocol):
-    """Destination of results."""
-
-    def holds(self, line: Line) -> bool:
-        """Return True if the result of an earlier call's record exists; called in order."""
-
-    def write(self, result: Result) -> Result:
-        """Write a result if order does not matter; called by any thread. The returned result is passed to ``add``."""
-
-    def add(self, result: Result) -> Line:
-        """Add a result and return its manifest record; called in order, by one thread at a time."""
-
-    def finish(self) -> None:
-        """Finish after the last sample."""
-
-    def close(self) -> None:
-        """Close open files; the next call can resume."""
 
 
 def failure(line: Line, reason: str) -> Result:
@@ -93,11 +74,11 @@ def _length(path: str) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 class Files:
-    """Writes each result to a separate file."""
+    """Writes each result to a separate file.
+
+    ``holds`` and ``add`` are called in order, ``write`` by any thread; what it returns is passed to ``add``.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -136,9 +117,6 @@ class Files:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
-
-
-# -- tar files ---------------------------------------------------------------------------------------------------------
 
 
 def shard_name(number: int) -> str:
@@ -239,3 +217,7 @@ def _member(name: str, content: bytes) -> tuple[bytes, bytes]:
     info.size = len(content)
     head = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
     return head, content + bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+#: Destination of results.
+Writer: TypeAlias = Files | Shards
