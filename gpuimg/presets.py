@@ -195,15 +195,10 @@ def _open_clip_train(
 def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Return the SimCLR preset for one view of each image: resized crop, flip, color jitter, gray, blur.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. :func:`simclr_train`
-        returns several views.
-
     Notes
     -----
     Results are not normalized, as in the paper: they range from 0 to 1, or from 0 to 255 as uint8.
+    :func:`simclr_train` returns several views.
 
     References
     ----------
@@ -238,15 +233,9 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
     views : int
         Number of views of each image, at least 1.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first view of
-        all images, then the second, and so on.
-
-    References
-    ----------
-    See :func:`simclr`.
+    Notes
+    -----
+    The batch holds the first view of all images, as of :func:`simclr`, then the second, and so on.
 
     Examples
     --------
@@ -281,15 +270,12 @@ def dino_train(
     global_crops_scale, local_crops_scale : (float, float)
         Range of the fraction of the image's area that global and local views show.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then the first local one, and so on: :attr:`gpuimg.LoadedBatch.views`;
-        :meth:`gpuimg.Batch.arrays` returns one array of the global views and one of the local ones.
-
     Notes
     -----
+    The batch holds the first global view of all images, then the second, then the first local one, and so on:
+    :attr:`gpuimg.LoadedBatch.views`; :meth:`gpuimg.Batch.arrays` returns one array of the global views and one of the
+    local ones.
+
     The probability of a blur is 1 for the first global view, 0.1 for the second and 0.5 for local views; the second
     global view is solarized with probability 0.2. Blur kernels have 9 x 9 pixels, as in DINOv2; the code of the first
     paper uses Pillow's blur.
@@ -334,15 +320,11 @@ def dinov3_train(
     blur : (float, float, float)
         Probability of a blur of the first and the second global view, and of local views.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then with ``gram_size`` the Gram teacher's views of both, then the local
-        views; :meth:`gpuimg.Batch.arrays` returns one array of each size.
-
     Notes
     -----
+    The batch holds the first global view of all images, then the second, then with ``gram_size`` the Gram teacher's
+    views of both, then the local views; :meth:`gpuimg.Batch.arrays` returns one array of each size.
+
     Global views show 0.32 to 1 of the image's area and local views 0.05 to 0.32; the rest is as in :func:`dino_train`.
     The published code passes 1 minus the probabilities of a blur to torchvision's ``RandomApply``, so that it runs with
     ``blur=(0.0, 0.9, 0.5)``.

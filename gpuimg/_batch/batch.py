@@ -49,7 +49,8 @@ class Batch(Sequence[Array]):
 
     A batch is a sequence of (H, W, C) arrays, and an array if all its images have one size. It is created by
     :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
-    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout.
+    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout. All methods
+    that run it raise one :class:`DecodeError` for the images that could not be decoded, under ``on_error="raise"``.
 
     On the CPU a batch can be pickled: its file bytes or pixels and the recorded operations, but not its results.
     ``copy.copy`` returns the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
@@ -259,11 +260,6 @@ class Batch(Sequence[Array]):
             Each as returned by :meth:`array`, in the order of the images or clips, which are not split; views of one
             buffer, except for ``"NCTHW"``.
 
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
-
         Examples
         --------
         >>> import gpuimg, numpy as np
@@ -290,11 +286,6 @@ class Batch(Sequence[Array]):
         -------
         Ragged
             With the fields ``values``, ``starts`` and ``sizes``.
-
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Examples
         --------
@@ -334,11 +325,6 @@ class Batch(Sequence[Array]):
         -------
         Padded
             With the fields ``values``, ``mask``, ``corners`` and ``sizes``.
-
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Examples
         --------

@@ -107,7 +107,6 @@ def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
 
 
 def _limits(low: float, high: float) -> str:
-    """Return the allowed range as text."""
     if high < np.inf:
         return f" from {shown(low)} to {shown(high)}"
     return f" of at least {shown(low)}" if low > -np.inf else ""

@@ -70,7 +70,6 @@ def _as_json(report: IndexReport) -> str:
 
 
 def _lines(report: IndexReport) -> Iterator[str]:
-    """Yield the lines of the report."""
     baseline = report.indexed + report.restart + report.too_large
     kinds = {
         "baseline JPEG": baseline,

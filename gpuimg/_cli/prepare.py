@@ -95,7 +95,6 @@ def _as_json(report: PrepareReport) -> str:
 
 
 def _lines(report: PrepareReport) -> Iterator[str]:
-    """Yield the lines of the report."""
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
         "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,

@@ -52,7 +52,6 @@ def add_source(command: Any) -> None:
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -189,7 +189,6 @@ def _needed(preset: str) -> list[Any]:
 
 
 def _file(form: str) -> bytes:
-    """Return a small color image file."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -396,7 +396,6 @@ def _with_url(error: Exception, url: str, what: str) -> Exception:
 
 
 def _describe(error: Exception) -> str:
-    """Describe an error in one line."""
     status = _status_of(error)
     if status is not None:
         return f"HTTP status {status} {getattr(error, 'message', '')}".rstrip()

@@ -313,7 +313,6 @@ def _listed(found: dict[str, tuple[str, int]]) -> Arrays:
 
 
 def _check(arrays: Arrays) -> None:
-    """Reject arrays that cannot be a listing."""
     n = count_of(arrays, "marks", 0)
     expect(arrays, "marks", np.uint64, n)
     expect(arrays, "sizes", np.int64, n)
@@ -453,7 +452,6 @@ def _is_image(name: str) -> bool:
 
 
 def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
-    """Return paths and labels of a text file."""
     parsed = []
     for number, line in enumerate(map(bytes.strip, lines), 1):
         if line:
@@ -473,7 +471,6 @@ def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
 
 
 def _fields(line: bytes) -> tuple[bytes, int | None]:
-    """Return path and label of a line."""
     name, tab, text = line.rpartition(b"\t")
     if not tab:
         name, _, text = line.rpartition(b" ")

@@ -75,7 +75,6 @@ class Parquet(Table):
         return read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
 
     def _load(self, group: int) -> Any:
-        """Read and decode a row group."""
         arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
         which, number = int(self._file[group]), int(self._group[group])
         rows = int(self._end[group]) - self._start(group)
