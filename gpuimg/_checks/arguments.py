@@ -76,7 +76,8 @@ def per_image(
     each: str = "image",
 ) -> Floats:
     """Return a scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
-    if _is_plain(value, low, high) and (not whole or value == int(value)):  # in a fifth of the time of an array
+    is_plain = type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
+    if is_plain and (not whole or value == int(value)):  # in a fifth of the time of an array
         array = np.empty(n)
         array.fill(value)
         return array
@@ -93,11 +94,6 @@ def per_image(
         given = float(array[bad][0] if array.ndim else array)
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
     return rows(array, n) if array.ndim else np.full(n, array)
-
-
-def _is_plain(value: Any, low: float, high: float) -> bool:
-    """Return True for a number of Python, finite and within ``[low, high]``."""
-    return type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
 
 
 def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:

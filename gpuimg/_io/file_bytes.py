@@ -72,17 +72,11 @@ def _read(source: Source, max_bytes: int) -> Any:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"an open file must be in binary mode; read() returned {type(data).__name__}")
         return _read(data, max_bytes)
+    hint = "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
     raise TypeError(
         "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
-        f"not {type(source).__name__}{_hint(source)}"
+        f"not {type(source).__name__}{hint if type(source).__module__.partition('.')[0] == 'PIL' else ''}"
     )
-
-
-def _hint(source: object) -> str:
-    """Return a hint for images of Pillow; otherwise an empty string."""
-    if type(source).__module__.partition(".")[0] != "PIL":
-        return ""
-    return "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
 
 
 def check_sources(sources: Any) -> None:

@@ -62,21 +62,15 @@ def corners_of(box: Floats) -> Floats:
 # -- rotated -----------------------------------------------------------------------------------------------------------
 
 
-def _axes(degrees: Floats) -> tuple[Floats, Floats]:
-    """Return unit vectors (M, 2) along the width and the height of boxes; y points down."""
-    angle = np.deg2rad(degrees)
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.stack([cos, -sin], 1), np.stack([sin, cos], 1)
-
-
 def to_corners(rows: Floats, format: str) -> Floats:
     """Return the corners (M, 4, 2) of boxes in any format."""
     if format in UPRIGHT:
         return corners_of(to_edges(rows, format))
     if format == "xyxyxyxy":
         return rows.reshape(-1, 4, 2)
-    along, down = _axes(rows[:, 4])
-    wide, high = along * rows[:, 2:3], down * rows[:, 3:4]
+    angle = np.deg2rad(rows[:, 4])
+    cos, sin = np.cos(angle), np.sin(angle)
+    wide, high = np.stack([cos, -sin], 1) * rows[:, 2:3], np.stack([sin, cos], 1) * rows[:, 3:4]  # y points down
     start = rows[:, :2] - (wide + high) / 2.0 if format == "cxcywhr" else rows[:, :2]
     return np.stack([start, start + wide, start + wide + high, start + high], 1)
 

@@ -54,10 +54,11 @@ def checked_options(
     recode: Any, decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
     """Validate the options of a call."""
-    for value, name in ((lossless, "lossless"), (recode, "recode")):
-        if flag(value, name):
-            given = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
-            _check_unchanged(name, given)
+    changing = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
+    given = " and ".join(name for name, value in changing.items() if value is not None)
+    for value, option in ((lossless, "lossless"), (recode, "recode")):
+        if flag(value, option) and given:
+            raise ValueError(f"{option} leaves the pixels as they are, and excludes {given}")
     one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
     one_of(restart, "restart", _RESTARTS)
     one_of(to, "to", _FORMATS)
@@ -73,10 +74,3 @@ def checked_options(
         decode,
         tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
     )
-
-
-def _check_unchanged(option: str, others: dict[str, Any]) -> None:
-    """Reject options that would change pixels."""
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(f"{option} leaves the pixels as they are, and excludes {' and '.join(given)}")

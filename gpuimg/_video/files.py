@@ -98,7 +98,8 @@ def _reason(error: Any) -> str:
 
 
 def _stream(av: Any, container: Any, max_pixels: int) -> Any:
-    shown = [stream for stream in container.streams.video if not _is_picture(stream)]
+    streams = container.streams.video
+    shown = [one for one in streams if not one.disposition & one.disposition.attached_pic]  # covers of audio files
     if not shown:
         kinds = sorted({stream.type for stream in container.streams})
         raise VideoError(f"no video stream, but {', '.join(kinds) or 'no stream at all'}")
@@ -118,8 +119,3 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
         if other is not stream:
             other.discard = av.stream.Discard.all
     return stream
-
-
-def _is_picture(stream: Any) -> bool:
-    """Return True if a stream is the cover image of an audio file."""
-    return bool(stream.disposition & stream.disposition.attached_pic)

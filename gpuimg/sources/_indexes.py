@@ -54,7 +54,7 @@ def cached_arrays(
     """
     if cache is None:
         return build()
-    path, stamp = local(cache, name), _stamp(*identity)
+    path, stamp = local(cache, name), np.frombuffer(json.dumps(identity).encode(), np.uint8)
     arrays = _load(path, stamp)
     if arrays is not None:
         try:
@@ -104,11 +104,6 @@ def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: i
         raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
     offset, size = (expect(arrays, name, np.int64, n, *columns) for name in ("offset", "size"))
     check_within(offset, size, (sizes[shard] - tail).reshape(-1, *[1] * len(columns)))
-
-
-def _stamp(*parts: Any) -> NDArray[np.uint8]:
-    """Return the identity of what an index was built from, as JSON."""
-    return np.frombuffer(json.dumps(parts).encode(), np.uint8)
 
 
 def local(path: Path, what: str) -> str:

@@ -353,13 +353,9 @@ def _mark(info: Mapping[str, Any]) -> str:
 def _cause(error: Exception) -> Exception:
     """Return the actual failure: fsspec reports every HTTP failure of a size request as "not found"."""
     cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _of(cause, "aiohttp"):
-        return cause
-    return error
-
-
-def _of(error: Exception, package: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == package for kind in type(error).__mro__)
+    packages = {kind.__module__.partition(".")[0] for kind in type(cause).__mro__}
+    is_hidden = isinstance(error, FileNotFoundError) and "aiohttp" in packages
+    return cause if is_hidden and isinstance(cause, Exception) else error
 
 
 def _status_of(error: Exception) -> int | None:

@@ -63,10 +63,8 @@ class ImageFiles(Stored):
         # Versions and sizes of remote files, if a listing had them.
         self._marks: NDArray[np.uint64] | None = None
         self._sizes: NDArray[np.int64] | None = None
-        self._storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
-
-    def _names_urls(self) -> bool:
-        return b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
+        named = b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
+        self._storage = Storage(remote) if is_url(self._root) or named else None
 
     def __len__(self) -> int:
         return len(self._names)

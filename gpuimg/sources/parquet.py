@@ -65,14 +65,11 @@ class Parquet(Table):
         else:
             data, path = image.get("bytes"), image.get("path")
         if data is None and path is not None:
-            data = self._read_linked(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
+            path = os.path.join(os.path.dirname(self._paths[self._file[group]]), path)
+            data = read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
         if data is None:
             raise ValueError(f"column {self._image!r} is empty")
         return data, label
-
-    def _read_linked(self, path: str) -> Any:
-        """Return the bytes of a file that a row names."""
-        return read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
 
     def _load(self, group: int) -> Any:
         arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
