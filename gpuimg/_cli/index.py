@@ -61,9 +61,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
-
-
 def _as_json(report: IndexReport) -> str:
     refused = [one._asdict() for one in report.refused]
     return json.dumps({**asdict(report), "refused": refused}, indent=1)

@@ -82,9 +82,6 @@ def _bytes(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
-
-
 def _as_json(report: PrepareReport) -> str:
     content = asdict(report)
     for name in ("failed", "kept"):

@@ -165,9 +165,6 @@ def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
 
 
-# -- text --------------------------------------------------------------------------------------------------------------
-
-
 def _caption(batch: Batch | Mix, i: int) -> list[str]:
     """Return the operations on image ``i`` as short lines."""
     if isinstance(batch, Mix):

@@ -120,9 +120,6 @@ def _kind_of(path: str) -> str:
     raise ValueError(f"unknown kind of source: {path}; pass --kind, one of {', '.join(sorted(_OPENERS))}")
 
 
-# -- progress ----------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def progress_of(quiet: bool) -> Iterator[bool | Progress]:
     """Show a progress bar if tqdm is installed, else a line every few seconds; only on a terminal."""

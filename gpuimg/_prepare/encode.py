@@ -69,9 +69,6 @@ def _memory_file() -> IO[bytes]:
     return cast("IO[bytes]", tempfile.TemporaryFile())
 
 
-# -- files that are copied ---------------------------------------------------------------------------------------------
-
-
 def may_stay(header: Any, data: Any, options: Options) -> bool:
     """Return True if a JPEG file of the right size already meets the options, so that its bytes can be copied.
 
@@ -108,9 +105,6 @@ def _coarseness_of(quality: int) -> int:
         file.seek(0)
         data = file.read()
     return _coarseness(jpeg.read_headers([data]).records[0], data)
-
-
-# -- jpegtran ----------------------------------------------------------------------------------------------------------
 
 
 def jpegtran_path() -> str:

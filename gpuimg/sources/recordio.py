@@ -94,9 +94,6 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     return RecordIO(files, cached_index(index_cache, kind, read, lambda: build(read), _check))
 
 
-# -- records -----------------------------------------------------------------------------------------------------------
-
-
 def joined(stored: Any) -> Any:
     """Join the parts of the record at the start of ``stored``; raise ValueError if it is damaged.
 
@@ -140,9 +137,6 @@ def unpack(record: Any) -> tuple[Any, Any]:
     if start > len(record):
         raise ValueError(f"damaged: {count} labels do not fit into {len(record)} bytes")
     return record[start:], np.frombuffer(record, "<f4", count, _IMAGE.size).astype(np.float32)
-
-
-# -- the index ---------------------------------------------------------------------------------------------------------
 
 
 def _scanned(files: OpenFiles) -> Arrays:
