@@ -41,7 +41,8 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     examples = sections.setdefault("Examples", example.format(function.__name__))
     if "import" not in examples:
         sections["Examples"] = ">>> import gpuimg, numpy as np\n" + examples
-    return head + "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)
+    parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join([head.strip(), *parts])
 
 
 #: For functions of images that return a batch.
