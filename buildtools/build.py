@@ -22,13 +22,7 @@ _SECONDS = 80  # of CPU time that a level takes on a Zen 4
 
 
 def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
-    """Build libraries and their manifest, on all cores, and CUDA kernels.
-
-    Raises
-    ------
-    RuntimeError
-        Without a linker, or without Numba.
-    """
+    """Build libraries and their manifest, on all cores, and CUDA kernels."""
     for level in levels:
         linker(LEVELS[level].triple)  # raises at once where there is none
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.

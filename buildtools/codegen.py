@@ -38,13 +38,7 @@ class _NoEngine:
 
 
 def compile_for(level: Level) -> None:
-    """Have Numba compile for a level, in the rest of this process.
-
-    Raises
-    ------
-    RuntimeError
-        Where Numba has begun to compile for this processor, as the first function that it decorates makes it.
-    """
+    """Have Numba compile for a level, in the rest of this process, where it has not begun to for this processor."""
     if "_toplevel_target_context" in vars(registry.cpu_target):
         raise RuntimeError("Numba compiles for this processor already: import the kernels after compile_for")
     llvm.initialize_all_targets()

@@ -105,13 +105,7 @@ def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int]
 
 
 def toolchain() -> dict[str, str]:
-    """Versions of what compiles.
-
-    Raises
-    ------
-    RuntimeError
-        Where numba-cuda, libNVVM or nvJitLink are missing or too old.
-    """
+    """Versions of what compiles; raise RuntimeError where something is missing or too old."""
     # NVIDIA's packages look for their libraries in these folders, of which pip's environment for a build is none.
     site.getsitepackages = lambda prefixes=None: list(sys.path)
     try:

@@ -108,13 +108,7 @@ def compiler_driver(triple: str) -> list[str]:
 
 
 def linker(triple: str) -> list[str]:
-    """Command that links for a target.
-
-    Raises
-    ------
-    RuntimeError
-        Where there is none.
-    """
+    """Command that links for a target; raise RuntimeError where there is none."""
     if command := compiler_driver(triple):
         return command
     if importlib.util.find_spec("ziglang"):

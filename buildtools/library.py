@@ -128,7 +128,8 @@ def _merge(level: Level, compiled: Iterable[Compiled], texts: list[str]) -> Any:
     text = _without_repeats("\n".join([head, entrances.common(level.triple), *texts]))
     last = llvm.parse_assembly(text)
     last.data_layout = layout
-    _run_passes(last, machine, speed_level=2)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder.getModulePassManager().run(last, builder)
     whole.link_in(last)
     for value in (*whole.functions, *whole.global_variables):
         if not value.is_declaration and not value.name.startswith("gpuimg_"):
@@ -138,11 +139,6 @@ def _merge(level: Level, compiled: Iterable[Compiled], texts: list[str]) -> Any:
     manager.run(whole, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
     whole.verify()
     return whole
-
-
-def _run_passes(module: Any, machine: Any, speed_level: int) -> None:
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=speed_level))
-    builder.getModulePassManager().run(module, builder)
 
 
 def _without_repeats(text: str) -> str:

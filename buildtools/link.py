@@ -13,13 +13,7 @@ _OPTIONS: Final = ("-shared", "-nostartfiles", "-s", "-Wl,-z,now", "-Wl,-z,noexe
 
 
 def link(objects: Sequence[Path], path: Path, triple: str) -> None:
-    """Link object files to a library.
-
-    Raises
-    ------
-    RuntimeError
-        Without a linker, or with the linker's message where it fails.
-    """
+    """Link object files to a library; raise RuntimeError with the linker's message where it fails."""
     command = linker(triple)
     done = subprocess.run([*command, *_OPTIONS, "-o", path, *objects, "-lm"], capture_output=True, text=True)
     if done.returncode:

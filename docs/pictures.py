@@ -149,5 +149,4 @@ def _written(sheet: ContactSheet, names: list[str], subject: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Escape markup."""
     return "".join(f"\\{letter}" if letter in "\\*`_|:" else letter for letter in text)

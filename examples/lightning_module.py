@@ -32,10 +32,7 @@ class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         photos = sorted(folder.glob("*.jpg"))
-        names = [photo.stem.split("_")[0] for photo in photos]
-        classes = sorted(set(names))
-        self.source = gpuimg.file_list(photos, [classes.index(name) for name in names])
-        self.classes = len(classes)
+        self.source = gpuimg.file_list(photos, [photo.stem.split("_")[0] for photo in photos], classes=True)
         self.loader: Any = None
 
     def setup(self, stage: str) -> None:
@@ -102,7 +99,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     data = Photos(folder)
     lightning.seed_everything(0)
-    first, second = Classifier(data.classes), Classifier(data.classes)
+    first, second = (Classifier(len(data.source.classes)) for _ in range(2))
     with tempfile.TemporaryDirectory() as place:
         checkpoints = ModelCheckpoint(place, every_n_train_steps=4)
         trainer(callbacks=[checkpoints], max_steps=4).fit(first, datamodule=data)  # an epoch has 3

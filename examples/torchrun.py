@@ -41,15 +41,13 @@ def main() -> None:
     parser.add_argument("--stop-after", type=int, help="batches of each process")
     options = parser.parse_args()
     photos = sorted(options.folder.glob("*.jpg"))
-    names = [photo.stem.split("_")[0] for photo in photos]
-    classes = sorted(set(names))
-    source = gpuimg.file_list(photos, [classes.index(name) for name in names])
+    source = gpuimg.file_list(photos, [photo.stem.split("_")[0] for photo in photos], classes=True)
 
     distributed.init_process_group("gloo")  # "nccl" on GPUs, with device=f"cuda:{LOCAL_RANK}" below
     rank, world = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(0)
     network = torch.nn.Sequential(
-        torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * (SIZE // 8) ** 2, len(classes))
+        torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * (SIZE // 8) ** 2, len(source.classes))
     )
     loader = gpuimg.load(  # shard="auto", the default: this process's share, from torchrun's variables
         source, gpuimg.presets.imagenet_train(SIZE), batch_size=2, layout="NCHW", shuffle=True, epochs=EPOCHS

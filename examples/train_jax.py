@@ -54,15 +54,13 @@ def main() -> None:
     photos = sorted(parser.parse_args().folder.glob("*.jpg"))
     if not photos:
         sys.exit("no .jpg files in that folder")
-    names = [photo.stem.split("_")[0] for photo in photos]
-    classes = sorted(set(names))
-    source = gpuimg.file_list(photos, [classes.index(name) for name in names])
+    source = gpuimg.file_list(photos, [photo.stem.split("_")[0] for photo in photos], classes=True)
 
     devices = jax.devices()
     mesh = jax.sharding.Mesh(devices, ("batch",))
     divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
     keys = jax.random.split(jax.random.key(0), 3)
-    shapes = {"first": (3, 3, 3, 16), "second": (3, 3, 16, 32), "last": (32, len(classes))}
+    shapes = {"first": (3, 3, 3, 16), "second": (3, 3, 16, 32), "last": (32, len(source.classes))}
     weights = {
         name: 0.2 * jax.random.normal(key, shape) for key, (name, shape) in zip(keys, shapes.items(), strict=True)
     }

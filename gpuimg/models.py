@@ -55,6 +55,7 @@ _documented = documented(
     "merge : int\n    Patches that the model merges, along each side.",
     "tile : int\n    Side of a tile in pixels.",
     returns="function\n    ``(images, rng=None) -> Batch``",
+    example=">>> gpuimg.models.{}(224)(np.zeros((2, 40, 50, 3), np.uint8)).array().shape\n(2, 224, 224, 3)",
 )
 
 
@@ -65,13 +66,7 @@ _documented = documented(
 def clip(
     size: int = 224, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch"
 ) -> _ToBatch:
-    """Return CLIP's preprocessing: bicubic resize of the shorter side, central square, normalize.
-
-    Examples
-    --------
-    >>> gpuimg.models.clip()(np.zeros((2, 40, 50, 3), np.uint8)).array(layout="NCHW").shape
-    (2, 3, 224, 224)
-    """
+    """Return CLIP's preprocessing: bicubic resize of the shorter side, central square, normalize."""
     (size,) = arguments.sides(size=size)
     return partial(_fixed, size, size, False, "bicubic", mean, std, exact)
 
@@ -87,11 +82,6 @@ def dinov2(
     ----------
     resize_size : int
         Length of the shorter side before the crop, in pixels.
-
-    Examples
-    --------
-    >>> gpuimg.models.dinov2()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[224, 224], [224, 224]]
     """
     size, resize_size = arguments.sides(size=size, resize_size=resize_size)
     return partial(_fixed, resize_size, size, False, "bicubic", mean, std, exact)
@@ -105,11 +95,6 @@ def dinov3(size: int = 224) -> _ToBatch:
     -----
     Its processor resizes floating-point values, which has no rounding to reproduce: sums in a different order differ by
     less than 0.01 levels of 255.
-
-    Examples
-    --------
-    >>> gpuimg.models.dinov3()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[224, 224], [224, 224]]
     """
     (size,) = arguments.sides(size=size)
     return partial(_fixed, (size, size), None, False, "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
@@ -117,26 +102,14 @@ def dinov3(size: int = 224) -> _ToBatch:
 
 @_documented
 def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
-    """Return SigLIP's preprocessing: a bicubic resize to a square, normalize.
-
-    Examples
-    --------
-    >>> gpuimg.models.siglip(384)(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[384, 384], [384, 384]]
-    """
+    """Return SigLIP's preprocessing: a bicubic resize to a square, normalize."""
     (size,) = arguments.sides(size=size)
     return partial(_fixed, (size, size), None, False, "bicubic", mean, std, exact)
 
 
 @_documented
 def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
-    """Return ViT's preprocessing: a bilinear resize to a square, normalize.
-
-    Examples
-    --------
-    >>> gpuimg.models.vit()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[224, 224], [224, 224]]
-    """
+    """Return ViT's preprocessing: a bilinear resize to a square, normalize."""
     (size,) = arguments.sides(size=size)
     return partial(_fixed, (size, size), None, False, "bilinear", mean, std, exact)
 
@@ -220,11 +193,6 @@ def open_clip_eval(
     References
     ----------
     open_clip, ``src/open_clip/transform.py``, ``image_transform``.
-
-    Examples
-    --------
-    >>> gpuimg.models.open_clip_eval()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[224, 224], [224, 224]]
     """
     arguments.one_of(resize_mode, "resize_mode", ("shortest", "longest", "squash"))
     (size,) = arguments.sides(size=size)
@@ -248,6 +216,14 @@ def _fixed(
 
 
 # -- patches -----------------------------------------------------------------------------------------------------------
+
+#: Resize images to sizes and normalize them: a partial of :func:`_values`.
+_ToValues: TypeAlias = Callable[[Batch, Any], Batch]
+
+
+def _values(filter: Any, mean: Any, std: Any, exact: Any, x: Batch, new: Any) -> Batch:
+    """Resize images and normalize them."""
+    return normalize(resize(x, new, filter, exact=exact), mean, std)
 
 
 @_documented
@@ -281,16 +257,15 @@ def qwen_vl(
     """
     patch, merge, frames = arguments.sides(patch=patch, merge=merge, frames=frames)
     low, high = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
-    return partial(_qwen_vl, patch, merge, frames, low, high, mean, std, exact)
+    return partial(_qwen_vl, patch, merge, frames, low, high, partial(_values, "bicubic", mean, std, exact))
 
 
 def _qwen_vl(
-    patch: int, merge: int, frames: int, low: int, high: int, mean: Any, std: Any, exact: Any, images: Images,
-    rng: Any = None,
-) -> dict[str, Array]:  # fmt: skip
+    patch: int, merge: int, frames: int, low: int, high: int, values: _ToValues, images: Images, rng: Any = None
+) -> dict[str, Array]:
     x = as_batch(images)
-    x = resize(x, sizes.smart(x.sizes, patch * merge, low, high), "bicubic", exact=exact)
-    tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
+    x = values(x, sizes.smart(x.sizes, patch * merge, low, high))
+    tokens = x.tokens(patch, merge=merge, frames=frames)
     return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
 
 
@@ -366,16 +341,15 @@ def _qwen_videos(
     low, high = arguments.areas(min_pixels=min_pixels, max_pixels=max_pixels)
     if video_tokens is not None:
         (video_tokens,) = arguments.areas(video_tokens=video_tokens)
-    return partial(_qwen_video, rule, patch, merge, frames, low, high, mean, std, video_tokens, exact)
+    new = partial(rule, factor=patch * merge, temporal=frames, low=low, high=high, cap=video_tokens)
+    return partial(_qwen_video, patch, merge, frames, new, partial(_values, "bicubic", mean, std, exact))
 
 
 def _qwen_video(
-    rule: Callable[..., Ints], patch: int, merge: int, frames: int, low: int, high: int, mean: Any, std: Any, cap: Any,
-    exact: Any, clips: Any, rng: Any = None,
-) -> dict[str, Array]:  # fmt: skip
+    patch: int, merge: int, frames: int, new: Callable[..., Ints], values: _ToValues, clips: Any, rng: Any = None
+) -> dict[str, Array]:
     x = as_clips(clips)
-    x = resize(x, rule(x.sizes, x.frames, patch * merge, frames, low, high, cap), "bicubic", exact=exact)
-    tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
+    tokens = values(x, new(x.sizes, x.frames)).tokens(patch, merge=merge, frames=frames)
     return {"pixel_values_videos": tokens.values, "video_grid_thw": tokens.grids}
 
 
@@ -414,15 +388,12 @@ def siglip2_naflex(
     (1, 256, 768)
     """
     patch, patches = arguments.sides(patch=patch, patches=patches)
-    return partial(_siglip2_naflex, patch, patches, mean, std, exact)
+    return partial(_siglip2_naflex, patch, patches, partial(_values, "bilinear", mean, std, exact))
 
 
-def _siglip2_naflex(
-    patch: int, patches: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> dict[str, Array]:
+def _siglip2_naflex(patch: int, patches: int, values: _ToValues, images: Images, rng: Any = None) -> dict[str, Array]:
     x = as_batch(images)
-    x = resize(x, sizes.naflex(x.sizes, patch, patches), "bilinear", exact=exact)
-    tokens = normalize(x, mean, std).tokens(patch, order="PPC", pad=patches)
+    tokens = values(x, sizes.naflex(x.sizes, patch, patches)).tokens(patch, order="PPC", pad=patches)
     assert tokens.mask is not None
     return {
         "pixel_values": tokens.values,
@@ -496,15 +467,12 @@ def pixtral(
     (1, 3, 32, 48)
     """
     side, patch = arguments.sides(side=side, patch=patch)
-    return partial(_pixtral, side, patch, mean, std, exact)
+    return partial(_pixtral, side, patch, partial(_values, "bicubic", mean, std, exact))
 
 
-def _pixtral(
-    side: int, patch: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
-) -> dict[str, Array]:
+def _pixtral(side: int, patch: int, values: _ToValues, images: Images, rng: Any = None) -> dict[str, Array]:
     x = as_batch(images)
-    x = resize(x, sizes.longest(x.sizes, side, patch), "bicubic", exact=exact)
-    padded = normalize(x, mean, std).padded(layout="NCHW")
+    padded = values(x, sizes.longest(x.sizes, side, patch)).padded(layout="NCHW")
     return {"pixel_values": padded.values, "image_sizes": padded.sizes}
 
 
@@ -536,11 +504,11 @@ def internvl(
     [13]
     """
     sizes.tiles([], tile, most, least)  # checks them
-    return partial(_internvl, tile, most, least, mean, std, overview, exact)
+    return partial(_internvl, tile, most, least, overview, partial(_values, "bicubic", mean, std, exact))
 
 
 def _internvl(
-    tile: int, most: int, least: int, mean: Any, std: Any, overview: bool, exact: Any, images: Images, rng: Any = None
+    tile: int, most: int, least: int, overview: bool, values: _ToValues, images: Images, rng: Any = None
 ) -> dict[str, Array]:
     x = as_batch(images)
     grids = sizes.tiles(x.sizes, tile, most, least)
@@ -548,7 +516,7 @@ def _internvl(
     rows = np.repeat(np.arange(len(x)), 1 + several)
     new = grids[rows] * tile
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
-    tokens = normalize(resize(x.take(rows), new, "bicubic", exact=exact), mean, std).tokens(tile)
+    tokens = values(x.take(rows), new).tokens(tile)
     return {"pixel_values": _tiles(tokens.values, x.channels, tile), "num_patches": grids.prod(1) + several}
 
 
@@ -707,10 +675,10 @@ def gemma3(
         smallest, most = arguments.sides(**{"pan_and_scan[0]": smallest, "pan_and_scan[1]": most})
         pan_and_scan = smallest, most, arguments.number(ratio, "pan_and_scan[2]")
     (size,) = arguments.sides(size=size)
-    return partial(_gemma3, size, mean, std, pan_and_scan, exact)
+    return partial(_gemma3, size, pan_and_scan, partial(_values, "bilinear", mean, std, exact))
 
 
-def _gemma3(size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Images, rng: Any = None) -> dict[str, Array]:
+def _gemma3(size: int, scan: Any, values: _ToValues, images: Images, rng: Any = None) -> dict[str, Array]:
     x = as_batch(images)
     old = x.sizes
     parts = np.zeros(len(old), np.int64) if scan is None else _parts(old, *scan)
@@ -721,8 +689,7 @@ def _gemma3(size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Image
     corner = np.where(along[rows] & (position >= 0)[:, None], position[:, None] * step, 0)
     extent = np.where((position >= 0)[:, None], np.minimum(step, old[rows] - corner), old[rows])
     x = crop(x.take(rows), corner[:, 0], corner[:, 1], extent[:, 0], extent[:, 1])
-    x = normalize(resize(x, (size, size), "bilinear", exact=exact), mean, std)
-    return {"pixel_values": x.array(layout="NCHW"), "num_crops": parts}
+    return {"pixel_values": values(x, (size, size)).array(layout="NCHW"), "num_crops": parts}
 
 
 def _parts(old: Ints, smallest: int, most: int, ratio: float) -> Ints:
@@ -739,10 +706,7 @@ def _even_sides(old: Ints, side: int) -> Ints:
     aspect = old[:, 1] / old[:, 0]
     wide = aspect >= 1.0
     short = np.where(wide, side / aspect, side * aspect).astype(np.int64)
-    short = np.maximum(short + short % 2, 1)
-    return np.where(
-        wide[:, None], np.stack([short, np.full_like(short, side)], 1), np.stack([0 * short + side, short], 1)
-    )
+    return _height_width(wide, np.full_like(short, side), np.maximum(short + short % 2, 1))
 
 
 def _multiples(old: Ints, tile: int) -> Ints:
@@ -752,6 +716,10 @@ def _multiples(old: Ints, tile: int) -> Ints:
     long = -(-old.max(1, initial=0) // tile) * tile
     short = np.where(wide, long / aspect, long * aspect).astype(np.int64)
     short = -(-short // tile) * tile
+    return _height_width(wide, long, short)
+
+
+def _height_width(wide: Any, long: Ints, short: Ints) -> Ints:
     return np.where(wide[:, None], np.stack([short, long], 1), np.stack([long, short], 1))
 
 

@@ -43,6 +43,8 @@ from ._random.rng import Rng, rng_of_rows
 from ._random.timm_config import parsed
 from ._random.timm_train import Timm, crop_of, erased_of, jitter_of, timm_training
 
+_DINOV3_SCALES = np.array([(0.32, 0.05), (1.0, 0.32)])  # lowest and highest, of global and of local views
+
 _documented = documented(
     "size : int\n    Height and width of the results in pixels.",
     "local_size : int\n    Height and width of the local views in pixels.",
@@ -50,6 +52,8 @@ _documented = documented(
     'exact : {"pillow", "pillow12", "torch"}, optional\n'
     "    Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.",
     returns="function\n    ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.",
+    example=">>> train = gpuimg.presets.{}(32)\n"
+    ">>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape\n(2, 32, 32, 3)",
 )
 
 
@@ -60,12 +64,6 @@ def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[
     References
     ----------
     Szegedy et al.: "Going deeper with convolutions", CVPR 2015; torchvision ``references/classification``.
-
-    Examples
-    --------
-    >>> train = gpuimg.presets.imagenet_train(32)
-    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     return partial(_imagenet_train, arguments.whole_number(size, "size"), exact)
 
@@ -125,12 +123,6 @@ def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     References
     ----------
     Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022; its code, ``augment.py``.
-
-    Examples
-    --------
-    >>> train = gpuimg.presets.deit3_train(32)
-    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     return partial(_deit3_train, arguments.whole_number(size, "size"))
 
@@ -164,12 +156,6 @@ def clip_train(
     ----------
     Radford et al.: "Learning transferable visual models from natural language supervision", ICML 2021; open_clip,
     ``src/open_clip/transform.py``, ``image_transform``.
-
-    Examples
-    --------
-    >>> train = gpuimg.presets.clip_train(32)
-    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     size = arguments.whole_number(size, "size")
     return partial(_open_clip_train, "clip_train", size, scale, (CLIP_MEAN, CLIP_STD), exact)
@@ -193,12 +179,6 @@ def siglip_train(
     References
     ----------
     Zhai, Mustafa, Kolesnikov, Beyer: "Sigmoid loss for language image pre-training", ICCV 2023; open_clip.
-
-    Examples
-    --------
-    >>> train = gpuimg.presets.siglip_train(32)
-    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     size = arguments.whole_number(size, "size")
     return partial(_open_clip_train, "siglip_train", size, scale, ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), exact)
@@ -215,15 +195,10 @@ def _open_clip_train(
 def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Return the SimCLR preset for one view of each image: resized crop, flip, color jitter, gray, blur.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. :func:`simclr_train`
-        returns several views.
-
     Notes
     -----
     Results are not normalized, as in the paper: they range from 0 to 1, or from 0 to 255 as uint8.
+    :func:`simclr_train` returns several views.
 
     References
     ----------
@@ -258,15 +233,9 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
     views : int
         Number of views of each image, at least 1.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first view of
-        all images, then the second, and so on.
-
-    References
-    ----------
-    See :func:`simclr`.
+    Notes
+    -----
+    The batch holds the first view of all images, as of :func:`simclr`, then the second, and so on.
 
     Examples
     --------
@@ -277,7 +246,8 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
 
 
 def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
-    return _simclr(size, *_views(images, rng, views, "simclr_train"))
+    x, rng = prepare(images, rng, "simclr_train")
+    return _simclr(size, x.take(np.tile(np.arange(recording_of(x).units), views)), rng.views(views))
 
 
 @_documented
@@ -300,15 +270,12 @@ def dino_train(
     global_crops_scale, local_crops_scale : (float, float)
         Range of the fraction of the image's area that global and local views show.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then the first local one, and so on: :attr:`gpuimg.LoadedBatch.views`;
-        :meth:`gpuimg.Batch.arrays` returns one array of the global views and one of the local ones.
-
     Notes
     -----
+    The batch holds the first global view of all images, then the second, then the first local one, and so on:
+    :attr:`gpuimg.LoadedBatch.views`; :meth:`gpuimg.Batch.arrays` returns one array of the global views and one of the
+    local ones.
+
     The probability of a blur is 1 for the first global view, 0.1 for the second and 0.5 for local views; the second
     global view is solarized with probability 0.2. Blur kernels have 9 x 9 pixels, as in DINOv2; the code of the first
     paper uses Pillow's blur.
@@ -326,24 +293,9 @@ def dino_train(
     """
     size, local_size = arguments.whole_number(size, "size"), arguments.whole_number(local_size, "local_size")
     ranges = {"global_crops_scale": global_crops_scale, "local_crops_scale": local_crops_scale}
-    scales = np.array([limits(value, name, low=0.0, high=1.0) for name, value in ranges.items()])
-    return partial(_dino_train, size, local_size, arguments.whole_number(local_views, "local_views", 0), scales)
-
-
-def _dino_train(size: int, local_size: int, local_views: int, scales: Any, images: Any, rng: Any) -> Batch:
-    count = 2 + local_views
-    x, rng = _views(images, rng, count, "dino_train")
-    view = np.repeat(np.arange(count), len(x) // count)
-    local = view >= 2
-    side = np.where(local, local_size, size)
-    low, high = scales[local.astype(int)].T
-    x = random_resized_crop(x, (side, side), (low, high), interpolation="bicubic", rng=rng)
-    x = random_horizontal_flip(x, rng=rng)
-    x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=0.8, rng=rng)
-    x = random_grayscale(x, 0.2, rng=rng)
-    x = random_gaussian_blur(x, 9, (0.1, 2.0), np.choose(np.minimum(view, 2), (1.0, 0.1, 0.5)), rng=rng)
-    x = random_solarize(x, 128 / 255 / recording_of(x).unit, np.where(view == 1, 0.2, 0.0), rng=rng)
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+    scales = np.array([limits(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
+    count = arguments.whole_number(local_views, "local_views", 0)
+    return partial(_dino, "dino_train", (size, local_size, None), count, scales, False, 0.5, (1.0, 0.1, 0.5))
 
 
 @_documented
@@ -368,15 +320,11 @@ def dinov3_train(
     blur : (float, float, float)
         Probability of a blur of the first and the second global view, and of local views.
 
-    Returns
-    -------
-    function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then with ``gram_size`` the Gram teacher's views of both, then the local
-        views; :meth:`gpuimg.Batch.arrays` returns one array of each size.
-
     Notes
     -----
+    The batch holds the first global view of all images, then the second, then with ``gram_size`` the Gram teacher's
+    views of both, then the local views; :meth:`gpuimg.Batch.arrays` returns one array of each size.
+
     Global views show 0.32 to 1 of the image's area and local views 0.05 to 0.32; the rest is as in :func:`dino_train`.
     The published code passes 1 minus the probabilities of a blur to torchvision's ``RandomApply``, so that it runs with
     ``blur=(0.0, 0.9, 0.5)``.
@@ -398,15 +346,16 @@ def dinov3_train(
     for name, side in zip(("size", "local_size", "gram_size"), sizes, strict=True):
         if side is not None:
             arguments.whole_number(side, name)
-    return partial(_dinov3_train, sizes, local_views, arguments.flag(gram_distortions, "gram_distortions"), flip, blur)
+    distorted = arguments.flag(gram_distortions, "gram_distortions")
+    return partial(_dino, "dinov3_train", sizes, local_views, _DINOV3_SCALES, distorted, flip, blur)
 
 
-def _dinov3_train(
-    sizes: tuple[int, int, int | None], local_views: int, distorted: bool, flip: float,
+def _dino(
+    name: str, sizes: tuple[int, int, int | None], local_views: int, scales: Any, distorted: bool, flip: float,
     blur: tuple[float, float, float], images: Any, rng: Any,
 ) -> Batch:  # fmt: skip
     size, local_size, gram_size = sizes
-    x, rng = prepare(images, rng, "dinov3_train")
+    x, rng = prepare(images, rng, name)
     units = recording_of(x).units
     # The Gram teacher's views draw what the global views do.
     drawn = [0, 1, *([] if gram_size is None else [0, 1]), *range(2, 2 + local_views)]
@@ -417,10 +366,8 @@ def _dinov3_train(
     own = np.where(view >= 2, local_size, np.where(gram, gram_size or 0, size))
     side = np.where(view >= 2, local_size, max(size, gram_size)) if gram_size is not None and distorted else own
     plain = gram & (not distorted)
-    x = random_resized_crop(
-        x, (side, side), (np.where(view >= 2, 0.05, 0.32), np.where(view >= 2, 0.32, 1.0)), interpolation="bicubic",
-        rng=rng,
-    )  # fmt: skip
+    low, high = scales[:, (view >= 2).astype(int)]
+    x = random_resized_crop(x, (side, side), (low, high), interpolation="bicubic", rng=rng)
     x = random_horizontal_flip(x, flip, rng=rng)
     x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=np.where(plain, 0.0, 0.8), rng=rng)
     x = random_grayscale(x, np.where(plain, 0.0, 0.2), rng=rng)
@@ -430,12 +377,6 @@ def _dinov3_train(
     if np.any(side != own):
         x = resize(x, (own, own), "bicubic", where=side != own)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
-
-
-def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
-    """Return ``count`` views of each image or clip, and the generator for them."""
-    batch, generator = prepare(images, rng, name)
-    return batch.take(np.tile(np.arange(recording_of(batch).units), count)), generator.views(count)
 
 
 @_documented

@@ -57,7 +57,6 @@ def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pix
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.smart([(375, 500), (20, 30)]).tolist()
     [[364, 504], [56, 84]]
     """
@@ -102,7 +101,6 @@ def smart_video(
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.smart_video([(375, 500)], 4).tolist(), gpuimg.sizes.smart_video([(375, 500)], 16).tolist()
     ([[384, 512]], [[192, 256]])
     """
@@ -148,7 +146,6 @@ def naflex(sizes: ArrayLike, patch: int = 16, patches: int = 256) -> Ints:
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.naflex([(375, 500)]).tolist()
     [[224, 288]]
     """
@@ -193,7 +190,6 @@ def navit(
 
     Examples
     --------
-    >>> import gpuimg
     >>> new, padded = gpuimg.sizes.navit([(375, 500)])
     >>> new.tolist(), padded.tolist()
     ([[375, 500]], [[392, 504]])
@@ -230,7 +226,6 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.longest([(375, 500), (3000, 4000)]).tolist()
     [[384, 512], [768, 1024]]
     """
@@ -271,7 +266,6 @@ def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> 
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.tiles([(375, 500), (1080, 1920)]).tolist()
     [[3, 4], [2, 4]]
     """
@@ -310,7 +304,6 @@ def best_grid(sizes: ArrayLike, grids: ArrayLike) -> Ints:
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.best_grid([(375, 500)], [(336, 672), (672, 336), (672, 672)]).tolist()
     [[672, 672]]
     """
@@ -350,7 +343,6 @@ def buckets(area: int = 1024 * 1024, step: int = 64, aspect: float = 2.0) -> Int
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.buckets(256 * 256).tolist()
     [[320, 192], [256, 256], [192, 320]]
     """
@@ -386,7 +378,6 @@ def nearest(sizes: ArrayLike, allowed: ArrayLike) -> Ints:
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sizes.nearest([(375, 500), (640, 480)], gpuimg.sizes.buckets()).tolist()
     [[896, 1152], [1152, 896]]
     """

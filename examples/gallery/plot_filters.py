@@ -6,7 +6,7 @@ Functions of a pixel and its neighbors. Geometry after a filter needs the filter
 than one pass.
 """
 
-# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_filters_5.jpg"
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_filters_3.jpg"
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +24,6 @@ x.take([0])
 # image.
 
 gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
-
-# %%
-# The default sigma is computed from the size of the kernel.
-
-gpuimg.gaussian_blur(x.take([0]), 9)
-
-# %%
-# Along one axis:
-
-gpuimg.gaussian_blur(x.take([0]), (1, 25), (0.1, 6.0))
 
 # %%
 # ``motion_blur`` averages along a line with a length and an angle:

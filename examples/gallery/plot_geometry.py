@@ -153,15 +153,9 @@ several.take([0, 1, 2, 3, 4])
 gpuimg.random_resized_crop(several, 160, rng=0)
 
 # %%
-gpuimg.random_resized_crop(several, 160, scale=(0.08, 0.2), ratio=(1, 1), rng=0)
-
-# %%
 # ``random_crop`` takes a window of a given size.
 
 gpuimg.random_crop(several, 120, rng=0)
-
-# %%
-gpuimg.random_crop(several, 160, padding=60, padding_mode="edge", rng=0)
 
 # %%
 gpuimg.random_horizontal_flip(several, 0.5, rng=1)

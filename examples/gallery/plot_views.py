@@ -42,8 +42,3 @@ batch
 batch = gpuimg.presets.dinov3_train(160, 96, 2, gram_size=200)(x, rng)
 print([part.shape for part in batch.arrays(layout="NCHW")])
 batch
-
-# %%
-# ``take`` also leaves images out, by positions or a mask.
-
-x.take([False, True])

@@ -15,13 +15,7 @@ _USUAL = (1, 3)
 
 
 def checked_arrays(images: Any) -> tuple[Runtime, Any]:
-    """Return a list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime that owns its memory.
-
-    Raises
-    ------
-    TypeError, ValueError
-        See :func:`gpuimg._batch.batch.as_batch`.
-    """
+    """Return a list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime that owns its memory."""
     is_list = isinstance(images, (list, tuple))
     listed, runtimes = on_devices(images if is_list else [images])
     images = listed if is_list else listed[0]

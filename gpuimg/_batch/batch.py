@@ -49,7 +49,8 @@ class Batch(Sequence[Array]):
 
     A batch is a sequence of (H, W, C) arrays, and an array if all its images have one size. It is created by
     :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
-    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout.
+    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout. All methods
+    that run it raise one :class:`DecodeError` for the images that could not be decoded, under ``on_error="raise"``.
 
     On the CPU a batch can be pickled: its file bytes or pixels and the recorded operations, but not its results.
     ``copy.copy`` returns the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
@@ -259,11 +260,6 @@ class Batch(Sequence[Array]):
             Each as returned by :meth:`array`, in the order of the images or clips, which are not split; views of one
             buffer, except for ``"NCTHW"``.
 
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
-
         Examples
         --------
         >>> import gpuimg, numpy as np
@@ -290,11 +286,6 @@ class Batch(Sequence[Array]):
         -------
         Ragged
             With the fields ``values``, ``starts`` and ``sizes``.
-
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Examples
         --------
@@ -334,11 +325,6 @@ class Batch(Sequence[Array]):
         -------
         Padded
             With the fields ``values``, ``mask``, ``corners`` and ``sizes``.
-
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Examples
         --------
@@ -593,15 +579,7 @@ def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launche
 
 
 def as_batch(images: Images) -> Batch:
-    """Return a batch of the images that a caller passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
-
-    Raises
-    ------
-    TypeError
-        For anything else, or a different dtype than uint8, uint16 and float32.
-    ValueError
-        For other shapes, mixed channels, dtypes or devices, or an empty list.
-    """
+    """Return a batch of a caller's images: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array."""
     return images if isinstance(images, Batch) else Batch(recording_of(images))
 
 
@@ -619,15 +597,7 @@ def run_into(batch: Batch, flat: Any, offsets: Ints, layout: str | PatchLayout) 
 
 
 def as_clips(clips: Any) -> Batch:
-    """Return a batch of the clips that a caller passed: one of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array.
-
-    Raises
-    ------
-    TypeError
-        For a batch of images, or as :func:`as_batch` does.
-    ValueError
-        For other shapes, or clips that differ in the number of frames.
-    """
+    """Return a batch of a caller's clips: a Batch of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array."""
     if isinstance(clips, Batch):
         if clips.frames is None:
             raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")

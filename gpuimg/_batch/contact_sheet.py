@@ -47,13 +47,7 @@ class ContactSheet(NamedTuple):
 def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSheet:
     """Compute the first images of a batch one by one, or some frames of its first clip; nothing else is computed.
 
-    Parameters
-    ----------
-    batch : Batch
-    most : int
-        Largest number of images.
-    side : int
-        Pixels of the pictures' longer sides.
+    ``most`` is the largest number of images, and ``side`` the length of the pictures' longer sides in pixels.
     """
     if batch.frames is None:
         tiles = [_tile(batch.take([i]), side) for i in range(min(most, len(batch)))]

@@ -35,10 +35,7 @@ def export(
 ) -> Any:
     """Return a DLPack capsule of a result; the parameters are those of the array API standard's ``__dlpack__``.
 
-    Raises
-    ------
-    BufferError
-        If the memory cannot be shared without a copy and ``copy`` is False, or not with that device.
+    Raises BufferError if the memory cannot be shared without a copy and ``copy`` is False, or not with that device.
     """
     on_host = isinstance(array, np.ndarray)
     if not on_host and dl_device is not None and dl_device[0] == CPU:

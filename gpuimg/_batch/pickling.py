@@ -78,13 +78,7 @@ def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
 
 
 def check_functions(segments: Sequence[Plan]) -> None:
-    """Refuse user functions that cannot be pickled, and name the first.
-
-    Raises
-    ------
-    TypeError
-        For the first such function.
-    """
+    """Refuse user functions that cannot be pickled, and name the first."""
     for function in (function for plan in segments for function in plan.functions):
         try:
             pickle.dumps(function)

@@ -76,7 +76,8 @@ def per_image(
     each: str = "image",
 ) -> Floats:
     """Return a scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
-    if _is_plain(value, low, high) and (not whole or value == int(value)):  # in a fifth of the time of an array
+    is_plain = type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
+    if is_plain and (not whole or value == int(value)):  # in a fifth of the time of an array
         array = np.empty(n)
         array.fill(value)
         return array
@@ -95,11 +96,6 @@ def per_image(
     return rows(array, n) if array.ndim else np.full(n, array)
 
 
-def _is_plain(value: Any, low: float, high: float) -> bool:
-    """Return True for a number of Python, finite and within ``[low, high]``."""
-    return type(value) in (int, float) and max(low, -_LARGEST) <= value <= min(high, _LARGEST)
-
-
 def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
     """Return a mask of numbers that are finite, within ``[low, high]``, and integers if ``whole``."""
     good = (array >= max(low, -_LARGEST)) & (array <= min(high, _LARGEST))  # NaN is in no range
@@ -107,7 +103,6 @@ def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
 
 
 def _limits(low: float, high: float) -> str:
-    """Return the allowed range as text."""
     if high < np.inf:
         return f" from {shown(low)} to {shown(high)}"
     return f" of at least {shown(low)}" if low > -np.inf else ""

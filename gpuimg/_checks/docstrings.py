@@ -13,28 +13,41 @@ _ENTRY = re.compile(r"\n(?=\S)")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def documented(*shared: str, returns: str, raises: str = "") -> Callable[[_Function], _Function]:
+def documented(*shared: str, returns: str, raises: str = "", example: str = "") -> Callable[[_Function], _Function]:
     """Return a decorator that adds entries of a docstring that a function shares with others.
 
     ``shared`` are entries of the section Parameters; each is added where the function has these parameters and does not
-    describe them. ``returns`` and ``raises`` are sections that it may replace by its own.
+    describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own; the function's
+    name replaces ``{}`` in the last.
     """
 
     def completed(function: _Function) -> _Function:
         if function.__doc__ is not None:  # which -OO leaves out
-            function.__doc__ = _completed(function, shared, {"Parameters": "", "Returns": returns, "Raises": raises})
+            sections = {"Parameters": "", "Returns": returns, "Raises": raises}
+            function.__doc__ = _completed(function, shared, sections, example)
         return function
 
     return completed
 
 
-def _completed(function: Any, shared: Sequence[str], sections: dict[str, str]) -> str:
+def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], example: str) -> str:
     head, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections |= {title: text.strip("\n") for title, text in zip(parts[::2], parts[1::2], strict=True)}
     entries = [*shared, *(entry for entry in _ENTRY.split(sections["Parameters"]) if entry)]
-    described = {name: entry for entry in entries for name in entry.partition("\n")[0].partition(" :")[0].split(", ")}
+    names = ((entry.partition("\n")[0].partition(" :")[0].replace("*", "").split(", "), entry) for entry in entries)
+    described = {name: entry for several, entry in names for name in several}
     parameters = inspect.signature(function).parameters
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
-    if "import" not in sections["Examples"]:
-        sections["Examples"] = ">>> import gpuimg, numpy as np\n" + sections["Examples"]
-    return head + "\n\n".join(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)
+    examples = sections.setdefault("Examples", example.format(function.__name__))
+    if "import" not in examples:
+        sections["Examples"] = ">>> import gpuimg, numpy as np\n" + examples
+    parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join([head.strip(), *parts])
+
+
+#: For functions of images that return a batch.
+of_images = documented(
+    "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32",
+    "where : (N,) bool, optional\n    The images to change.",
+    returns="Batch\n    N images with the sizes, channels and dtype of the input.",
+)

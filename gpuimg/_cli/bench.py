@@ -62,13 +62,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Measure, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Measure, print the report, and return the exit status."""
     try:
         report = _measured(options)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -162,7 +156,6 @@ def _images(source: Any, device: str) -> dict[str, Any]:
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of the report."""
     images, rates = report["images"], report["images_per_second"]
     bad = f"; {counted(images['bad'], 'image')} of {images['looked_at']} cannot be decoded" if images["bad"] else ""
     yield f"samples      {report['samples']:,}"

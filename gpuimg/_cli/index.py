@@ -36,13 +36,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Build, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Build, print the report, and return the exit status."""
     try:
         every = options.every if options.every == "rows" else _number(options.every)
         source = opened(options, label=None)
@@ -67,16 +61,12 @@ def _number(text: str) -> int:
     return int(text)
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
-
-
 def _as_json(report: IndexReport) -> str:
     refused = [one._asdict() for one in report.refused]
     return json.dumps({**asdict(report), "refused": refused}, indent=1)
 
 
 def _lines(report: IndexReport) -> Iterator[str]:
-    """Yield the lines of the report."""
     baseline = report.indexed + report.restart + report.too_large
     kinds = {
         "baseline JPEG": baseline,

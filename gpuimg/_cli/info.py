@@ -122,7 +122,6 @@ def decoders(gpu: bool) -> dict[str, str]:
 
 
 def _video_decoder() -> str:
-    """Return what decodes videos."""
     found = versions()["PyAV"]
     return f"PyAV {', '.join(found)}" if found else f"none; {install_hint('video')}"
 

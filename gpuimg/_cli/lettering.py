@@ -57,16 +57,7 @@ def _spaced(text: str) -> str:
 def draw(
     picture: np.ndarray[Any, np.dtype[np.uint8]], text: str, left: int, top: int, color: int | tuple[int, ...] = 0
 ) -> None:
-    """Write one line of text into an (H, W, 3) picture, in place and clipped.
-
-    Parameters
-    ----------
-    picture : (H, W, 3) uint8
-    text : str
-    left, top : int
-        Position of the line's corner in pixels, at least 0.
-    color : int or (3,)
-    """
+    """Write one line of text into an (H, W, 3) picture at a corner, in place and clipped."""
     from PIL import Image, ImageDraw
 
     strip = picture[top : top + LINE]

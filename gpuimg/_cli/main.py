@@ -34,18 +34,10 @@ _COMMANDS = {name: purpose for group in _GROUPS.values() for name, purpose in gr
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line, by default that of the process, and return the exit status.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Without the program's name; those of the process by default.
-
-    Returns
-    -------
-    int
-        The exit status: 0; 1 if ``index`` or ``prepare`` found files that cannot be decoded, or if ``info`` found that
-        nothing can run; 2 for errors that the user can correct.
+    That is 0; 1 if ``index`` or ``prepare`` found files that cannot be decoded, or if ``info`` found that nothing can
+    run; 2 for errors that the user can correct.
     """
     given = sys.argv[1:] if arguments is None else arguments
     options = parser([name for name in _COMMANDS if name in given]).parse_args(given)

@@ -30,13 +30,7 @@ def add_sheet(command: ArgumentParser, name: str) -> None:
 
 
 def working(device: str | None) -> str:
-    """Return the full name of the requested or default device.
-
-    Raises
-    ------
-    UserError
-        If it does not exist or does not work.
-    """
+    """Return the full name of the requested or default device; raise UserError if it does not work."""
     try:
         return runtime_for(device).name
     except (ValueError, RuntimeError) as error:

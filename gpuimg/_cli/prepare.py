@@ -51,13 +51,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Prepare, print the report, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        For errors that the user can correct.
-    """
+    """Prepare, print the report, and return the exit status."""
     try:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)
@@ -88,9 +82,6 @@ def _bytes(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
-
-
 def _as_json(report: PrepareReport) -> str:
     content = asdict(report)
     for name in ("failed", "kept"):
@@ -101,7 +92,6 @@ def _as_json(report: PrepareReport) -> str:
 
 
 def _lines(report: PrepareReport) -> Iterator[str]:
-    """Yield the lines of the report."""
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
         "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,

@@ -91,26 +91,14 @@ def run(options: Namespace) -> int:
 
 
 def preset(name: str, size: int | None) -> Preprocess:
-    """Return a preset by name, for results of this size.
-
-    Raises
-    ------
-    UserError
-        For an unknown name, listing the known ones.
-    """
+    """Return a preset by name, for results of this size; raise UserError for an unknown name."""
     if name not in PRESETS:
         raise UserError(f"no preset {name!r}; the presets are {', '.join(sorted(PRESETS))}")
     return PRESETS[name]() if size is None else PRESETS[name](size)
 
 
 def imported(name: str) -> Preprocess:
-    """Import the function named ``module:function``; the working directory is searched, too.
-
-    Raises
-    ------
-    UserError
-        If the name has no colon, the module cannot be imported, or it has no such function.
-    """
+    """Import the function named ``module:function``; the working directory is searched, too."""
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
         raise UserError(f"--function must be module:function, not {name!r}")
@@ -133,13 +121,6 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
     """Draw one row per image: the original, then its versions in each of the first ``count`` epochs.
 
     Operations that all results share, with the same parameters, are printed once at the top.
-
-    Raises
-    ------
-    UserError
-        If the preprocessing raises an exception, or its result does not have the right number of images.
-    DecodeError
-        For images that cannot be decoded.
     """
     images = decode_batch(paths, device=device)
     captions = [[path.name, f"{height} x {width}"] for path, (height, width) in zip(paths, images.sizes, strict=True)]
@@ -182,9 +163,6 @@ def _described(error: Exception) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((ours, "<frozen "))]
     places = [f" ({frame.filename}, line {frame.lineno})" for frame in frames if "importlib" not in frame.filename]
     return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
-
-
-# -- text --------------------------------------------------------------------------------------------------------------
 
 
 def _caption(batch: Batch | Mix, i: int) -> list[str]:

@@ -27,13 +27,7 @@ def add_options(command: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Restore, print how many files there are, and return the exit status.
-
-    Raises
-    ------
-    UserError
-        If there is no such file.
-    """
+    """Restore, print how many files there are, and return the exit status."""
     source: Path = options.source
     root = source if source.is_dir() else source.parent
     paths = sorted(source.rglob(f"*.{ENDING}")) if source.is_dir() else [source]

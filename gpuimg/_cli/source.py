@@ -52,7 +52,6 @@ def add_source(command: Any) -> None:
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -104,13 +103,7 @@ def opened(options: argparse.Namespace, **labels: str | None) -> Any:
 
 
 def _kind_of(path: str) -> str:
-    """Detect the kind of a source by its first bytes and its name.
-
-    Raises
-    ------
-    ValueError
-        If neither identifies it.
-    """
+    """Detect the kind of a source by its first bytes and its name."""
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
     if os.path.lexists(path):
@@ -125,9 +118,6 @@ def _kind_of(path: str) -> str:
     if not os.path.lexists(path):
         raise ValueError(f"no such file or folder: {path}")
     raise ValueError(f"unknown kind of source: {path}; pass --kind, one of {', '.join(sorted(_OPENERS))}")
-
-
-# -- progress ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -133,15 +133,7 @@ def _batches(preset: str) -> Iterator[Batch]:
 
 
 def capability_of(name: str) -> tuple[int, int]:
-    """Parse a compute capability.
-
-    Raises
-    ------
-    ValueError
-        If it is invalid, or not supported by the installed toolkit.
-    ImportError
-        Without numba-cuda, for one whose kernels do not come compiled.
-    """
+    """Parse a compute capability, one of those that the installed toolkit supports."""
     from ..kernels.cuda import shipped
 
     match = re.fullmatch(r"(?:sm_)?(\d+)\.?(\d)", name)
@@ -197,7 +189,6 @@ def _needed(preset: str) -> list[Any]:
 
 
 def _file(form: str) -> bytes:
-    """Return a small color image file."""
     from PIL import Image
 
     file = io.BytesIO()

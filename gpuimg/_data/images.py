@@ -182,13 +182,7 @@ class EncodedImages(Opened):
                 warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
 
     def whole(self) -> EncodedImages:
-        """Return the images with all bytes of files of which only a GPU has them: read from the source.
-
-        Raises
-        ------
-        RuntimeError
-            For a file that has changed or cannot be read any more.
-        """
+        """Return the images with all bytes of files of which only a GPU has them: read from the source."""
         if self.resident is None or not len(self.resident.there):
             return self
         data, there = list(self.data), self.resident.there

@@ -35,21 +35,11 @@ class ResidentFiles(Protocol):
 
 @dataclass(frozen=True)
 class Resident:
-    """The files of a batch in such memory, or that may be added to it.
-
-    Attributes
-    ----------
-    files : ResidentFiles
-    indices : (N,) int64
-        Of the samples.
-    records : (N,) RECORD
-        Of files that were there when the batch was read: of these the batch has only the bytes before the coded data.
-    labels : sequence
-    """
+    """The files of a batch in such memory, or that may be added to it."""
 
     files: ResidentFiles
-    indices: Ints
-    records: Records
+    indices: Ints  # of the samples
+    records: Records  # (N,) RECORD; of files that are there the batch has only the bytes before the coded data
     labels: Sequence[Any]
 
     def part(self, rows: list[int]) -> Resident:

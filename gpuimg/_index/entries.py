@@ -27,27 +27,13 @@ _USUAL = frozenset({0x9898900E, 0x06F8F02E, 0x57A406EB, 0xA1415F28})
 
 
 class Built(NamedTuple):
-    """Result of building entries for some samples.
+    """Result of building entries for some samples."""
 
-    Attributes
-    ----------
-    kinds : (N,) uint64
-        Kinds of files, as in the table of the index.
-    sizes : (N,) int64
-        Bytes of each sample in ``content``.
-    content : bytes
-        Entries or refusal texts, concatenated; empty if nothing is built.
-    files : (N,) int64
-        Sizes of the files in bytes.
-    texts : dict of int to bytes
-        Texts of the refused samples by position, see :func:`refusal`.
-    """
-
-    kinds: Kinds
-    sizes: Ints
-    content: bytes
-    files: Ints
-    texts: dict[int, bytes]
+    kinds: Kinds  # as in the table of the index
+    sizes: Ints  # bytes of each sample in ``content``
+    content: bytes  # entries or refusal texts, concatenated; empty if nothing is built
+    files: Ints  # their sizes in bytes
+    texts: dict[int, bytes]  # of the refused samples by position, see :func:`refusal`
 
 
 def refusal(name: str, reason: str) -> bytes:
@@ -56,15 +42,7 @@ def refusal(name: str, reason: str) -> bytes:
 
 
 class EntryMaker:
-    """Builds entries; one per thread.
-
-    Parameters
-    ----------
-    every : int
-        MCUs between two entries of a row; 0 for one entry per row.
-    builds : bool
-        If False, only headers are read, and ``sizes`` are upper bounds.
-    """
+    """Builds entries every so many MCUs, 0 for one per row, or only upper bounds of their sizes; one per thread."""
 
     def __init__(self, every: int, builds: bool = True) -> None:
         from ..kernels.jpeg import build  # imports Numba, which takes as long as all of gpuimg

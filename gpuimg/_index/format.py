@@ -43,30 +43,14 @@ OPTIMIZED: Final = 1 << 8
 
 
 class Header(NamedTuple):
-    """Header of an index file.
+    """Header of an index file."""
 
-    Attributes
-    ----------
-    every : int
-        MCUs between two entries of a row; 0 for one entry per row.
-    finished : bool
-        False while the index is being built.
-    samples : int
-        Number of samples.
-    size : int
-        Bytes of the file; until it is finished, the number of samples done.
-    largest : int
-        Bytes of the largest entry; until it is finished, checksums of the records and entries written so far.
-    names : int
-        Checksum of some sample names, see ``names.py``.
-    """
-
-    every: int
-    finished: bool
+    every: int  # MCUs between two entries of a row; 0 for one entry per row
+    finished: bool  # False while the index is being built
     samples: int
-    size: int
-    largest: int
-    names: int
+    size: int  # bytes of the file; until it is finished, the number of samples done
+    largest: int  # bytes of the largest entry; until it is finished, checksums of the records and entries so far
+    names: int  # checksum of some sample names, see ``names.py``
 
     def packed(self) -> bytes:
         """Return the header as bytes."""
@@ -96,13 +80,7 @@ def kind_of(records: Any) -> Any:
 
 
 def parse(data: bytes) -> Header:
-    """Parse the header at the start of a file.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if it is not a seek index, has a different version or byte order, or is damaged.
-    """
+    """Parse the header at the start of a file; raise ValueError, with the reason, for any other file."""
     if data[: len(MAGIC)] != MAGIC:
         found = f"begins with {data[: len(MAGIC)]!r}, not {MAGIC!r}" if data else "is empty"
         raise ValueError(f"is not a seek index: it {found}")

@@ -22,27 +22,13 @@ _NAMED = 3  # files named in a warning
 
 @dataclass(frozen=True)
 class Seek:
-    """Seek index entries of a batch's files.
+    """Seek index entries of a batch's files."""
 
-    Attributes
-    ----------
-    access : (N,) layout.ACCESS
-        See :mod:`gpuimg.kernels.jpeg.layout`; zeros for a file without an entry.
-    memory : object
-        Owner of the memory of the entries.
-    index : str
-        Name of the index in messages.
-    warns : bool
-        Warn of entries that do not match their files.
-    entry_status : (N,) int64
-        Status of each entry, set when the files are decoded: 0 (not used), ``layout.USED`` or a reason above it.
-    """
-
-    access: Records
-    memory: Any
-    index: str
-    warns: bool = True
-    entry_status: Ints = field(init=False)
+    access: Records  # (N,) layout.ACCESS of kernels/jpeg/layout.py; zeros for a file without an entry
+    memory: Any  # owner of the memory of the entries
+    index: str  # its name in messages
+    warns: bool = True  # of entries that do not match their files
+    entry_status: Ints = field(init=False)  # (N,), set by decoding: 0 (not used), layout.USED or a reason above it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entry_status", np.zeros(len(self.access), np.int64))

@@ -22,18 +22,11 @@ _LEAST_READ: Final = 1 << 26  # bytes; one call may read this much even of a sma
 
 
 class Entries(NamedTuple):
-    """Entries of samples in one block of memory.
-
-    Attributes
-    ----------
-    memory : (M,) uint8
-    begins, sizes : (N,) int64
-        Offset of each entry in ``memory``, a multiple of 8, and its size in bytes: 0 for none.
-    """
+    """Entries of samples in one block of memory."""
 
     memory: NDArray[np.uint8]
-    begins: Ints
-    sizes: Ints
+    begins: Ints  # offset of each entry in ``memory``, a multiple of 8
+    sizes: Ints  # bytes of each entry; 0 for none
 
     @property
     def addresses(self) -> Ints:
@@ -166,13 +159,7 @@ class SeekIndex:
 
 
 def _header(path: str, descriptor: int) -> layout.Header:
-    """Read the header and check that the index is complete.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Read the header and check that the index is complete."""
     try:
         header = layout.parse(read_at(descriptor, 0, layout.HEADER_BYTES))
         if not header.finished:

@@ -27,13 +27,6 @@ class PartialIndex:
 
     First entries are appended, then their records are written to the table, then the header with the number of samples
     done and the checksums of their records and entries. :meth:`before` yields the results of an earlier process.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process is writing the same index.
-    ValueError
-        If a file of that name exists and is not a seek index.
     """
 
     def __init__(self, path: str, every: int, samples: int, names: int) -> None:
@@ -157,14 +150,7 @@ def _check_replaceable(path: str) -> None:
 def opened_alone(path: str) -> int:
     """Open a file for reading and writing with an exclusive lock, after creating it if needed; return its descriptor.
 
-    Raises
-    ------
-    BlockingIOError
-        If another process has the lock.
-    OSError
-        For a link, which may lead anywhere.
-    ValueError
-        If it is not a regular file.
+    Raises BlockingIOError if another process has the lock, and refuses links and other than regular files.
     """
     import fcntl
 

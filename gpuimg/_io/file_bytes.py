@@ -28,16 +28,8 @@ def is_constant(data: object) -> bool:
 def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
     """Return the file bytes of a source, which are constant: a buffer is copied.
 
-    Decoders read some bytes several times, and trust what they checked before.
-
-    Raises
-    ------
-    TypeError
-        For an unsupported type.
-    OSError
-        If a path cannot be read, or is not a regular file.
-    ValueError
-        For more than ``max_bytes`` bytes.
+    Decoders read some bytes several times, and trust what they checked before. Raises TypeError for an unsupported
+    type, OSError for a path that is unreadable or not a regular file, ValueError for more than ``max_bytes`` bytes.
     """
     data = _read(source, max_bytes)
     check_bytes(len(data), max_bytes)
@@ -45,13 +37,7 @@ def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def check_bytes(size: int, max_bytes: int) -> None:
-    """Refuse a size before any memory is allocated for it.
-
-    Raises
-    ------
-    ValueError
-        With the size and the limit.
-    """
+    """Refuse a size before any memory is allocated for it."""
     if size > max_bytes:
         raise too_large(size, max_bytes)
 
@@ -86,17 +72,11 @@ def _read(source: Source, max_bytes: int) -> Any:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"an open file must be in binary mode; read() returned {type(data).__name__}")
         return _read(data, max_bytes)
+    hint = "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
     raise TypeError(
         "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
-        f"not {type(source).__name__}{_hint(source)}"
+        f"not {type(source).__name__}{hint if type(source).__module__.partition('.')[0] == 'PIL' else ''}"
     )
-
-
-def _hint(source: object) -> str:
-    """Return a hint for images of Pillow; otherwise an empty string."""
-    if type(source).__module__.partition(".")[0] != "PIL":
-        return ""
-    return "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
 
 
 def check_sources(sources: Any) -> None:
@@ -126,10 +106,7 @@ def all_bytes(sources: Sequence[Any]) -> bool:
 def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
     """Read all bytes of an open regular file, which may grow, or report size 0, as in ``/proc``.
 
-    Raises
-    ------
-    ValueError
-        For more than ``max_bytes`` bytes; no more than one read past the limit is done.
+    Raises ValueError for more than ``max_bytes`` bytes; no more than one read past the limit is done.
     """
     size = os.fstat(descriptor).st_size
     check_bytes(size, max_bytes)

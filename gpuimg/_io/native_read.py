@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from itertools import accumulate
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .file_bytes import MAX_BYTES, OwnBytes, read_descriptor
-from .open_file import read_at
+from .open_file import Span, read_at
 
 # The native calls need 64-bit Linux with glibc 2.28 or later; elsewhere Python reads.
 NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32 and hasattr(ctypes.CDLL(None), "statx")
@@ -27,46 +27,17 @@ _MOST_ROOM = 8 << 20  # larger files get a separate buffer: a small file must no
 _LARGEST = 1 << 30  # bytes; Python reads larger parts
 LINE = 64  # alignment of parts in memory, in bytes
 
-
-class Span(Protocol):
-    """A byte range of an open file."""
-
-    @property
-    def descriptor(self) -> int:
-        """File descriptor; the file stays open as long as this object lives."""
-
-    @property
-    def offset(self) -> int:
-        """First byte in the file."""
-
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-
-
 #: A file by its path, as a string or in the system's encoding, or a part of an open one.
 Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
 
 
 class ChunkReader:
-    """Reader of several places at once.
-
-    Attributes
-    ----------
-    room : int
-        Buffer size in bytes that should hold all files of the next chunk.
-    max_bytes : int
-        Larger files and parts are not read.
-    seconds : float
-        Reading time so far, without waits for the GIL.
-    cpu : float
-        Part of ``seconds`` that was this thread's CPU time.
-    """
+    """Reader of several places at once."""
 
     def __init__(self, room: int = FIRST_ROOM, max_bytes: int = MAX_BYTES) -> None:
-        self.room = room
-        self.max_bytes = max_bytes
-        self.seconds = self.cpu = 0.0
+        self.room = room  # bytes of a buffer that should hold all files of the next chunk
+        self.max_bytes = max_bytes  # larger files and parts are not read
+        self.seconds = self.cpu = 0.0  # reading time so far, without waits for the GIL; CPU time of this thread
 
     def read(self, places: Sequence[Place]) -> list[Any]:
         """Return the bytes of each place as ``OwnBytes`` or ``bytes``; None if Python should read or refuse it."""

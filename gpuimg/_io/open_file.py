@@ -25,11 +25,6 @@ def open_regular(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], _: i
     """Open a regular file for reading and return its descriptor; also usable as ``opener`` of :func:`open`.
 
     Other kinds are refused without waiting: opening a FIFO would wait for a writer, and a device may be endless.
-
-    Raises
-    ------
-    OSError
-        If the path cannot be opened or is not a regular file.
     """
     descriptor = os.open(path, _FLAGS)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
@@ -67,13 +62,7 @@ class Span(NamedTuple):
         return self.file.number
 
     def read(self) -> bytes:
-        """Read exactly ``size`` bytes.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read, or ends too early.
-        """
+        """Read exactly ``size`` bytes; raise OSError if the file ends too early."""
         data = read_at(self.descriptor, self.offset, self.size)
         if len(data) != self.size:
             reason = (

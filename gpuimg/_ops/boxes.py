@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._batch.batch import Batch
 from .._checks import arguments
+from .._checks.docstrings import documented
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
 from .rows import Rows, rows_of
 
@@ -61,21 +62,15 @@ def corners_of(box: Floats) -> Floats:
 # -- rotated -----------------------------------------------------------------------------------------------------------
 
 
-def _axes(degrees: Floats) -> tuple[Floats, Floats]:
-    """Return unit vectors (M, 2) along the width and the height of boxes; y points down."""
-    angle = np.deg2rad(degrees)
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.stack([cos, -sin], 1), np.stack([sin, cos], 1)
-
-
 def to_corners(rows: Floats, format: str) -> Floats:
     """Return the corners (M, 4, 2) of boxes in any format."""
     if format in UPRIGHT:
         return corners_of(to_edges(rows, format))
     if format == "xyxyxyxy":
         return rows.reshape(-1, 4, 2)
-    along, down = _axes(rows[:, 4])
-    wide, high = along * rows[:, 2:3], down * rows[:, 3:4]
+    angle = np.deg2rad(rows[:, 4])
+    cos, sin = np.cos(angle), np.sin(angle)
+    wide, high = np.stack([cos, -sin], 1) * rows[:, 2:3], np.stack([sin, cos], 1) * rows[:, 3:4]  # y points down
     start = rows[:, :2] - (wide + high) / 2.0 if format == "cxcywhr" else rows[:, :2]
     return np.stack([start, start + wide, start + wide + high, start + high], 1)
 
@@ -168,6 +163,16 @@ def _within(points: Floats, corners: Floats) -> Mask:
 
 # -- functions ---------------------------------------------------------------------------------------------------------
 
+_documented = documented(
+    "boxes : (N, K, D) array or list of (K, D) arrays\n    Boxes of each image, in pixels, with D numbers each.",
+    "points : (N, K, 2) array or list of (K, 2) arrays\n    ``(x, y)`` of each image, in pixels.",
+    "canvas_size : Batch, (height, width) or (N, 2) array\n"
+    "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
+    'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
+    "    As in :func:`convert_bounding_box_format`.",
+    returns="",
+)
+
 
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
     """Convert bounding boxes to another format.
@@ -221,17 +226,9 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
     return arguments.sizes(canvas_size, n, "canvas_size")
 
 
+@_documented
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
     """Clip bounding boxes to the borders of their images.
-
-    Parameters
-    ----------
-    boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image, in pixels, with D numbers each.
-    canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images in pixels; a batch stands for the sizes of its results.
-    format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        As in :func:`convert_bounding_box_format`.
 
     Returns
     -------
@@ -265,6 +262,7 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     return rows.like(_formatted(rows, cut_at(to_corners(rows.flat, format), limit), format))
 
 
+@_documented
 def sanitize_bounding_boxes(
     boxes: TablePerImage,
     canvas_size: Batch | Size,
@@ -277,12 +275,6 @@ def sanitize_bounding_boxes(
 
     Parameters
     ----------
-    boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image, in pixels, with D numbers each.
-    canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images in pixels; a batch stands for the sizes of its results.
-    format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        As in :func:`convert_bounding_box_format`.
     min_size, min_area : float
         Smallest width and height in pixels, and smallest area in square pixels; at least 0.
 
@@ -323,15 +315,9 @@ def sanitize_bounding_boxes(
     return rows.select(rows.flat.astype(rows.dtype), valid), rows.like(valid)
 
 
+@_documented
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
     """Move points outside their images to the nearest pixel inside.
-
-    Parameters
-    ----------
-    points : (N, K, 2) array or list of (K, 2) arrays
-        ``(x, y)`` of each image, in pixels.
-    canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images in pixels; a batch stands for the sizes of its results.
 
     Returns
     -------
@@ -358,15 +344,9 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     return rows.like(np.clip(rows.flat, 0.0, limit - 1.0).astype(rows.dtype))
 
 
+@_documented
 def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
     """Remove points that lie outside their images.
-
-    Parameters
-    ----------
-    points : (N, K, 2) array or list of (K, 2) arrays
-        ``(x, y)`` of each image, in pixels.
-    canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images in pixels; a batch stands for the sizes of its results.
 
     Returns
     -------

@@ -13,6 +13,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Floats, PerImage, Table, Where
 from ..kernels import ops
 
@@ -27,21 +28,14 @@ def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
     return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
 
 
+@of_images
 def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Adjust brightness: multiply by a factor and clamp.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness_factor : float or (N,) float
         Factor, at least 0: 0 is black, 1 keeps the image, 2 doubles its values.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -50,7 +44,6 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.adjust_brightness(np.full((1, 1, 1, 3), 100, np.uint8), 1.5).array().ravel().tolist()
     [150, 150, 150]
     """
@@ -58,21 +51,14 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
     return _record(batch, ops.BRIGHTNESS, where, factor)
 
 
+@of_images
 def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Adjust contrast: blend with the image's mean gray and clamp.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     contrast_factor : float or (N,) float
         Factor, at least 0: 0 is uniform gray, 1 keeps the image.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -86,7 +72,6 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([0.2, 0.6], np.float32).reshape(1, 1, 2, 1)
     >>> [round(float(v), 4) for v in gpuimg.adjust_contrast(x, 0.5).array().ravel()]
     [0.3, 0.5]
@@ -95,21 +80,14 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
     return _record(batch, ops.CONTRAST, where, factor)
 
 
+@of_images
 def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Adjust saturation: blend each pixel with its gray value and clamp. One-channel images do not change.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     saturation_factor : float or (N,) float
         Factor, at least 0: 0 is gray, 1 keeps the image.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -118,7 +96,6 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
     >>> gpuimg.adjust_saturation(x, 0).array().ravel().tolist()
     [124, 124, 124]
@@ -127,21 +104,14 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.SATURATION, where, factor)
 
 
+@of_images
 def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Adjust hue: rotate it in HSV. One-channel images do not change.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     hue_factor : float or (N,) float
         Fraction of a full turn, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 yield complementary colors.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -154,7 +124,6 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([255, 0, 0], np.uint8).reshape(1, 1, 1, 3)
     >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
     [0, 255, 0]
@@ -164,6 +133,7 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
+@of_images
 def adjust_hsv(
     images: Images,
     hue_factor: PerImage = 0.0,
@@ -176,18 +146,10 @@ def adjust_hsv(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     hue_factor : float or (N,) float
         Fraction of a full turn, -1 to 1: 0 keeps the hue.
     saturation_factor, value_factor : float or (N,) float
         Factors, at least 0: 0 is gray, or black, and 1 keeps the image. Products are clamped to 1.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -202,7 +164,6 @@ def adjust_hsv(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([200, 100, 100], np.uint8).reshape(1, 1, 1, 3)
     >>> gpuimg.adjust_hsv(x, 1 / 3, 1.5, 1.2).array().ravel().tolist()
     [60, 240, 60]
@@ -217,21 +178,14 @@ def adjust_hsv(
     return _record(batch, ops.HSV, where, turns, saturation, value)
 
 
+@of_images
 def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
     """Apply gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     gamma, gain : float or (N,) float
         Exponent and factor, at least 0. A gamma above 1 darkens the image, one below 1 brightens it.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -240,7 +194,6 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.adjust_gamma(np.full((1, 1, 1, 1), 51, np.uint8), 2.0, 5.0).array().ravel().tolist()
     [51]
     """
@@ -248,21 +201,14 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
     return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
 
 
+@of_images
 def permute_channels(images: Images, permutation: PerImage | Table, *, where: Where | None = None) -> Batch:
     """Reorder the channels.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     permutation : (C,) or (N, C) int
         Source channel of each channel of the result: ``(2, 1, 0)`` swaps red and blue.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -275,7 +221,6 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
     >>> gpuimg.permute_channels(x, (2, 0, 1)).array().ravel().tolist()
     [3, 1, 2]
@@ -335,44 +280,26 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     return Batch(gray.with_plan(gray.plan.with_channels(num_output_channels)))
 
 
+@of_images
 def invert(images: Images, *, where: Where | None = None) -> Batch:
     """Invert the colors: subtract each value from white.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.invert(np.full((1, 1, 1, 1), 100, np.uint8)).array().ravel().tolist()
     [155]
     """
     return _record(images, ops.INVERT, where)
 
 
+@of_images
 def solarize(images: Images, threshold: PerImage, *, where: Where | None = None) -> Batch:
     """Invert all values at or above a threshold.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     threshold : float or (N,) float
         In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -381,7 +308,6 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
     >>> gpuimg.solarize(x, 100).array().ravel().tolist()
     [99, 155]
@@ -391,21 +317,14 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch.unit, batch.unit))
 
 
+@of_images
 def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, where: Where | None = None) -> Batch:
     """Add to all values below a threshold, and clamp.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     addition, threshold : float or (N,) float
         In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -418,7 +337,6 @@ def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, whe
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
     >>> gpuimg.solarize_add(x, 50, 100).array().ravel().tolist()
     [149, 100]
@@ -439,21 +357,14 @@ def solarize_parameter(threshold: Floats, unit: float) -> Floats:
     return threshold if unit == 1.0 else threshold - 1e-6
 
 
+@of_images
 def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> Batch:
     """Reduce the number of bits of each value.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     bits : int or (N,) int
         Number of high bits to keep, 0 to 8; 8 keeps 256 levels.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -467,7 +378,6 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
     [240]
     """
@@ -484,19 +394,9 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
     return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
+@of_images
 def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     """Stretch each channel to the full range. A channel of one value does not change.
-
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Notes
     -----
@@ -505,7 +405,6 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.autocontrast(x).array().ravel().tolist()
     [0, 128, 255]
@@ -513,19 +412,9 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     return _record(images, ops.AUTOCONTRAST, where)
 
 
+@of_images
 def equalize(images: Images, *, where: Where | None = None) -> Batch:
     """Equalize the histogram of each channel, with 256 levels.
-
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Notes
     -----
@@ -534,7 +423,6 @@ def equalize(images: Images, *, where: Where | None = None) -> Batch:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     >>> bool((gpuimg.equalize(x).array() == x).all())
     True

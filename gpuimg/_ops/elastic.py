@@ -8,6 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
 from ..kernels import ops
@@ -24,6 +25,7 @@ _EXACT, _ROUNDING = 1e-5, 5e-8
 _MOST_ITERATIONS = 400
 
 
+@of_images
 def elastic(
     images: Images,
     alpha: Size = 50.0,
@@ -38,7 +40,6 @@ def elastic(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     alpha : float or (x, y)
         Strength along both axes, at least 0; each may be (N,), and an (N, 2) array has both for each image.
     sigma : float or (N,) float
@@ -49,13 +50,6 @@ def elastic(
         Color around the image, 0 to 255 for uint8 and 0 to 1 for float32; None repeats the border.
     seed : int or (N,) int
         0 to 2**48 - 1. Images of one seed are deformed alike. :func:`random_elastic` draws seeds.
-    where : (N,) bool, optional
-        The images to deform.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -80,7 +74,6 @@ def elastic(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1) / 16
     >>> gpuimg.elastic(x, 0.0, seed=3).array()[0, 0].ravel().tolist()
     [0.0, 0.0625, 0.125, 0.1875]
@@ -110,12 +103,7 @@ def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:
     """Return the positions of source points (M, P, 2) after a displacement; ``owner`` (M,) names their images.
 
     The displacement d maps a result's position p to the source position p + d(p). A fixed-point iteration inverts it;
-    each step moves by half of the remaining distance.
-
-    Raises
-    ------
-    ValueError
-        For an image that is folded over itself: a point then has no unique position.
+    each step moves by half of the remaining distance. Raises ValueError for an image that is folded over itself.
     """
     from ..kernels.cpu.elastic import source_positions
 

@@ -11,30 +11,24 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Floats, PerImage, Size, Where
 from ..errors import ImageError
 from ..kernels import ops
 
 
+@of_images
 def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
     """Blur with a Gaussian filter; the border is reflected.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
         Size of the filter in pixels, odd. A list or tuple of two is width and height, as in torchvision; each may be
         an (N,) array. To set sizes for each image, pass a NumPy array with one number or (x, y) per image.
     sigma : float, (x, y), or array of shape (N,) or (N, 2), optional
         Standard deviation in pixels, 1e-6 to 1e6, in the same forms. The default is ``0.15 * kernel_size + 0.35``, as
         in torchvision.
-    where : (N,) bool, optional
-        The images to blur.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -48,7 +42,6 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([0, 0, 90, 0, 0], np.uint8).reshape(1, 1, 5, 1)
     >>> gpuimg.gaussian_blur(x, (3, 1), 1000.0).array().ravel().tolist()
     [0, 30, 30, 30, 0]
@@ -74,23 +67,16 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     return Batch(batch.with_plan(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen)))
 
 
+@of_images
 def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None) -> Batch:
     """Blur along a line, as a moving camera does; the border is repeated.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     length : int or (N,) int
         Length of the line in pixels, 1 to 255; 1 keeps the image.
     angle : float or (N,) float
         Direction of the line in degrees from the x axis, counter-clockwise.
-    where : (N,) bool, optional
-        The images to blur.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -104,7 +90,6 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([0, 0, 90, 0, 0], np.uint8).reshape(1, 1, 5, 1)
     >>> gpuimg.motion_blur(x, 3).array().ravel().tolist()
     [0, 30, 30, 30, 0]
@@ -186,21 +171,14 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     return np.stack([one, one], 1)
 
 
+@of_images
 def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Adjust sharpness: blend with a smoothed copy and clamp. The outermost pixels do not change.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     sharpness_factor : float or (N,) float
         Factor, at least 0: 0 smooths the image, 1 keeps it, 2 sharpens it.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -213,7 +191,6 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((1, 3, 3, 1), np.uint8)
     >>> x[0, 1, 1] = 130
     >>> gpuimg.adjust_sharpness(x, 0).array()[0, :, :, 0].tolist()

@@ -11,6 +11,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
 from .._plan.plan import Plan
 from ..kernels import exact, ops
@@ -28,6 +29,7 @@ _BOUNDLESS = 1e30  # beyond any pixel position or value, within the range of flo
 _MOST_SEED = ops.SEED_WORD**2 - 1
 
 
+@of_images
 def erase(
     images: Images,
     i: PerImage,
@@ -43,7 +45,6 @@ def erase(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     i, j : int or (N,) int
         First row and column of the rectangle, in pixels.
     h, w : int or (N,) int
@@ -54,13 +55,6 @@ def erase(
         :func:`normalize` from a standard normal distribution, as in torchvision.
     seed : int or (N,) int, optional
         Seed of the noise for ``"random"``, as in :func:`gaussian_noise`.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -74,7 +68,6 @@ def erase(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.erase(np.full((1, 1, 3, 1), 9, np.uint8), 0, 1, 1, 1).array().ravel().tolist()
     [9, 0, 9]
     """
@@ -117,6 +110,7 @@ def split_seeds(seeds: Ints) -> tuple[Ints, Ints]:
     return high, low
 
 
+@of_images
 def gaussian_noise(
     images: Images,
     mean: PerImage = 0.0,
@@ -130,7 +124,6 @@ def gaussian_noise(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean : float or (N,) float
         Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (N,) float
@@ -140,13 +133,6 @@ def gaussian_noise(
     seed : int or (N,) int
         0 to 2**48 - 1. Noise depends only on the image's seed and the pixel's position: images of one seed have the
         same noise. :func:`random_gaussian_noise` draws seeds.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -166,7 +152,6 @@ def gaussian_noise(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> y = gpuimg.gaussian_noise(np.full((2, 50, 50, 3), 128, np.uint8), sigma=[0.0, 0.1], seed=7).array("float32")
     >>> [round(float(image.std()), 2) for image in y]
     [0.0, 0.1]
@@ -180,6 +165,7 @@ def gaussian_noise(
     return _with_noise(batch, everywhere, seed, (means, sigmas, 1.0, 0.0), limits, where)
 
 
+@of_images
 def grid_mask(
     images: Images,
     cell: PerImage,
@@ -194,7 +180,6 @@ def grid_mask(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     cell : float or (N,) float
         Side of the cells in pixels, at least 1.
     share : float or (N,) float
@@ -205,13 +190,6 @@ def grid_mask(
         Shift of the grid along its axes, in cells; each may be (N,).
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -224,7 +202,6 @@ def grid_mask(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.grid_mask(np.full((1, 4, 4, 1), 9, np.uint8), 2, 0.5).array()[0, :, :, 0].tolist()
     [[0, 9, 0, 9], [9, 9, 9, 9], [0, 9, 0, 9], [9, 9, 9, 9]]
     """
@@ -240,17 +217,15 @@ def grid_mask(
     return Batch(batch.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame)))
 
 
+@of_images
 def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
     """Normalize each channel: subtract a mean and divide by a standard deviation.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean, std : number or (C,)
         Mean and standard deviation for values in [0, 1], also for uint8 images: see :data:`IMAGENET_MEAN` and
         :data:`IMAGENET_STD`. One number, or a list, tuple or array of one, applies to all channels.
-    where : (N,) bool, optional
-        The images to change.
 
     Returns
     -------
@@ -265,7 +240,6 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.normalize(np.full((1, 1, 1, 1), 255, np.uint8), 0.5, 0.25).array().ravel().tolist()
     [2.0]
     """
@@ -305,6 +279,7 @@ def _per_channel(value: Any, channels: int, name: str) -> Floats:
     return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
 
 
+@of_images
 def pointwise(
     images: Images, function: Callable[..., Any], *values: PerImage, where: Where | None = None, **named: PerImage
 ) -> Batch:
@@ -312,7 +287,6 @@ def pointwise(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     function : numba.njit function
         ``(r, g, b, y, x, *values) -> (r, g, b)``, all float32: color in [0, 1], row and column of the image that the
         earlier functions of the chain produce, and any number of the image's own values. One-channel images pass their
@@ -320,15 +294,8 @@ def pointwise(
         float64 is slow on a GPU.
     *values : float or (N,) float
         Values to pass to the function after ``x``.
-    where : (N,) bool, optional
-        The images to change.
     **named : float or (N,) float
         Values by the function's names of them.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------

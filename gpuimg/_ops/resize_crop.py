@@ -14,6 +14,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan, identities
@@ -149,6 +150,7 @@ def _resize(
     return batch.with_plan(batch.plan.resized(new, filter, antialias=antialias, where=where))
 
 
+@of_images
 def crop(
     images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
 ) -> Batch:
@@ -156,13 +158,10 @@ def crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     top, left : int or (N,) int
         First row and column in pixels; may be negative.
     height, width : int or (N,) int
         Size of the result in pixels, at least 1.
-    where : (N,) bool, optional
-        The images to crop.
 
     Returns
     -------
@@ -176,7 +175,6 @@ def crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(12, dtype=np.uint8).reshape(1, 3, 4, 1)
     >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
     [[6, 7], [10, 11]]
@@ -229,17 +227,15 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 
 
 @explained({"size": "it is output_size here, as in torchvision's function"})
+@of_images
 def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
     """Crop the center. Images smaller than the crop get a black border.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     output_size : int or (height, width)
         Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
         array has both for each image.
-    where : (N,) bool, optional
-        The images to crop.
 
     Returns
     -------
@@ -257,7 +253,6 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
     [[4, 4]]
     """
@@ -348,6 +343,7 @@ def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | No
     return batch.with_plan(_cut(batch.plan, corner, new, _BLACK, chosen))
 
 
+@of_images
 def pad(
     images: Images,
     padding: Padding,
@@ -360,7 +356,6 @@ def pad(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     padding : int, (x, y) or (left, top, right, bottom)
         Width of the border in pixels. One number, or a list or tuple of one, sets all sides; each number may be (N,).
         A NumPy array of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
@@ -369,8 +364,6 @@ def pad(
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         ``"edge"`` repeats the outermost pixels. ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without
         and with its outermost pixels. All three ignore ``fill``.
-    where : (N,) bool, optional
-        The images to pad.
 
     Returns
     -------
@@ -388,7 +381,6 @@ def pad(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
@@ -438,23 +430,12 @@ def _sides(padding: Any, n: int) -> list[Ints]:
     return sides if len(sides) == 4 else sides * 2
 
 
+@of_images
 def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Flip images horizontally: mirror left and right.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    where : (N,) bool, optional
-        The images to flip.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
@@ -462,23 +443,12 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     return _flip(images, 0, where)
 
 
+@of_images
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Flip images vertically: mirror top and bottom.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    where : (N,) bool, optional
-        The images to flip.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]

@@ -74,14 +74,9 @@ def differing(runtime: Runtime) -> tuple[list[str], list[str]]:
 
 
 def prove(runtime: Runtime) -> None:
-    """Compare a GPU's results with the CPU's, unless a proof is stored.
+    """Compare a GPU's results with the CPU's, unless a proof is stored; raise WrongResultsError if functions differ.
 
     Where JPEGs differ, the runtime's kernels for them are not used.
-
-    Raises
-    ------
-    WrongResultsError
-        Where functions differ, or the GPU fails.
     """
     if probe.is_untested() or disk.read(name := probe.proof(int(runtime.name.partition(":")[2])), bytes) is not None:
         return

@@ -9,6 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .resize_crop import fill_outside, shift_matrix
 
@@ -66,6 +67,7 @@ def _center(center: Any, batch: Recording) -> Floats:
     return arguments.pair(center, batch.image_count, "center", ("x", "y"))
 
 
+@of_images
 def rotate(
     images: Images,
     angle: PerImage,
@@ -80,7 +82,6 @@ def rotate(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     angle : float or (N,) float
         Angle in degrees, counter-clockwise.
     interpolation : {"nearest", "bilinear", "bicubic"}
@@ -93,8 +94,6 @@ def rotate(
     fill : number, (C,), (N,), (N, C) or None
         Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image, whereas
         torchvision fills with black.
-    where : (N,) bool, optional
-        The images to rotate.
 
     Returns
     -------
@@ -119,7 +118,6 @@ def rotate(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([[1, 2], [3, 4]], np.uint8).reshape(1, 2, 2, 1)
     >>> gpuimg.rotate(x, 90).array()[0, :, :, 0].tolist()
     [[2, 4], [1, 3]]
@@ -153,6 +151,7 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
     return box[:, ::-1].astype(np.int64)
 
 
+@of_images
 def affine(
     images: Images,
     angle: PerImage,
@@ -169,7 +168,6 @@ def affine(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     angle : float or (N,) float
         Angle in degrees, **clockwise**, as in torchvision's ``affine`` and unlike :func:`rotate`.
     translate : (x, y)
@@ -184,13 +182,6 @@ def affine(
         Color around the image, as in :func:`rotate`.
     center : (x, y), optional
         Center of rotation, scale and shear in pixels, as in :func:`rotate`.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -199,7 +190,6 @@ def affine(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(4, dtype=np.uint8).reshape(1, 1, 4, 1)
     >>> gpuimg.affine(x, 0, (1, 0), 1.0, 0).array().ravel().tolist()
     [0, 0, 1, 2]
@@ -218,6 +208,7 @@ def affine(
     return _warp(batch, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
 
 
+@of_images
 def perspective(
     images: Images,
     startpoints: Table | TablePerImage,
@@ -231,19 +222,11 @@ def perspective(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
         Points of the image, and their positions in the result: ``(x, y)`` in pixels.
     interpolation : {"bilinear", "nearest", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
         Color around the image, as in :func:`rotate`.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -253,7 +236,6 @@ def perspective(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
     >>> square = [(0, 0), (4, 0), (4, 4), (0, 4)]
     >>> bool((gpuimg.perspective(x, square, square).array() == x).all())

@@ -45,16 +45,10 @@ def scaled_sizes(sizes: Ints, scales: Ints) -> Ints:
 
 
 def at_scale(plan: Plan, scales: Ints, far: Mask, kept: Mask) -> Plan:
-    """Return the plan for source images decoded at ``scales`` eighths of their size.
+    """Return the plan for source images decoded at ``scales`` (N,) eighths of their size.
 
-    Parameters
-    ----------
-    scales : (N,) int64
-    far : (N, 2) bool
-        Axes, x and y, that are flipped relative to the file: the padding from rounding the size up then comes before
-        the image.
-    kept : (N,) bool
-        Images that the plan leaves unchanged and that keep their scale, for a later plan.
+    ``far`` (N, 2) are the axes, x and y, that are flipped relative to the file: the padding from rounding the size up
+    then comes before the image. ``kept`` (N,) images are unchanged and keep their scale, for a later plan.
     """
     if np.all(scales == FULL):
         return plan

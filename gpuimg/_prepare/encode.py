@@ -42,13 +42,7 @@ def format_of(codec: str, options: Options) -> str:
 
 
 def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
-    """Encode pixels (H, W, C), only the first channel if ``sampling`` is "gray".
-
-    Raises
-    ------
-    ValueError
-        If the format does not support the image, for example its size.
-    """
+    """Encode pixels (H, W, C), only the first channel if ``sampling`` is "gray"; raise ValueError if that fails."""
     from PIL import Image
 
     image = Image.fromarray(pixels[..., 0] if sampling == "gray" else pixels)
@@ -73,9 +67,6 @@ def _memory_file() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("gpuimg"), "w+b")
     return cast("IO[bytes]", tempfile.TemporaryFile())
-
-
-# -- files that are copied ---------------------------------------------------------------------------------------------
 
 
 def may_stay(header: Any, data: Any, options: Options) -> bool:
@@ -116,17 +107,8 @@ def _coarseness_of(quality: int) -> int:
     return _coarseness(jpeg.read_headers([data]).records[0], data)
 
 
-# -- jpegtran ----------------------------------------------------------------------------------------------------------
-
-
 def jpegtran_path() -> str:
-    """Return the path of the program.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is not on the PATH, with the packages that have it.
-    """
+    """Return the path of the program."""
     found = shutil.which("jpegtran")
     if found is None:
         raise FileNotFoundError(
@@ -137,13 +119,7 @@ def jpegtran_path() -> str:
 
 
 def transformed(program: str, data: bytes, options: Options) -> bytes:
-    """Convert a JPEG file to baseline with the same coefficients, and with restart markers if requested.
-
-    Raises
-    ------
-    ValueError
-        With the message of jpegtran, if it fails.
-    """
+    """Convert a JPEG file to baseline with the same coefficients, and with restart markers if requested."""
     markers = ["-restart", "1"] if options.restart == "rows" else []
     done = subprocess.run([program, "-copy", "all", *markers], input=data, capture_output=True, check=False)
     if done.returncode not in (0, _OUTPUT_WITH_WARNINGS) or not done.stdout:

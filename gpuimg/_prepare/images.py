@@ -91,12 +91,6 @@ def _parts(sizes: Ints) -> Iterator[range]:
         yield range(first, len(sizes))
 
 
-def _check_names(key: str, endings: list[str]) -> None:
-    for ending in endings:
-        if problem := problem_with(f"{key}.{ending}"):
-            raise ValueError(problem)
-
-
 class _Image:
     """One image of a chunk."""
 
@@ -120,7 +114,9 @@ class _Image:
                         line["kept"] = str(error)
                 label = scaled_label(plan.source, self._sample.label, self._old, self._new)
                 others = plan.naming.others(number, label, ending) if plan.options.tar_size else []
-                _check_names(plan.keys[number], [ending, *(other for other, _ in others)])
+                for one in (ending, *(other for other, _ in others)):
+                    if problem := problem_with(f"{plan.keys[number]}.{one}"):
+                        raise ValueError(problem)
             except (ValueError, OSError) as error:
                 failed = str(error)
         line["source_bytes"] = len(self._data) if self._sample.error is None else 0

@@ -30,12 +30,7 @@ _LONGEST = 1 << 31  # pixels; side of an image, more than any decoder supports
 class Manifest:
     """A file of JSON lines: the settings of the call, then one record per sample in order.
 
-    Raises
-    ------
-    BlockingIOError
-        If another process is writing it.
-    ValueError
-        If the folder holds other files, or was prepared with other settings.
+    Refuses a file that another process is writing, and folders with other files or prepared with other settings.
     """
 
     def __init__(self, folder: str, settings: Line) -> None:
@@ -69,13 +64,7 @@ class Manifest:
         return len(text)
 
     def resume(self, is_valid: Callable[[int, Line], bool]) -> Iterator[Line]:
-        """Yield the records of an earlier call up to the first invalid one; truncate the file there.
-
-        Parameters
-        ----------
-        is_valid : function
-            Takes the index of a sample and the record at its position.
-        """
+        """Yield the records of an earlier call up to the first invalid one; truncate the file there."""
         for number, text in enumerate(self._lines()):
             line = _parsed(text)
             if line is None or not is_valid(number, line):

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import unicodedata
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,37 +19,41 @@ from ..sources.tar import Tar, TarMembers
 Other = tuple[str, bytes]
 
 
-class Naming(Protocol):
-    """Names of a source's samples. A key is a path without its ending, with ``/`` between folders."""
+class Naming:
+    """Names of a source's samples, their indices. A key is a path without its ending, with ``/`` between folders."""
+
+    def __init__(self, source: Any) -> None:
+        self._source: Any = source
 
     def source(self, i: int) -> str:
         """Return the name of a sample in its source."""
+        try:
+            return str(self._source.describe(i))
+        except Exception:  # `describe` is optional
+            return f"sample {i}"
 
     def key(self, i: int) -> str:
         """Return the key of its result, before duplicates are renamed."""
+        return f"{i:08d}"
 
     def ending(self, i: int) -> str:
         """Return the ending of the sample's image, without the dot."""
+        return ""
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
         """Return the members to write into a shard in addition to the image, whose ending is ``taken``."""
+        return label_members(label)
 
 
 def naming_of(source: Any, shards: bool) -> Naming:
     """Return the names of a source's samples; ``shards``: results are members of tar files."""
     if isinstance(source, ImageFiles):
         return _Files(source, shards)
-    return _Members(source) if isinstance(source, Tar) else _Numbers(source)
+    return _Members(source) if isinstance(source, Tar) else Naming(source)
 
 
 class Keys:
-    """Unique keys: samples with the same key, except the first, get their index appended.
-
-    Raises
-    ------
-    ValueError
-        If the result is not unique either.
-    """
+    """Unique keys: samples with the same key, except the first, get their index appended."""
 
     def __init__(self, naming: Naming, samples: int) -> None:
         self._naming = naming
@@ -87,15 +91,14 @@ def result_ending(original: str, endings: tuple[str, ...]) -> str:
     return original if last.lower() in endings else before + dot + endings[0]
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-class _Files:
+class _Files(Naming):
     """Names of images in files: paths relative to the folder that contains all of them."""
 
+    _source: ImageFiles
+
     def __init__(self, source: ImageFiles, shards: bool) -> None:
-        self._source, self._shards = source, shards
-        self._base = source.common_folder()
+        super().__init__(source)
+        self._shards, self._base = shards, source.common_folder()
 
     def source(self, i: int) -> str:
         if isinstance(self._source, Folder):  # listed relative to its root
@@ -109,9 +112,6 @@ class _Files:
     def ending(self, i: int) -> str:
         return os.path.splitext(self._source.listed_name(i))[1][1:]
 
-    def others(self, i: int, label: Any, taken: str) -> list[Other]:
-        return label_members(label)
-
 
 def _member_key(path: str) -> str:
     """Convert a path without ending to a member key: readers take the text after the first dot as the ending."""
@@ -122,21 +122,20 @@ def _member_key(path: str) -> str:
     return os.path.join(folder, stem)
 
 
-# -- members of tar files ----------------------------------------------------------------------------------------------
-
-
-class _Members:
+class _Members(Naming):
     """Names of samples in tar files: their keys; all their members are copied."""
 
+    _source: Tar
+
     def __init__(self, source: Tar) -> None:
-        self._tar = source
+        super().__init__(source)
         self._members = TarMembers(source)
 
     def source(self, i: int) -> str:
-        return f"{self._tar.shard_name(i)}: {self._tar.key(i)}"
+        return f"{self._source.shard_name(i)}: {self._source.key(i)}"
 
     def key(self, i: int) -> str:
-        return self._tar.key(i)
+        return self._source.key(i)
 
     def ending(self, i: int) -> str:
         return self._members.image_ending(i)
@@ -148,34 +147,6 @@ class _Members:
                 f"the result would be .{taken}, but the sample already has another member with that ending"
             )
         return found
-
-
-# -- all others --------------------------------------------------------------------------------------------------------
-
-
-class _Numbers:
-    """Names of samples that have none: their indices."""
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-
-    def source(self, i: int) -> str:
-        try:
-            return str(self._source.describe(i))
-        except Exception:  # `describe` is optional
-            return f"sample {i}"
-
-    def key(self, i: int) -> str:
-        return f"{i:08d}"
-
-    def ending(self, i: int) -> str:
-        return ""
-
-    def others(self, i: int, label: Any, taken: str) -> list[Other]:
-        return label_members(label)
-
-
-# -- labels ------------------------------------------------------------------------------------------------------------
 
 
 def label_members(label: Any) -> list[Other]:

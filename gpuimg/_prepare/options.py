@@ -20,28 +20,18 @@ _LEAST_SHARD = 1 << 10  # bytes
 
 @dataclass(frozen=True)
 class Options:
-    """Options that determine the bytes of results; validated by :func:`checked_options`.
-
-    Attributes
-    ----------
-    subsampling : str
-        Chroma subsampling as Pillow names it, or ``"keep"``.
-    recode : bool
-        JPEG files are recoded.
-    tar_size : int
-        Maximum size of a shard in bytes; 0 for separate files.
-    """
+    """Options that determine the bytes of results; validated by :func:`checked_options`."""
 
     short_side: int | None
     max_pixels: int | None
     quality: int
-    subsampling: str
+    subsampling: str  # of chroma, as Pillow names it, or "keep"
     restart: str
     to: str
     lossless: bool
-    recode: bool
+    recode: bool  # JPEG files are recoded
     decode: DecodeOptions
-    tar_size: int
+    tar_size: int  # maximum size of a shard in bytes; 0 for separate files
 
     def sizes(self, old: Ints) -> Ints:
         """Return the (N, 2) sizes of results: the largest allowed ones, never larger than ``old``."""
@@ -63,17 +53,12 @@ def checked_options(
     short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
     recode: Any, decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
-    """Validate the options of a call.
-
-    Raises
-    ------
-    ValueError
-        For options that are out of range or exclude each other.
-    """
-    for value, name in ((lossless, "lossless"), (recode, "recode")):
-        if flag(value, name):
-            given = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
-            _check_unchanged(name, given)
+    """Validate the options of a call."""
+    changing = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
+    given = " and ".join(name for name, value in changing.items() if value is not None)
+    for value, option in ((lossless, "lossless"), (recode, "recode")):
+        if flag(value, option) and given:
+            raise ValueError(f"{option} leaves the pixels as they are, and excludes {given}")
     one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
     one_of(restart, "restart", _RESTARTS)
     one_of(to, "to", _FORMATS)
@@ -89,10 +74,3 @@ def checked_options(
         decode,
         tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
     )
-
-
-def _check_unchanged(option: str, others: dict[str, Any]) -> None:
-    """Reject options that would change pixels."""
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(f"{option} leaves the pixels as they are, and excludes {' and '.join(given)}")

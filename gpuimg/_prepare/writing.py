@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from .._index.writing import write_at
 from .._io.file_bytes import printable
@@ -24,40 +24,14 @@ _BAD_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, err
 
 
 class Result(NamedTuple):
-    """Result of one sample.
+    """Result of one sample: its record, its path without ending, and the endings and contents of its members.
 
-    Attributes
-    ----------
-    line : dict
-        Manifest record.
-    key : str
-        Path of the result without its ending.
-    members : list of (str, bytes)
-        Endings and contents, the image first; empty if the sample failed or is already written.
+    The image is the first member; there are none if the sample failed or is already written.
     """
 
     line: Line
     key: str = ""
     members: tuple[Other, ...] = ()
-
-
-class Writer(Protocol):
-    """Destination of results."""
-
-    def holds(self, line: Line) -> bool:
-        """Return True if the result of an earlier call's record exists; called in order."""
-
-    def write(self, result: Result) -> Result:
-        """Write a result if order does not matter; called by any thread. The returned result is passed to ``add``."""
-
-    def add(self, result: Result) -> Line:
-        """Add a result and return its manifest record; called in order, by one thread at a time."""
-
-    def finish(self) -> None:
-        """Finish after the last sample."""
-
-    def close(self) -> None:
-        """Close open files; the next call can resume."""
 
 
 def failure(line: Line, reason: str) -> Result:
@@ -67,13 +41,7 @@ def failure(line: Line, reason: str) -> Result:
 
 
 def make_folder(root: str, folder: str) -> None:
-    """Create a folder below ``root``.
-
-    Raises
-    ------
-    ValueError
-        If an existing link leads out of ``root``.
-    """
+    """Create a folder below ``root``; raise ValueError if an existing link leads out of it."""
     base = os.path.realpath(root)
     if os.path.commonpath([base, os.path.realpath(folder)]) != base:
         raise ValueError(f"{printable(folder)} leads out of {printable(root)} by a link; remove that")
@@ -106,11 +74,11 @@ def _length(path: str) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 class Files:
-    """Writes each result to a separate file."""
+    """Writes each result to a separate file.
+
+    ``holds`` and ``add`` are called in order, ``write`` by any thread; what it returns is passed to ``add``.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -149,9 +117,6 @@ class Files:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
-
-
-# -- tar files ---------------------------------------------------------------------------------------------------------
 
 
 def shard_name(number: int) -> str:
@@ -252,3 +217,7 @@ def _member(name: str, content: bytes) -> tuple[bytes, bytes]:
     info.size = len(content)
     head = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
     return head, content + bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+#: Destination of results.
+Writer: TypeAlias = Files | Shards

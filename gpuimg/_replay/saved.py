@@ -282,10 +282,6 @@ def _demand(good: Any, what: str) -> None:
         raise ValueError(f"it must have {what}")
 
 
-def _is_count(channels: Any) -> bool:
-    return isinstance(channels, int) and 1 <= channels <= MOST_CHANNELS
-
-
 class _Reader:
     """Converter of JSON to plans, with validation: ops with too few parameters would read past a program's end."""
 
@@ -325,7 +321,8 @@ class _Reader:
     def saved(self, content: dict[str, Any]) -> SavedPlan:
         sizes = self._sizes(content["sizes"])
         channels, dtype = content["channels"], content["dtype"]
-        _demand(_is_count(channels) and dtype in UNITS, "images of uint8, uint16 or float32, of 1 to 16 channels")
+        is_count = isinstance(channels, int) and 1 <= channels <= MOST_CHANNELS
+        _demand(is_count and dtype in UNITS, "images of uint8, uint16 or float32, of 1 to 16 channels")
         _demand(all(len(array) == len(sizes) for array in self._arrays), "the same number of images throughout")
         segments = []
         before = Plan.start(sizes, channels, of_bytes=dtype != "float32")

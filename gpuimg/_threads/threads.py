@@ -34,13 +34,7 @@ def threads() -> int:
 
 
 def allowed() -> Allowed:
-    """Return the number of threads and its reason.
-
-    Raises
-    ------
-    ValueError
-        If ``GPUIMG_NUM_THREADS`` is not a positive integer.
-    """
+    """Return the number of threads and its reason; raise ValueError for a bad ``GPUIMG_NUM_THREADS``."""
     text = os.environ.get("GPUIMG_NUM_THREADS")
     if text:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
@@ -65,14 +59,7 @@ def usable_cores() -> int:
 def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
     """Return one process's share of the cores that affinity, control groups and launcher allow; at least one thread.
 
-    Parameters
-    ----------
-    cores : int
-        Cores in the process's affinity mask.
-    environment : mapping
-        Environment variables.
-    root : Path
-        The folder that contains ``proc``.
+    ``cores`` are those of the process's affinity mask, and ``root`` is the folder that contains ``proc``.
     """
     found = [Allowed(cores, f"cores that it may run on: {cores}")]
     variable, peers = _peers(environment)

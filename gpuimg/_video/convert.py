@@ -82,19 +82,9 @@ _scratch = Scratch()
 
 
 def write_pixels(frame: Any, orientation: int, channels: int, region: list[int], out: Any) -> None:
-    """Fill ``out`` with a region of a frame.
+    """Fill ``out``, of at least as many elements, with a region of a frame: 1 channel is luma, 3 are RGB.
 
-    Parameters
-    ----------
-    frame : av.VideoFrame
-    orientation : int
-        EXIF orientation, 1 to 8.
-    channels : int
-        1 for luma, 3 for RGB.
-    region : list of int
-        x0, y0, x1, y1 of the frame as displayed.
-    out : (n,) uint8
-        At least as many elements as the region; the rest is unchanged.
+    ``orientation`` is EXIF's, 1 to 8, and ``region`` x0, y0, x1, y1 of the frame as displayed.
     """
     x0, y0, x1, y1 = region
     out = out[: (x1 - x0) * (y1 - y0) * channels]
@@ -207,13 +197,7 @@ class Surface(NamedTuple):
 
 
 def surface_of(frame: Any) -> Surface:
-    """Return the surface of an NVDEC frame.
-
-    Raises
-    ------
-    VideoError
-        If it is in host memory, or has a format that the kernel does not support.
-    """
+    """Return the surface of an NVDEC frame; raise VideoError for host memory or an unsupported format."""
     if frame.sw_format is None:
         raise VideoError("its frames are not in the GPU's memory")
     found = _layout(frame.sw_format.name)

@@ -30,20 +30,9 @@ class _Pass(NamedTuple):
 
 
 def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
-    """Yield each requested frame once, with its number, in any order.
+    """Yield each requested frame once, with its number, in any order; ``wanted`` is ascending.
 
-    Parameters
-    ----------
-    opened : function
-        Opens the video for decoding on the CPU or a GPU.
-    index : VideoIndex
-    wanted : sequence of int
-        Frame numbers, ascending.
-
-    Raises
-    ------
-    VideoError
-        If the decoded frames differ from the index.
+    Raises VideoError if the decoded frames differ from the index.
     """
     found = _counted if index.counted else _sought
     left = set(wanted)

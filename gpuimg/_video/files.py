@@ -25,13 +25,7 @@ _STRICT = {"err_detect": "explode"}
 
 @cache
 def library() -> Any:
-    """Return the PyAV module.
-
-    Raises
-    ------
-    ImportError
-        With installation instructions, if it is missing or too old.
-    """
+    """Return the PyAV module."""
     try:
         av = importlib.import_module("av")
     except ImportError as error:
@@ -42,13 +36,7 @@ def library() -> Any:
 
 
 def video_data(source: Any) -> Any:
-    """Return a path unchanged, and the bytes of any other source.
-
-    Raises
-    ------
-    TypeError
-        For an unsupported source.
-    """
+    """Return a path unchanged, and the bytes of any other source."""
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else read(source, sys.maxsize)
 
 
@@ -67,13 +55,7 @@ def hardware(device: int) -> Any:
 
 @contextmanager
 def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[Any, Any]]:
-    """Open the container and video stream of a path or bytes; ``hwaccel`` as returned by :func:`hardware`.
-
-    Raises
-    ------
-    VideoError
-        For every error of FFmpeg, here and inside the context.
-    """
+    """Open the container and video stream of a path or bytes; errors of FFmpeg, also inside, are VideoErrors."""
     av = library()
     with ExitStack() as stack:
         stack.enter_context(_ffmpeg_errors(av))
@@ -116,7 +98,8 @@ def _reason(error: Any) -> str:
 
 
 def _stream(av: Any, container: Any, max_pixels: int) -> Any:
-    shown = [stream for stream in container.streams.video if not _is_picture(stream)]
+    streams = container.streams.video
+    shown = [one for one in streams if not one.disposition & one.disposition.attached_pic]  # covers of audio files
     if not shown:
         kinds = sorted({stream.type for stream in container.streams})
         raise VideoError(f"no video stream, but {', '.join(kinds) or 'no stream at all'}")
@@ -136,8 +119,3 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
         if other is not stream:
             other.discard = av.stream.Discard.all
     return stream
-
-
-def _is_picture(stream: Any) -> bool:
-    """Return True if a stream is the cover image of an audio file."""
-    return bool(stream.disposition & stream.disposition.attached_pic)

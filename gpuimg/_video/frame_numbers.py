@@ -17,12 +17,7 @@ SHORT = ("repeat", "wrap", "error")
 def numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: str) -> tuple[Ints, dict[int, str]]:
     """Return frame numbers (N, T) from start and stride, and reasons for clips without frames, by clip.
 
-    Parameters
-    ----------
-    start, stride, counts : (N,) int64
-        First frames, steps between frames, and frames of each video; 0 for a video that could not be read.
-    frames : int
-    short : {"repeat", "wrap", "error"}
+    ``counts`` are the frames of each video, 0 for one that could not be read.
     """
     numbers = start[:, None] + stride[:, None] * np.arange(frames)
     known = np.maximum(counts, 1)[:, None]

@@ -113,13 +113,7 @@ class _Packets(NamedTuple):
 
 
 def read_index(data: Any, max_pixels: int) -> VideoIndex:
-    """Read the index of a video.
-
-    Raises
-    ------
-    VideoError
-        If it is not a video, or contains no frame that can be decoded.
-    """
+    """Read the index of a video; raise VideoError if it has no frame that can be decoded."""
     with opened(data, max_pixels) as (container, stream):
         packets, first = _read_packets(container, stream)
         if _has_times(container, stream, packets):

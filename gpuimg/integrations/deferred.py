@@ -11,6 +11,7 @@ from collections import UserDict
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -76,7 +77,7 @@ class Images:
             if one.pixels is None:
                 one.pixels = (torch.stack(part) if len(part) > 1 else part[0]).reshape(one.shape)
         for func, args, kwargs, wanted in self.calls:
-            _assign(wanted, func(*_mapped(args, _pixels), **_mapped(kwargs, _pixels)))
+            _assign(wanted, func(*_mapped(args, attrgetter("pixels")), **_mapped(kwargs, attrgetter("pixels"))))
         self.needed, self.calls = [], []
 
     def _replayed(self, chains: list[Chain]) -> Any:
@@ -181,10 +182,6 @@ class Deferred(torch.Tensor):  # type: ignore[misc]
     def is_bytes(self) -> bool:
         """True for results that can be resized and padded."""
         return self.can_record and self.dtype == torch.uint8
-
-
-def _pixels(one: Deferred) -> Any:
-    return one.pixels
 
 
 def _mapped(value: Any, of: Callable[[Deferred], Any], of_tensors: Callable[[Any], Any] = lambda one: one) -> Any:

@@ -55,11 +55,8 @@ class Values(NamedTuple):
 def find_values(scan: Scan) -> Values:
     """Return every key of an LMDB file with the position of its value.
 
-    Raises
-    ------
-    ValueError
-        If it is not an LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
-        databases or several values for a key.
+    Raises ValueError if it is not an LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or
+    holds named databases or several values for a key.
 
     References
     ----------

@@ -49,7 +49,8 @@ def parsed_table(
     if len(found) < 2:
         return paths, _numbers(*found.values()) if found else None
     values = [_numbers(column) for column in found.values()]
-    return paths, [dict(zip(found, row, strict=True)) for row in zip(*(map(_item, one) for one in values), strict=True)]
+    values = [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
+    return paths, [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _chosen(header: list[str], columns: Sequence[str] | None) -> Sequence[str]:
@@ -77,7 +78,3 @@ def _numbers(column: list[str]) -> Any:
         except (ValueError, OverflowError):
             pass
     return column
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -32,11 +32,6 @@ def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callabl
     times are equal; for remote shards, the version that their storage reports. The cache file is written atomically and
     is not trusted: it is an ``.npz`` without pickles, no larger in memory than on disk. Arrays that ``check`` rejects
     are built again, with a warning.
-
-    Raises
-    ------
-    ValueError
-        If ``index`` is a URL.
     """
     if index is None:
         return build()
@@ -59,7 +54,7 @@ def cached_arrays(
     """
     if cache is None:
         return build()
-    path, stamp = local(cache, name), _stamp(*identity)
+    path, stamp = local(cache, name), np.frombuffer(json.dumps(identity).encode(), np.uint8)
     arrays = _load(path, stamp)
     if arrays is not None:
         try:
@@ -76,13 +71,7 @@ def cached_arrays(
 
 
 def expect(arrays: Arrays, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
-    """Return an array of an index after checking its type and shape.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or has another type or shape.
-    """
+    """Return an array of an index; raise ValueError if it is missing or has another type or shape."""
     array = arrays.get(name)
     wanted = np.dtype(dtype)
     if array is None or array.dtype != wanted or array.shape != shape:
@@ -92,26 +81,14 @@ def expect(arrays: Arrays, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
 
 
 def count_of(arrays: Arrays, name: str, least: int = 1) -> int:
-    """Return the length of an array of an index.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or too short.
-    """
+    """Return the length of an array of an index; raise ValueError if it is missing or too short."""
     if name not in arrays or arrays[name].size < least:
         raise ValueError(f"{name!r} is missing or empty")
     return arrays[name].size
 
 
 def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any) -> None:
-    """Reject parts that are not within their files.
-
-    Raises
-    ------
-    ValueError
-        Naming the first such part. The check itself cannot overflow.
-    """
+    """Reject parts that are not within their files, naming the first one; no sum can overflow."""
     limit = np.broadcast_to(np.asarray(limit, np.int64), offset.shape)
     outside = (offset < 0) | (size < 0) | (offset > limit) | (size > limit - np.clip(offset, 0, limit))
     if outside.any():
@@ -120,13 +97,7 @@ def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any)
 
 
 def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: int = 0) -> None:
-    """Reject arrays that do not give parts of files of these sizes, each with ``tail`` bytes after it.
-
-    Raises
-    ------
-    ValueError
-        For shards that do not exist or are not in order, and parts outside of their files.
-    """
+    """Reject arrays that do not give parts of files of these sizes, in order, each with ``tail`` bytes after it."""
     n, files = count_of(arrays, "shard"), sizes.size
     shard = expect(arrays, "shard", np.int32, n)
     if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
@@ -135,19 +106,8 @@ def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: i
     check_within(offset, size, (sizes[shard] - tail).reshape(-1, *[1] * len(columns)))
 
 
-def _stamp(*parts: Any) -> NDArray[np.uint8]:
-    """Return the identity of what an index was built from, as JSON."""
-    return np.frombuffer(json.dumps(parts).encode(), np.uint8)
-
-
 def local(path: Path, what: str) -> str:
-    """Return a path that must be local; ``what`` names it in the message.
-
-    Raises
-    ------
-    ValueError
-        For a URL.
-    """
+    """Return a path that must be local, not a URL; ``what`` names it in the message."""
     name = os.fsdecode(path)
     if is_url(name):
         raise ValueError(f"{what} must be a local file, not {name!r}")

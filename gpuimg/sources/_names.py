@@ -41,13 +41,7 @@ class Names:
 
     @staticmethod
     def check(arrays: dict[str, NDArray[Any]], count: int) -> None:
-        """Reject arrays that are not those of ``count`` names.
-
-        Raises
-        ------
-        ValueError
-            With the reason.
-        """
+        """Reject arrays that are not those of ``count`` names."""
         blob, ends = arrays.get("names"), arrays.get("ends")
         if blob is None or blob.dtype != np.uint8 or blob.ndim != 1:
             raise ValueError("'names' must be one-dimensional uint8")

@@ -35,11 +35,6 @@ _REPEATED = {
 def message_class(name: str) -> Any:
     """Return the class of ``tf.train.Example`` or of Caffe's ``Datum``.
 
-    Raises
-    ------
-    ImportError
-        Without protobuf, which the extra ``tfrecord`` installs.
-
     References
     ----------
     TensorFlow ``core/example/example.proto`` and ``feature.proto``. Caffe ``src/caffe/proto/caffe.proto``.
@@ -62,13 +57,7 @@ def message_class(name: str) -> Any:
 
 
 def parsed(name: str, content: bytes) -> Any:
-    """Parse a message.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Parse a message; raise ValueError if it is none."""
     kind = message_class(name)
     from google.protobuf.message import DecodeError
 
@@ -96,13 +85,7 @@ class Keys(NamedTuple):
         return cls(image, label)
 
     def sample(self, record: bytes) -> tuple[bytes, Any]:
-        """Return image and label of a record.
-
-        Raises
-        ------
-        ValueError
-            If the record is not an example, or lacks one of the features (listing those it has).
-        """
+        """Return image and label of a record; raise ValueError if it lacks one, listing what it has."""
         if self.image is None:
             return record, None
         found = {entry.key: entry.value for entry in parsed("Example", record).features.feature}

@@ -61,13 +61,7 @@ class OpenFiles:
         return printable(self.paths[file])
 
     def span(self, file: int, offset: Any, size: Any) -> Span | RemoteSpan:
-        """Return a part of a file, to be read later.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be opened.
-        """
+        """Return a part of a file, to be read later; raise OSError if the file cannot be opened."""
         if self.storage is not None and is_url(self.paths[file]):
             return RemoteSpan(self.remote, file, int(offset), int(size))
         return Span(self._open(file), int(offset), int(size))
@@ -190,19 +184,10 @@ def naming(path: str) -> Iterator[None]:
 
 
 def shards(paths: Path | Sequence[Path], remote: Remote | None = None) -> tuple[str, ...]:
-    """Return one path, a list of paths or a pattern as a tuple of paths.
+    """Return one path, a list of paths or a pattern as a tuple of paths; raise an error if there is none.
 
     Patterns are ``"shard-{000..003}.tar"``, all of whose files must exist, and ``"shard-*.tar"``, for those that exist,
     sorted by name; in paths also with ``?`` and ``[...]``.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    FileNotFoundError
-        If no file matches a pattern.
-    TypeError
-        For an object that is not a path.
     """
     several: Sequence[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     found = [

@@ -110,13 +110,7 @@ class Storage:
         return type(self), (self.remote,)
 
     def find(self, url: str) -> tuple[Any, str]:
-        """Return the file system of a URL, for this process and thread, and the path in it.
-
-        Raises
-        ------
-        ImportError
-            Without fsspec, or the package that it needs for this protocol.
-        """
+        """Return the file system of a URL, for this process and thread, and the path in it."""
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
@@ -127,13 +121,7 @@ class Storage:
             raise ImportError(f"{url}: {error}; for S3 and HTTP, {install_hint('remote')}") from error
 
     def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
-        """Return the result of ``attempt``, with retries after temporary failures.
-
-        Raises
-        ------
-        OSError
-            Naming the URL, the request (``what``), and the last failure.
-        """
+        """Return the result of ``attempt``, with retries; errors name the URL and the request (``what``)."""
         tries = self.remote.tries
         for k in range(tries):
             try:
@@ -156,15 +144,10 @@ class Storage:
         return fs.info(path)
 
     def whole(self, url: str, mark: str, size: int = UNKNOWN, max_bytes: int = MAX_BYTES) -> bytes:
-        """Return all bytes of a file, from the disk cache if it has this version.
+        """Return all bytes of a file, from the disk cache if it has this version; refuse more than ``max_bytes``.
 
         The file is cached if its length is the ``size`` in its listing or, without a listing, the length that the
         server declared: a response without a declared length may have been cut off.
-
-        Raises
-        ------
-        ValueError
-            For more than ``max_bytes`` bytes; no more than that are read.
         """
         blocks, key = self.blocks, key_of(url, "whole", mark)
         found = None if blocks is None else blocks.get(key, 0)
@@ -221,13 +204,7 @@ class Storage:
 
 
 class RemoteFile:
-    """One remote file, any part of which any thread may read.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, or its status is not ``expected``.
-    """
+    """One remote file, any part of which any thread may read; an error if its status is not ``expected``."""
 
     def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
         self.url, self._storage = url, storage
@@ -376,13 +353,9 @@ def _mark(info: Mapping[str, Any]) -> str:
 def _cause(error: Exception) -> Exception:
     """Return the actual failure: fsspec reports every HTTP failure of a size request as "not found"."""
     cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _of(cause, "aiohttp"):
-        return cause
-    return error
-
-
-def _of(error: Exception, package: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == package for kind in type(error).__mro__)
+    packages = {kind.__module__.partition(".")[0] for kind in type(cause).__mro__}
+    is_hidden = isinstance(error, FileNotFoundError) and "aiohttp" in packages
+    return cause if is_hidden and isinstance(cause, Exception) else error
 
 
 def _status_of(error: Exception) -> int | None:
@@ -419,7 +392,6 @@ def _with_url(error: Exception, url: str, what: str) -> Exception:
 
 
 def _describe(error: Exception) -> str:
-    """Describe an error in one line."""
     status = _status_of(error)
     if status is not None:
         return f"HTTP status {status} {getattr(error, 'message', '')}".rstrip()

@@ -235,13 +235,7 @@ def origin_of(source: Any) -> str | bytes | None:
 
 
 def import_optional(module: str, subject: str, package: str, extra: str) -> Any:
-    """Import a module of an optional package.
-
-    Raises
-    ------
-    ImportError
-        If it is missing, with the command that installs it.
-    """
+    """Import a module of an optional package; an ImportError has the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -228,7 +228,6 @@ def _list(content: Any, key: str) -> list[Any]:
 
 
 def _sorted(images: list[Any]) -> list[dict[str, Any]]:
-    """Return the image records by ascending id."""
     ids = [_field(entry, "id", int, f"image {k}") for k, entry in enumerate(images)]
     for previous, following in zip(sorted(ids), sorted(ids)[1:], strict=False):
         if previous == following:
@@ -276,7 +275,6 @@ def _known(entry: Any, key: str, find: Callable[[int], Any], name: str) -> Any:
 
 
 def _size(entry: dict[str, Any]) -> tuple[int, int]:
-    """Return width and height of an image record."""
     name = f"image {entry['id']}"
     width, height = _field(entry, "width", int, name), _field(entry, "height", int, name)
     if width < 1 or height < 1:

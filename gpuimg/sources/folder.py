@@ -63,10 +63,8 @@ class ImageFiles(Stored):
         # Versions and sizes of remote files, if a listing had them.
         self._marks: NDArray[np.uint64] | None = None
         self._sizes: NDArray[np.int64] | None = None
-        self._storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
-
-    def _names_urls(self) -> bool:
-        return b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
+        named = b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
+        self._storage = Storage(remote) if is_url(self._root) or named else None
 
     def __len__(self) -> int:
         return len(self._names)
@@ -313,7 +311,6 @@ def _listed(found: dict[str, tuple[str, int]]) -> Arrays:
 
 
 def _check(arrays: Arrays) -> None:
-    """Reject arrays that cannot be a listing."""
     n = count_of(arrays, "marks", 0)
     expect(arrays, "marks", np.uint64, n)
     expect(arrays, "sizes", np.int64, n)
@@ -453,7 +450,6 @@ def _is_image(name: str) -> bool:
 
 
 def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
-    """Return paths and labels of a text file."""
     parsed = []
     for number, line in enumerate(map(bytes.strip, lines), 1):
         if line:
@@ -473,7 +469,6 @@ def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
 
 
 def _fields(line: bytes) -> tuple[bytes, int | None]:
-    """Return path and label of a line."""
     name, tab, text = line.rpartition(b"\t")
     if not tab:
         name, _, text = line.rpartition(b" ")

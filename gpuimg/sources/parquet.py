@@ -65,17 +65,13 @@ class Parquet(Table):
         else:
             data, path = image.get("bytes"), image.get("path")
         if data is None and path is not None:
-            data = self._read_linked(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
+            path = os.path.join(os.path.dirname(self._paths[self._file[group]]), path)
+            data = read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
         if data is None:
             raise ValueError(f"column {self._image!r} is empty")
         return data, label
 
-    def _read_linked(self, path: str) -> Any:
-        """Return the bytes of a file that a row names."""
-        return read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
-
     def _load(self, group: int) -> Any:
-        """Read and decode a row group."""
         arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
         which, number = int(self._file[group]), int(self._group[group])
         rows = int(self._end[group]) - self._start(group)
@@ -185,13 +181,6 @@ class Recent:
 
     The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
     and the next request loads the key again.
-
-    Examples
-    --------
-    >>> squares = Recent(lambda key: print("loading", key) or key**2, 2)
-    >>> squares(3), squares(3)
-    loading 3
-    (9, 9)
     """
 
     def __init__(self, load: Callable[[int], Any], capacity: int) -> None:

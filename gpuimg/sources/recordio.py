@@ -94,26 +94,10 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     return RecordIO(files, cached_index(index_cache, kind, read, lambda: build(read), _check))
 
 
-# -- records -----------------------------------------------------------------------------------------------------------
-
-
 def joined(stored: Any) -> Any:
-    """Join the parts of the record at the start of ``stored``.
+    """Join the parts of the record at the start of ``stored``; raise ValueError if it is damaged.
 
-    Raises
-    ------
-    ValueError
-        If there is no record, or only a part of it.
-
-    Notes
-    -----
     A record that contains the magic number is split there into parts, which do not include the number.
-
-    Examples
-    --------
-    >>> part = struct.Struct("<III")
-    >>> joined(part.pack(_MAGIC, _FIRST << 29 | 4, 1) + part.pack(_MAGIC, _LAST << 29 | 4, 2)).hex(" ", 4)
-    '01000000 0a23d7ce 02000000'
     """
     parts, position, flag = [], 0, None
     while flag not in (_WHOLE, _LAST):
@@ -143,13 +127,7 @@ def _header(head: Any, before: int | None, position: int) -> tuple[int, int]:
 
 
 def unpack(record: Any) -> tuple[Any, Any]:
-    """Return image and label of a record.
-
-    Raises
-    ------
-    ValueError
-        If it is too short for its header.
-    """
+    """Return image and label of a record; raise ValueError for one too short for its header."""
     if len(record) < _IMAGE.size:
         raise ValueError(f"damaged: {len(record)} of {_IMAGE.size} bytes of an image header")
     count, label, _, _ = _IMAGE.unpack_from(record)
@@ -159,9 +137,6 @@ def unpack(record: Any) -> tuple[Any, Any]:
     if start > len(record):
         raise ValueError(f"damaged: {count} labels do not fit into {len(record)} bytes")
     return record[start:], np.frombuffer(record, "<f4", count, _IMAGE.size).astype(np.float32)
-
-
-# -- the index ---------------------------------------------------------------------------------------------------------
 
 
 def _scanned(files: OpenFiles) -> Arrays:

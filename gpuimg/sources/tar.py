@@ -218,9 +218,6 @@ def _content(field: str, value: bytes) -> Any:
         raise ValueError(f"its .{field} cannot be read: {error}") from error
 
 
-# -- the index ---------------------------------------------------------------------------------------------------------
-
-
 def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[Field, ...]) -> Arrays:
     """Scan the shards: shard (N,), offset and size (N, 1 + L) of the image and the L labels, and the keys."""
     numbers, places, keys = array("i"), array("q"), []
