@@ -40,7 +40,7 @@ PARTS = {
     "peers-1280x960-4.8": f"bench.peers --set 1280x960-4.8 --rounds 3 {_SIZES}",
     "peers-L": f"bench.peers --set L --rounds 3 {_SIZES}",
     "peers-L-4.8": f"bench.peers --set L-4.8 --rounds 3 {_SIZES}",
-    "board": "bench.board",
+    "one-image": "bench.one_image",
     "png": "bench.formats png",
     "progressive": "bench.formats progressive",
     "decode": "bench.formats decode",
@@ -59,7 +59,7 @@ PARTS = {
 _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
 #: Arguments with which a part takes seconds: to try whether it runs.
 _QUICK = {
-    "peers": "--rounds 1 --count 16 --batch 8", "board": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
+    "peers": "--rounds 1 --count 16 --batch 8", "one_image": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
     "exact": "--rounds 1", "models": "--rounds 1 --count 4", "less_decoding": "--rounds 1 --count 8",
     "loader": "--rounds 1 --count 64", "many": "--rounds 1 --count 128", "remote": "--rounds 1 --count 64",
     "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",

@@ -193,9 +193,11 @@ def write(result: dict[str, Any], path: Path) -> None:
     path.write_text(text + "\n")
 
 
-def arguments(description: str | None, name: str, rounds: int = 7) -> argparse.ArgumentParser:
-    """Return the command line of a benchmark: ``--rounds`` and ``--out``."""
+def arguments(description: str | None, name: str, rounds: int = 7, count: bool = False) -> argparse.ArgumentParser:
+    """Return the command line of a benchmark: ``--rounds``, ``--out`` and, where it makes a difference, ``--count``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--out", type=Path, default=RESULTS / name)
+    if count:
+        parser.add_argument("--count", type=int, help="use only the first photos, for a try")
     return parser

@@ -54,7 +54,6 @@ def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> d
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     options = common.arguments(__doc__, "exact.json").parse_args()
     rng, rows = np.random.default_rng(0), []
     for source, size, filters, count in _SIZES:

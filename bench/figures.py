@@ -251,18 +251,44 @@ def exact() -> str:
     return _table(head, rows)
 
 
+_DECODERS = "gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "torchvision", "pillow"
+
+
+def _decoders(rows: dict[str, dict[str, Any]]) -> str:
+    """Return a table of images/s with a column for each decoder, and gpuimg's rate divided by it."""
+    names = [name for name in _DECODERS if any(name in entries for entries in rows.values())]
+    cells = (
+        [label, *(
+            f"{one['images_per_second']:,}" if (one := entries.get(name)) and "range" not in one
+            else _cell(one, entries["gpuimg"]) for name in names
+        )] for label, entries in rows.items()
+    )  # fmt: skip
+    return _table(["images/s; gpuimg's rate divided by it", *names], cells)
+
+
+def _calls() -> dict[str, dict[str, Any]]:
+    found = result("one-image")
+    return {f"JPEG, 500x375, {_bits('one-image')} bits per pixel": found["single"], **found.get("calls", {})}
+
+
 def board() -> str:
     """Return a table of the decoders of a public board: one image a call, and in a DataLoader by its workers."""
-    columns = {"one image a call, one thread": result("board")["single"]}
-    columns |= {f"DataLoader, {count} workers": entries for count, entries in result("board")["workers"].items()}
-    rows = []
-    for name in ("gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "pillow"):
-        entries = [one.get(name) for one in columns.values()]
-        rows.append([name, *(
-            _cell(one, column["gpuimg"]) if one is None or "range" in one else f"{one['images_per_second']:,}"
-            for one, column in zip(entries, columns.values(), strict=True)
-        )])  # fmt: skip
-    return _table(["images/s; gpuimg's rate divided by it", *columns], rows)
+    rows = {"one image a call, one thread": result("one-image")["single"]}
+    return _decoders(rows | {f"DataLoader, workers: {n}": one for n, one in result("one-image")["workers"].items()})
+
+
+def one_image() -> str:
+    """Return a table of decoders with one image a call, by the CPU time of one thread."""
+    return _decoders(_calls() | result("one-image")["calls"])
+
+
+def batches_of_one() -> str:
+    """Return a table of CPU time of an image in batches of one and of 64."""
+    rows = [
+        [work, f"{one['one_us']:,.0f}", f"{one['share_us']:,.0f}", f"{one['times']:.2f}"]
+        for work, one in result("one-image")["batches"].items()
+    ]
+    return _table(["CPU time, one thread", "one image a call, µs", "an image of 64, µs", "ratio"], rows)
 
 
 def _set(name: str) -> str:
@@ -387,10 +413,10 @@ def slower() -> str:
             if (micros := taken.get(layout, exact)) < exact:
                 cells = [f"{exact} µs", f"torch, {layout[6:].upper()} {micros} µs", f"{micros / exact:.2f}"]
                 rows.append([f"an exact resize, {label}", *cells])
-    single = result("board")["single"]
-    for name, entry in single.items():
-        if entry.get("gpuimg_over_this", 1) < 1:
-            rows.append(_row("decode, one image a call, one thread", entry, single["gpuimg"], name))
+    for kind, entries in _calls().items():
+        for name, entry in entries.items():
+            if entry.get("gpuimg_over_this", 1) < 1:
+                rows.append(_row(f"decode, one image a call, {kind}", entry, entries["gpuimg"], name))
     every = result("peers-S")["peers"]
     for cost, label in _COSTS.items():
         ours = every["gpuimg.load"][cost]
@@ -474,6 +500,7 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
+        one_image, batches_of_one,
         exact, draft, all_peers, runs, plot, index_sizes, prepare, pixels, remote, video, many, serve, functions,
     )
 }  # fmt: skip

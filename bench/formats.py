@@ -28,6 +28,7 @@ from PIL import Image, ImageDraw
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
+from bench.peers.base import batches
 from gpuimg._decoding import png
 from gpuimg._threads.threads import threads
 
@@ -36,10 +37,7 @@ Files = list[bytes]
 
 def by_gpuimg(files: Files) -> list[Any]:
     """Decode by gpuimg."""
-    return [
-        image for at in range(0, len(files), BATCH)
-        for image in gi.decode_batch(files[at : at + BATCH], device="cpu")
-    ]  # fmt: skip
+    return [image for batch in batches(files, BATCH) for image in gi.decode_batch(batch, device="cpu")]
 
 
 def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
@@ -55,8 +53,7 @@ def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
 def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
     """Count the values of all files, and those that differ from Pillow's."""
     values = differing = 0
-    for at in range(0, len(files), BATCH):
-        batch = files[at : at + BATCH]
+    for batch in batches(files, BATCH):
         for ours, theirs in zip(by_gpuimg(batch), by_pillow(pool, batch), strict=True):
             values += theirs.size
             differing += int(np.count_nonzero(theirs != ours))
@@ -144,10 +141,8 @@ def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, A
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "")
+    parser = common.arguments(__doc__, "", count=True)
     parser.add_argument("format", choices=["decode", "progressive", "png"])
-    parser.add_argument("--count", type=int, help="files; by default 512, 128 or 12 of each kind")
     options = parser.parse_args()
     out = options.out if options.out.suffix else common.RESULTS / f"{options.format}.json"
     found: dict[str, Any]

@@ -85,7 +85,6 @@ def measured(paths: list[Path], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "many.json", rounds=3)
     parser.add_argument("--count", type=int, default=4096, help="files of an epoch; of more than 512 some are the same")
     options = parser.parse_args()

@@ -54,7 +54,6 @@ def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "vlm.json", 5)
     parser.add_argument("--count", type=int, default=32, help="photos of a batch")
     options = parser.parse_args()

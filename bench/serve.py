@@ -175,11 +175,9 @@ def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "serve.json")
+    parser = common.arguments(__doc__, "serve.json", count=True)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
     for name in ("--serve", "--pillow"):
         parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)

@@ -126,7 +126,6 @@ def rates(path: Path, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "video.json", rounds=5)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     options = parser.parse_args()

@@ -162,10 +162,8 @@ def measure(
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "peers.json", rounds=5)
+    parser = common.arguments(__doc__, "peers.json", rounds=5, count=True)
     parser.add_argument("--set", choices=list(photos.SETS), default="S")
-    parser.add_argument("--count", type=int, help="use only the first files of the set, for a try")
     parser.add_argument("--works", default=",".join(WORKS), help="%(default)s")
     parser.add_argument("--peers", default=",".join(list(PEERS)[:-1]), help="%(default)s")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
