@@ -90,7 +90,7 @@ def main() -> None:
     options = parser.parse_args()
     import ray
 
-    files = photos.load_set("S", min(options.count, photos.SETS["S"].count))
+    files = photos.load_set("S", options.count)
     ray.init(logging_level="error", log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:
