@@ -15,6 +15,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 import gpuimg as gi
 from bench import common as machine
-from bench.gpu.common import arguments, photos, show, to_host
+from bench.gpu.common import arguments, attempt, photos, show, to_host
 
 _DISTRIBUTIONS = (
     "gpuimg", "numpy", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x", "nvidia-nvimgcodec-cu13",
@@ -176,6 +177,11 @@ CHECKS: dict[Callable[[], bool], str] = {
 }
 
 
+def passed(check: Callable[[], bool], remedy: str) -> dict[str, Any]:
+    """Run a check."""
+    return {} if check() else {"problem": f"other values than expected; {remedy}"}
+
+
 def main() -> None:
     """Describe the machine, then check one dependency after another."""
     arguments(__doc__, 60)
@@ -185,13 +191,7 @@ def main() -> None:
     show("gpu", **about_gpu())
     for check, remedy in CHECKS.items():
         print(f"probe: {check.__name__}", file=sys.stderr, flush=True)
-        try:
-            found = {} if check() else {"problem": f"other values than expected; {remedy}"}
-        except ImportError as error:
-            found = {"absent": str(error)}
-        except Exception as error:
-            found = {"problem": f"{type(error).__name__}: {error}"[:400] + f"; {remedy}"}
-        show(check.__name__, **found)
+        attempt(check.__name__, partial(passed, check, remedy), f"; {remedy}")
 
 
 if __name__ == "__main__":
