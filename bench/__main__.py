@@ -112,7 +112,6 @@ def measure(name: str, watch: Watch, environment: dict[str, str], quick: bool, f
 
 
 def arguments() -> argparse.Namespace:
-    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -132,7 +131,6 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure what is not current, and write the pages."""
     given, now = arguments(), common.run_record()
     anyway = given.anyway or given.quick
 

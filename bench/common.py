@@ -75,7 +75,6 @@ def usual_priority() -> Iterator[None]:
 
 
 def drain(batches: Any) -> None:
-    """Run a loop that does nothing."""
     for _ in batches:
         pass
 
@@ -110,7 +109,6 @@ def rated(images: int, own: Sequence[float], ours: Sequence[float] | None = None
 
 
 def processor() -> str:
-    """Return the name of the CPU."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

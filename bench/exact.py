@@ -33,7 +33,6 @@ _RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12
 
 
 def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> dict[str, Callable[[], Any]]:
-    """Return the measured functions by name."""
     pictures, out = [Image.fromarray(image) for image in images], np.empty((len(images), *size, 3), np.uint8)
     found: dict[str, Callable[[], Any]] = {
         "exact": lambda: gi.resize(images, size, name, exact=_RULE).array(out=out),
@@ -66,13 +65,11 @@ def main() -> None:
                 np.testing.assert_array_equal(runs["exact_torch"](), theirs)
             _, worked = common.interleaved(runs, options.rounds)
             of_pillow, of_pillow_range = common.ratio(worked["pillow"], worked["exact"])
-            of_float, of_float_range = common.ratio(worked["float32"], worked["exact"])
             rows.append(
                 {
                     "source": source, "result": size, "filter": name,
                     "microseconds": {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()},
                     "pillow_over_exact": of_pillow, "pillow_over_exact_range": of_pillow_range,
-                    "float32_over_exact": of_float, "float32_over_exact_range": of_float_range,
                 }
             )  # fmt: skip
             print(rows[-1], flush=True)

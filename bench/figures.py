@@ -39,7 +39,6 @@ _COSTS = {"first_batch_seconds": "from import to first batch, s", "peak_mib": "p
 
 @cache
 def result(name: str) -> dict[str, Any]:
-    """Return a result."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return found
 
@@ -56,7 +55,6 @@ def value(name: str, *path: str | int, form: str = "") -> str:
 
 
 def rate(name: str, work: str, peer: str = "gpuimg") -> str:
-    """Return images/s of a library."""
     return f"{result(name)['works'][work][peer]['images_per_second']:,}"
 
 
@@ -66,14 +64,12 @@ def times(name: str, work: str, peer: str) -> str:
 
 
 def machine(name: str, load: bool = True) -> str:
-    """Return the processor, the cores and the load of the machine that a result is from."""
     about = {**result(name).get("machine", {}), **result(name).get("run", {})}
     text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
     return f"{text}, at a load of {about['load_before']:.1f}" if load and "load_before" in about else text
 
 
 def version(name: str) -> str:
-    """Return the version and commit that were measured."""
     if run := result(name).get("run"):
         return f"{run['version']} ({run['commit']})"
     return str(result(name).get("version", "a version before 0.2"))
@@ -154,12 +150,10 @@ def _formats() -> Iterator[list[str]]:
 
 
 def other_formats() -> str:
-    """Return a table of progressive JPEG, WebP, BMP, GIF and PNG."""
     return _table(["", "gpuimg, images/s", "other library", "ratio"], _formats())
 
 
 def readme() -> str:
-    """Return the README's table."""
     chosen = (
         ("peers-S", "train", "dali", "train: random crop to 224, flip, normalize"),
         ("peers-S-4.8", "train", "dali", "the same, with larger files (4.8 bits per pixel, as in ImageNet)"),
@@ -181,7 +175,6 @@ def readme() -> str:
 
 
 def density() -> str:
-    """Return a table of ``train`` by bits per pixel and size."""
     names, rows = _names("peers-S"), []
     chosen = [key for key in ("dali", "torchvision", "kornia", "pillow") if key in names]
     for name in _SETS:
@@ -192,7 +185,6 @@ def density() -> str:
 
 
 def threads() -> str:
-    """Return a table of ``train`` with one thread and with all, and gpuimg's gain."""
     both, rows = [result(name) for name in ("peers-S-1", "peers-S")], []
     for key, label in _names("peers-S").items():
         entries = [found["works"]["train"].get(key) for found in both]
@@ -204,7 +196,6 @@ def threads() -> str:
 
 
 def vlm() -> str:
-    """Return a table of the models' preprocessing next to transformers'."""
     rows = []
     for name, found in result("vlm")["models"].items():
         ours, fast, pil = (f"{found['images_per_second'][key]:,}" for key in ("gpuimg", "torchvision", "pil"))
@@ -235,7 +226,6 @@ def _resizes() -> Iterator[tuple[str, dict[str, int], float]]:
 
 
 def exact() -> str:
-    """Return a table of resizes alone: with Pillow's bytes, in float32, by Pillow, by torch."""
     contenders = {
         "exact": "Pillow's bytes", "exact_torch": "torch's bytes", "float32": "float32", "pillow": "Pillow",
         "torch_nhwc": "torch, NHWC",
@@ -284,7 +274,6 @@ def batches_of_one() -> str:
 
 
 def draft() -> str:
-    """Return a table of the gains of ``draft``, an index and prepared photos."""
     rows = []
     for name, found in result("draft")["levers"].items():
         bits = found["photos"]["bits_per_pixel_p5_p50_p95"][1]
@@ -298,14 +287,12 @@ def draft() -> str:
 
 
 def index_sizes() -> str:
-    """Return a table of the sizes of seek indexes."""
     found = result("seek")["percent_of_files"]
     rows = ([_SETS[f"peers-{name}"], *(f"{size:.1f} %" for size in sizes.values())] for name, sizes in found.items())
     return _table(["photos", *(f"`--every {every}`" for every in found["S"])], rows)
 
 
 def prepare() -> str:
-    """Return a table of the cost of preparing."""
     rows = []
     for name, found in result("prepare")["sets"].items():
         about, (before, after) = result("prepare")["photos"][name], found["bytes"]
@@ -327,7 +314,6 @@ def pixels() -> str:
 
 
 def remote() -> str:
-    """Return a table of remote sources: the rate and the CPU time relative to reading from the disk."""
     found = result("remote")["throughput"]
     return _table(["", *found["local"]], (
         [name, *(
@@ -338,7 +324,6 @@ def remote() -> str:
 
 
 def video() -> str:
-    """Return a table of the rates of clips."""
     rows = (
         [name, f"{found['pyav']['clips_s']:.1f}", *(
             f"{found[way]['clips_s']:.1f}; {_ranged(*found[way]['of_pyav'])}" for way in ("frames", "train")
@@ -348,7 +333,6 @@ def video() -> str:
 
 
 def many() -> str:
-    """Return a table of Ray Data next to the loader."""
     rows = [["`gpuimg.load`, one process", f"{result('many')['load']['images_per_second']:,}", "1", ""]]
     for name, found in result("many").items():
         if name.startswith("ray, "):
@@ -437,7 +421,6 @@ def all_peers() -> str:
 
 
 def runs() -> str:
-    """Return a table of all results: what was run, when, on which machine and version."""
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
         run = result(name).get("run", {})
@@ -496,7 +479,6 @@ def written() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write pages and bars."""
     result.cache_clear()
     for path, text in written().items():
         if not path.exists() or path.read_text() != text:

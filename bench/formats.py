@@ -36,13 +36,10 @@ Files = list[bytes]
 
 
 def by_gpuimg(files: Files) -> list[Any]:
-    """Decode by gpuimg."""
     return [image for batch in batches(files, BATCH) for image in gi.decode_batch(batch, device="cpu")]
 
 
 def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
-    """Decode by Pillow."""
-
     def decoded(data: bytes) -> Any:
         image = Image.open(io.BytesIO(data))
         return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
@@ -70,7 +67,6 @@ def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, A
 
 
 def encoded(image: Image.Image, form: str) -> bytes:
-    """Encode an image with Pillow's defaults."""
     file = io.BytesIO()
     image.save(file, form)
     return file.getvalue()
@@ -113,7 +109,6 @@ def screenshot(seed: int) -> Image.Image:
 
 
 def pngs(count: int) -> dict[str, Files]:
-    """Return the files of each kind."""
     opened = (Image.open(io.BytesIO(data)).convert("RGB") for data in photos.load_set("1280x960", count))
     return {
         "photo": [encoded(image, "PNG") for image in opened],

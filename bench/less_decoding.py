@@ -50,7 +50,6 @@ CHAINS: dict[str, Chain] = {"train": train, "eval": gi.presets.imagenet_eval(SIZ
 
 
 def index_of(files: Files, folder: str, every: Any = 8) -> Path:
-    """Build a seek index."""
     path = Path(folder, f"{every}.gpuimg-index")
     gi.build_index([(data, 0) for data in files], path, every=every)
     return path
@@ -122,22 +121,18 @@ def sizes(files: Files) -> dict[str, float]:
 
 
 def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
-    """Measure building, opening and reading an index."""
+    """Measure building and opening an index."""
     with tempfile.TemporaryDirectory() as folder:
         path = index_of(files, folder)
-        index, numbers = gi.SeekIndex(path), range(min(BATCH, len(files)))
         runs: dict[str, Callable[[], object]] = {
             "build": partial(index_of, files, folder),
             "open": partial(gi.SeekIndex, path),
-            "with": lambda: gi.open_batch(files[:BATCH], device="cpu", index=index, indices=numbers),
-            "without": lambda: gi.open_batch(files[:BATCH], device="cpu"),
         }
         _, worked = common.interleaved(runs, rounds)
     seconds = {name: float(np.median(taken)) for name, taken in worked.items()}
     return {
         "megabytes_a_second_of_cpu_time": round(sum(map(len, files)) / seconds["build"] / 1e6, 1),
         "milliseconds_to_open": round(1e3 * seconds["open"], 3),
-        "microseconds_a_sample": round(1e6 * (seconds["with"] - seconds["without"]) / len(numbers), 2),
     }
 
 

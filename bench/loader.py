@@ -26,7 +26,6 @@ EPOCHS = 4  # of one measurement of a busy loop: the first batch is waited for i
 
 
 def loader(source: Any, size: int = 224, **options: Any) -> gi.Loader:
-    """Return the loader to measure."""
     train = gi.presets.imagenet_train(size)
     return gi.load(source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", **options)
 
@@ -36,15 +35,7 @@ def small(files: list[bytes]) -> list[bytes]:
     return [encoded(Image.open(io.BytesIO(data)).convert("RGB").resize((96, 64)), "JPEG") for data in files]
 
 
-def milliseconds(run: Callable[[], Any]) -> float:
-    """Return the milliseconds of a call."""
-    start = time.perf_counter()
-    run()
-    return 1e3 * (time.perf_counter() - start)
-
-
 def wall(batches: Iterable[Any], step: Callable[..., object]) -> float:
-    """Return the seconds of a loop."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
@@ -63,7 +54,7 @@ def busy(batches: gi.Loader, rounds: int) -> dict[str, Any]:
     multiples: list[float] = []
     for k in range(rounds + 1):
         alone = wall(batches, lambda batch: None)
-        steps = int(alone / len(batches) * 1e9 / milliseconds(lambda: spin(1_000_000)))
+        steps = int(alone / len(batches) * 1e6 / wall(range(1), lambda _: spin(1_000_000)))
         consumer = wall(range(len(batches)), lambda batch, steps=steps: spin(steps))
         together = wall(batches, lambda batch, steps=steps: spin(steps))
         if k:  # the first round warms up

@@ -67,7 +67,6 @@ _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 mega
 
 @cache
 def photographs() -> list[Image.Image]:
-    """Return photographs of scikit-image and scikit-learn."""
     import skimage
     import sklearn
 

@@ -111,7 +111,6 @@ def ours(name: str, backend: str, x: Any) -> Outputs:
 
 
 def theirs(name: str, backend: str, images: Sequence[NDArray[np.uint8]]) -> Outputs:
-    """Return the outputs of transformers."""
     given: Any = [Image.fromarray(image) for image in images]
     if name in ("idefics3", "smolvlm"):  # takes a list of the images of each sample
         given = [[image] for image in given]

@@ -58,13 +58,11 @@ class Pillow:
 
 
 def with_pillow(file: bytes) -> bytes:
-    """Do the service's work with Pillow and NumPy."""
     values: bytes = evaluated(file).astype(np.float16).tobytes()
     return values
 
 
 def example() -> Any:
-    """Import the example as a module."""
     sys.path.insert(0, str(common.ROOT / "examples"))
     return importlib.import_module("serve")
 
@@ -150,7 +148,6 @@ def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | N
 
 
 def cpu(process: int) -> float:
-    """Return the CPU seconds of a process so far."""
     return sum(int(field) for field in stat(process)[11:13]) / 100
 
 

@@ -23,7 +23,6 @@ _IMAGES, _CHAIN_IMAGES, _CHAINS = 26, 6, 200
 
 
 def on_gpu(images: list[Any]) -> list[Any]:
-    """Copy arrays to the GPU."""
     import cupy
 
     return [cupy.asarray(np.array(image, order="C")) for image in images]
@@ -62,7 +61,6 @@ def compared(result: gi.Batch, expected: gi.Batch) -> dict[str, Any]:
 
 
 def functions() -> None:
-    """Compare every function."""
     from tests.operations.calls import CALLS
     from tests.samples import KINDS, images
 
@@ -116,7 +114,6 @@ def chains(end: float) -> None:
 
 
 def main() -> None:
-    """Compare functions, then chains."""
     options = arguments(__doc__, 60)
     functions()
     chains(options.end)

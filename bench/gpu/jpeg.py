@@ -176,7 +176,6 @@ def faster(ours: float, theirs: float) -> str:
 
 
 def main() -> None:
-    """Check pixels and order, then measure."""
     options = arguments(__doc__, 120)
     files = photos("S", max(_BATCHES))
     checks = time.monotonic() + options.seconds / 3

@@ -42,7 +42,6 @@ extern "C" __global__ void add(int* x) {
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what is installed."""
     found = {"python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -51,7 +50,6 @@ def versions() -> dict[str, str]:
 
 
 def about_gpu() -> dict[str, Any]:
-    """Return what the driver says of the GPU."""
     import cupy
 
     from gpuimg._decoding import nvimgcodec
@@ -178,7 +176,6 @@ CHECKS: dict[Callable[[], bool], str] = {
 
 
 def passed(check: Callable[[], bool], remedy: str) -> dict[str, Any]:
-    """Run a check."""
     return {} if check() else {"problem": f"other values than expected; {remedy}"}
 
 

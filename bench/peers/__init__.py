@@ -27,7 +27,6 @@ PEERS = {
 
 
 def module_of(name: str) -> str:
-    """Return the name of a peer's module."""
     return f"bench.peers.{PEERS[name].partition(':')[0]}"
 
 

@@ -8,8 +8,8 @@ first round warms up. Before that the outputs are checked against gpuimg's: deco
 levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
 Peers whose rounds differ by more than 15 % are measured once more.
 
-The result also has each peer's CPU time and peak memory (worker processes included), import time, time to the first
-batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others.
+The result also has each peer's CPU time and peak memory (worker processes included), import time, and time to the first
+batch. Failed and missing peers are named with the reason, and do not stop the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and inte
 
 
 def levels(images: Any) -> Any:
-    """Return normalized results as levels, 0 to 255."""
     return (images * _STD + _MEAN) * 255
 
 
