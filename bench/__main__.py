@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from bench import common, figures, peers
 from bench.quiet import Watch
@@ -64,13 +63,6 @@ _QUICK = {
     "loader": "--rounds 1 --count 64", "many": "--rounds 1 --count 128", "remote": "--rounds 1 --count 64",
     "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",
 }  # fmt: skip
-
-
-def recorded(name: str) -> dict[str, Any]:
-    """Return the record of the run that a part's present result is of; empty where there is none."""
-    path = common.RESULTS / f"{name}.json"
-    found: dict[str, Any] = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
-    return found
 
 
 def compiled() -> dict[str, str]:
@@ -135,7 +127,8 @@ def main() -> None:
     anyway = given.anyway or given.quick
 
     def is_current(name: str) -> bool:
-        run = recorded(name)
+        path = common.RESULTS / f"{name}.json"
+        run = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
         return all(run.get(key) == now[key] for key in ("version", "code")) and bool(run.get("quiet") or given.anyway)
 
     current = {name for name in given.names if is_current(name)}

@@ -80,7 +80,6 @@ def drain(batches: Any) -> None:
 
 
 def per_second(images: int, seconds: Sequence[float]) -> int:
-    """Return images/s of the median round."""
     return round(images / float(np.median(seconds)))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -73,9 +72,7 @@ def main() -> None:
                 }
             )  # fmt: skip
             print(rows[-1], flush=True)
-    versions = {name: version(name) for name in ("gpuimg", "numpy", "numba", "pillow")}
-    result = {"processor": common.processor(), "versions": versions, "rounds": options.rounds, "rows": rows}
-    common.write(result, options.out)
+    common.write(common.environment({}, options.rounds) | {"rows": rows}, options.out)
 
 
 if __name__ == "__main__":

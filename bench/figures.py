@@ -113,7 +113,7 @@ def _bits(name: str) -> str:
     return f"{result(name)['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f}"
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables, each by a function ----------------------------------------------------------------------------------------
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -260,12 +260,10 @@ def board() -> str:
 
 
 def one_image() -> str:
-    """Return a table of decoders with one image a call, by the CPU time of one thread."""
     return _decoders(_calls() | result("one-image")["calls"])
 
 
 def batches_of_one() -> str:
-    """Return a table of CPU time of an image in batches of one and of 64."""
     rows = [
         [work, f"{one['one_us']:,.0f}", f"{one['share_us']:,.0f}", f"{one['times']:.2f}"]
         for work, one in result("one-image")["batches"].items()
@@ -305,7 +303,6 @@ def prepare() -> str:
 
 
 def pixels() -> str:
-    """Return a table of the bytes that differ from Pillow's after a resize, by library and filter."""
     found = result("pixels")["resized"]
     return _table(["", *found], (
         [name, *(f"{of[name]['percent_of_bytes']:.1f} %, {of[name]['most_levels']}" for of in found.values())]
@@ -342,7 +339,6 @@ def many() -> str:
 
 
 def serve(which: int) -> str:
-    """Return a table of calls without a service, or of services."""
     if which == 0:
         rows = [
             [count, f"{one['ms_an_image']:.2f}", f"{one['cpu_ms_an_image']:.2f}", f"{one['pillow_over_this'][0]:.1f}"]
@@ -393,7 +389,6 @@ def slower() -> str:
 
 
 def all_peers() -> str:
-    """Return costs, CPU time and differences of the libraries of peers-S, and what they do differently."""
     found = result("peers-S")
     every: dict[str, dict[str, Any]] = {key: found["peers"][key] for key in _names("peers-S")}
     labels = {

@@ -29,6 +29,7 @@ import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
 from bench.peers.base import batches
+from bench.photos import encoded
 from gpuimg._decoding import png
 from gpuimg._threads.threads import threads
 
@@ -64,12 +65,6 @@ def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, A
     runs = {"gpuimg": partial(by_gpuimg, files), "Pillow": partial(by_pillow, pool, files)}
     seconds, _ = common.interleaved(runs, rounds)
     return {name: common.rated(len(files), taken, seconds["gpuimg"]) for name, taken in seconds.items()}
-
-
-def encoded(image: Image.Image, form: str) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form)
-    return file.getvalue()
 
 
 # -- PNG ---------------------------------------------------------------------------------------------------------------

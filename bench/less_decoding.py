@@ -84,14 +84,12 @@ def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> di
 
 
 def prepared(files: Files, side: int, folder: str) -> Files:
-    """Shrink photos with :func:`gpuimg.prepare`."""
     photos.write_classes(files, Path(folder, "photos"))
     gi.prepare(gi.folder(Path(folder, "photos")), Path(folder, "small"), short_side=side)
     return [path.read_bytes() for path in sorted(Path(folder, "small").rglob("*.jpg"), key=lambda path: path.name)]
 
 
 def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
-    """Measure each means with the photos of a set."""
     result: dict[str, Any] = {"photos": photos.summary_of_set(name, files)}
     with tempfile.TemporaryDirectory() as folder:
         small = prepared(files, SIDES[name], folder)
@@ -140,7 +138,6 @@ def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
 
 
 def preparing(name: str, files: Files, rounds: int) -> dict[str, Any]:
-    """Measure preparing on one and on two threads."""
     with tempfile.TemporaryDirectory() as folder:
         photos.write_classes(files, Path(folder, "in"))
         source, number = gi.folder(Path(folder, "in")), itertools.count()

@@ -20,7 +20,7 @@ from PIL import Image
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
-from bench.formats import encoded
+from bench.photos import encoded
 
 EPOCHS = 4  # of one measurement of a busy loop: the first batch is waited for in any case
 

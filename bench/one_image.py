@@ -26,8 +26,8 @@ from PIL import Image
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
-from bench.formats import encoded
 from bench.peers import base
+from bench.photos import encoded
 from bench.torchvision_import import define_operators
 
 _LOADED = 32  # images of a DataLoader's batch
@@ -97,7 +97,6 @@ def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int, by_cp
 
 
 def others(files: Files) -> dict[str, Files]:
-    """Return thumbnails, and photos in other formats."""
     images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
     found = {"JPEG, 64x48": [encoded(image.resize(_SMALL), "JPEG") for image in images]}
     for form in ("PNG", "WebP", "BMP", "GIF", "TIFF"):

@@ -131,12 +131,17 @@ def _noisy(image: Image.Image, amount: float, shift: tuple[int, int]) -> Image.I
     return Image.fromarray(result)
 
 
-def _save(image: Image.Image, kind: str, quality: int) -> bytes:
+def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
+    """Encode an image, by default with Pillow's options."""
     file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def _save(image: Image.Image, kind: str, quality: int) -> bytes:
     image = image.convert("L") if kind == "gray" else image
     options = {} if kind == "gray" else {"subsampling": 0 if kind == "4:4:4" else 2}
-    image.save(file, "JPEG", quality=quality, progressive=kind == "progressive", **options)
-    return file.getvalue()
+    return encoded(image, "JPEG", quality=quality, progressive=kind == "progressive", **options)
 
 
 def make(name: str, index: int) -> bytes:

@@ -69,7 +69,6 @@ def video(name: str) -> Path:
 
 
 def bare(path: Path, index: VideoIndex, numbers: Any) -> Any:
-    """Decode one clip by PyAV alone."""
     wanted = {int(index.pts[n]): k for k, n in enumerate(numbers)}
     last = max(wanted)
     out = np.empty((len(numbers), HEIGHT, WIDTH, 3), np.uint8)

@@ -72,7 +72,6 @@ def photos(name: str, count: int) -> list[bytes]:
 
 @contextmanager
 def seek_index(files: list[bytes]) -> Iterator[gi.SeekIndex]:
-    """Build a seek index of 8 MCUs a segment."""
     with TemporaryDirectory() as folder:
         gi.build_index([(data, 0) for data in files], Path(folder, "index"), every=8)
         yield gi.SeekIndex(Path(folder, "index"))

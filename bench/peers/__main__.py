@@ -39,13 +39,7 @@ def levels(images: Any) -> Any:
 
 
 def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
-    """Return differences from gpuimg's results in levels or, of random results, mean and spread.
-
-    Raises
-    ------
-    ValueError
-        For images of another number or size, of another type, or of values that no image has.
-    """
+    """Return differences from gpuimg's results in levels or, of random results, mean and spread; refuse wrong ones."""
     if work in ("decode", "eval"):
         if [one.shape for one in results] != [one.shape for one in ours]:
             raise ValueError("images of other shapes than gpuimg's")

@@ -64,13 +64,7 @@ class Host:
         self._process.wait()
 
     def request(self, request: str, *arguments: Any) -> Any:
-        """Send a request and wait for its result.
-
-        Raises
-        ------
-        PeerError
-            If it raised, ended, or did not answer in time.
-        """
+        """Return the result of a request; it is an error if the peer raises, ends, or does not answer in time."""
         try:
             self._connection.send((request, *arguments))
             if not self._connection.poll(_PATIENCE):

@@ -58,8 +58,4 @@ class Pillow(Peer):
         """Create a pool; its tasks are images."""
         random = {"train": trained, "train+rotate+color": colored}
         plain = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
-
-        def one(data: bytes, seed: tuple[int, int]) -> Any:
-            return random[work](data, np.random.default_rng(seed)) if work in random else plain[work](data)
-
-        return base.in_threads(self, work, files, one)
+        return base.in_threads(self, work, files, plain, random)
