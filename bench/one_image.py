@@ -177,7 +177,7 @@ def main() -> None:
     cores, rounds = len(os.sched_getaffinity(0)), options.rounds
     dense, thin = (photos.load_set(name, options.count) for name in ("S-4.8", "S"))
     found, not_run = decoders()
-    about = photos.summary_of_set("S", thin)
+    about: Any = photos.summary_of_set("S", thin)
     result = common.environment(photos.summary_of_set("S-4.8", dense), rounds, _LOADED)
     result |= {"photos_of_S": about, "not_run": not_run, "single": calls(dense, found, rounds)}
     kinds = {f"JPEG, 500x375, {about['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel": thin, **others(thin)}

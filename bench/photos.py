@@ -20,9 +20,10 @@ import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,8 @@ _FROM_SKLEARN = ("china.jpg", "flower.jpg")
 _RATE = 1.7
 
 
-class PhotoSet(NamedTuple):
+@dataclass(frozen=True)
+class PhotoSet:
     """Files of one set: their number, the size of batches, the sizes of photos with weights, and their hash."""
 
     count: int
