@@ -183,7 +183,6 @@ def run_record() -> dict[str, Any]:
 
 
 def write(result: dict[str, Any], path: Path) -> None:
-    """Print a result with the record of its run, and write it to a file."""
     text = json.dumps({"run": run_record(), **result}, indent=1)
     print(text)
     path.parent.mkdir(parents=True, exist_ok=True)

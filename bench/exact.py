@@ -63,14 +63,12 @@ def main() -> None:
                 theirs = np.moveaxis(runs["torch_nchw"]().numpy(), 1, -1)
                 np.testing.assert_array_equal(runs["exact_torch"](), theirs)
             _, worked = common.interleaved(runs, options.rounds)
-            of_pillow, of_pillow_range = common.ratio(worked["pillow"], worked["exact"])
-            rows.append(
-                {
-                    "source": source, "result": size, "filter": name,
-                    "microseconds": {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()},
-                    "pillow_over_exact": of_pillow, "pillow_over_exact_range": of_pillow_range,
-                }
-            )  # fmt: skip
+            ratio, spread = common.ratio(worked["pillow"], worked["exact"])
+            micros = {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()}
+            rows.append({
+                "source": source, "result": size, "filter": name, "microseconds": micros,
+                "pillow_over_exact": ratio, "pillow_over_exact_range": spread,
+            })  # fmt: skip
             print(rows[-1], flush=True)
     common.write(common.environment({}, options.rounds) | {"rows": rows}, options.out)
 

@@ -59,7 +59,6 @@ def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
 
 
 def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
-    """Measure images/s of gpuimg and of Pillow, and the ratio."""
     if found := differing_values(files, pool)["differing"]:
         raise RuntimeError(f"{found} values differ from Pillow's")
     runs = {"gpuimg": partial(by_gpuimg, files), "Pillow": partial(by_pillow, pool, files)}
@@ -88,7 +87,6 @@ def inflating_by(name: str) -> Iterator[None]:
 
 
 def screenshot(seed: int) -> Image.Image:
-    """Windows and text on a light ground."""
     rng = random.Random(seed)
     image = Image.new("RGB", (1280, 800), (245, 246, 248))
     draw = ImageDraw.Draw(image)
@@ -112,8 +110,6 @@ def pngs(count: int) -> dict[str, Files]:
 
 
 def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
-    """Compare Pillow and gpuimg by each inflating library on files of one kind."""
-
     def by(name: str) -> None:
         with inflating_by(name):
             by_gpuimg(files)
@@ -138,9 +134,8 @@ def main() -> None:
     found: dict[str, Any]
     with ThreadPoolExecutor(threads()) as pool:
         if options.format == "png":
-            count = options.count or 12
-            about = common.environment({"count": count}, options.rounds, count)
-            found = {kind: inflated(files, pool, options.rounds) for kind, files in pngs(count).items()}
+            about = common.environment({"count": options.count or 12}, options.rounds)
+            found = {kind: inflated(own, pool, options.rounds) for kind, own in pngs(options.count or 12).items()}
         else:
             name = "S" if options.format == "decode" else "progressive"
             files = photos.load_set(name, options.count)

@@ -31,7 +31,6 @@ def loader(source: Any, size: int = 224, **options: Any) -> gi.Loader:
 
 
 def small(files: list[bytes]) -> list[bytes]:
-    """Shrink photos to 96x64."""
     return [encoded(Image.open(io.BytesIO(data)).convert("RGB").resize((96, 64)), "JPEG") for data in files]
 
 

@@ -38,7 +38,6 @@ def _theirs(processor: Any, files: list[bytes]) -> dict[str, Any]:
 
 
 def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Measure a model's images/s; refuse outputs that differ from those of the default backend."""
     backends = {backend: processors.processor(name, backend) for backend in ("torchvision", "pil")}
     want, got = _theirs(backends["torchvision"], files), _ours(name, files)
     if different := sum(int(np.count_nonzero(got[key] != np.asarray(want[key]))) for key in got):

@@ -36,10 +36,7 @@ _SMALL = 64, 48  # width and height of thumbnails
 Files = list[bytes]
 Decode = Callable[[bytes], Any]
 _EVAL, _TRAIN = gi.presets.imagenet_eval(), gi.presets.imagenet_train()
-
-
-def _opened(files: Files) -> gi.Batch:
-    return gi.open_batch(files, device="cpu")
+_opened = partial(gi.open_batch, device="cpu")
 
 
 def _decoded(files: Files, _: range) -> object:
@@ -90,10 +87,8 @@ def decoders() -> tuple[dict[str, Decode], dict[str, str]]:
 
 def _rates(runs: dict[str, Callable[[], object]], count: int, rounds: int, by_cpu: bool) -> dict[str, Any]:
     seconds = common.interleaved(runs, rounds)[by_cpu]
-    ours = seconds["gpuimg"]
-    return {
-        name: common.rated(count, own, None if name.startswith("gpuimg") else ours) for name, own in seconds.items()
-    }
+    ours = {name: None if name.startswith("gpuimg") else seconds["gpuimg"] for name in seconds}
+    return {name: common.rated(count, own, ours[name]) for name, own in seconds.items()}
 
 
 def others(files: Files) -> dict[str, Files]:
@@ -112,13 +107,8 @@ def calls(files: Files, found: dict[str, Decode], rounds: int) -> dict[str, Any]
         expected = found["pillow"](data)
         for decode in found.values():
             np.testing.assert_array_equal(decode(data), expected)
-    runs = {name: partial(_each, decode, files) for name, decode in found.items()}
+    runs = {name: partial(lambda decode: common.drain(map(decode, files)), one) for name, one in found.items()}
     return _rates(runs, len(files), rounds, by_cpu=True)
-
-
-def _each(decode: Decode, files: Files) -> None:
-    for data in files:
-        decode(data)
 
 
 def _in_batches(files: Files, size: int, work: Callable[[Files, range], object]) -> None:

@@ -47,7 +47,6 @@ SETS: dict[str, tuple[str, str, dict[str, str], int]] = {
 
 
 def video(name: str) -> Path:
-    """Return a video of a set, and create it if it does not exist."""
     codec, ending, options, gop = SETS[name]
     path = FOLDER / f"{name.replace(', ', '-').replace(' ', '-')}.{ending}"
     if path.exists():
@@ -85,7 +84,6 @@ def bare(path: Path, index: VideoIndex, numbers: Any) -> Any:
 
 
 def rates(path: Path, rounds: int) -> dict[str, Any]:
-    """Measure clips/s of each way, and the ratio to PyAV."""
     index, opener = read_index(str(path), _OPTIONS.max_pixels), VideoClips(Clips(FRAMES, STRIDE))
     preprocess = gi.presets.imagenet_train(224)
 

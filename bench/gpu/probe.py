@@ -117,7 +117,6 @@ def nvrtc() -> bool:
 
 
 def kernel() -> bool:
-    """Resize an image on both devices."""
     import cupy
 
     image = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
@@ -143,7 +142,6 @@ def nvimgcodec() -> bool:
 
 
 def to_torch() -> bool:
-    """Share a batch with torch."""
     import torch
 
     if not torch.cuda.is_available():
@@ -153,7 +151,6 @@ def to_torch() -> bool:
 
 
 def to_jax() -> bool:
-    """Share a batch with JAX."""
     import jax
 
     if jax.default_backend() != "gpu":

@@ -179,7 +179,6 @@ def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, the most important first."""
     options = arguments(__doc__, 240)
     files = photos("S", max(_BATCHES))
     source = [(data, i) for i, data in enumerate(files)]

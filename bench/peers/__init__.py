@@ -31,6 +31,5 @@ def module_of(name: str) -> str:
 
 
 def peer_class(name: str) -> type[Peer]:
-    """Return the class of a peer, and import its library."""
     found: type[Peer] = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
     return found

@@ -66,7 +66,6 @@ class Peer(ABC):
 
 
 def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:
-    """Split the files into batches."""
     for at in range(0, len(files), size):
         yield files[at : at + size]
 
