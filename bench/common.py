@@ -189,7 +189,7 @@ def write(result: dict[str, Any], path: Path) -> None:
     path.write_text(text + "\n")
 
 
-def arguments(description: str | None, name: str, rounds: int = 7, count: bool = False) -> argparse.ArgumentParser:
+def arguments(description: str | None, name: str, rounds: int = 5, count: bool = False) -> argparse.ArgumentParser:
     """Return the command line of a benchmark: ``--rounds``, ``--out`` and, where it makes a difference, ``--count``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)

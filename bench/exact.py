@@ -1,6 +1,6 @@
 """Resizes alone: their time compared with Pillow's, torch's and float32's.
 
-    python -m bench.exact [--rounds 7] [--out bench/results/exact.json]
+    python -m bench.exact [--rounds 5] [--out bench/results/exact.json]
 
 Microseconds of CPU time per image, color bytes to bytes, of the installed Pillow, of torch on uint8 in both layouts
 where it is installed, and of gpuimg with and without ``exact``, contenders in turn, medians of the rounds. Before

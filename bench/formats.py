@@ -1,6 +1,6 @@
 """Decoding of other formats, compared with Pillow: same files, same threads, same run.
 
-    python -m bench.formats decode|progressive|png [--rounds 7] [--count 64] [--out bench/results/png.json]
+    python -m bench.formats decode|progressive|png [--rounds 5] [--count 64] [--out bench/results/png.json]
 
 - decode: values of JPEGs that differ from libjpeg-turbo's (through Pillow), and the rates of WebP, BMP and GIF;
 - progressive: the same of progressive JPEGs, and their rate;

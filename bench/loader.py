@@ -65,7 +65,7 @@ def busy(batches: gi.Loader, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = common.arguments(__doc__, "load.json", rounds=5, count=True).parse_args()
+    options = common.arguments(__doc__, "load.json", count=True).parse_args()
     files = photos.load_set("S", options.count)
     found = {
         name: busy(loader([(data, 0) for data in own], size, epochs=EPOCHS, drop_last=True), options.rounds)

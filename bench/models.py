@@ -53,7 +53,7 @@ def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.arguments(__doc__, "vlm.json", 5)
+    parser = common.arguments(__doc__, "vlm.json")
     parser.add_argument("--count", type=int, default=32, help="photos of a batch")
     options = parser.parse_args()
     if processors.missing():

@@ -162,7 +162,7 @@ def busy(files: Files, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = common.arguments(__doc__, "one-image.json", rounds=5, count=True).parse_args()
+    options = common.arguments(__doc__, "one-image.json", count=True).parse_args()
     os.environ["GPUIMG_NUM_THREADS"] = "1"
     cores, rounds = len(os.sched_getaffinity(0)), options.rounds
     dense, thin = (photos.load_set(name, options.count) for name in ("S-4.8", "S"))

@@ -1,6 +1,6 @@
 """The service of examples/serve.py: latencies at a given rate, the highest rate, and calls without a service.
 
-    python -m bench.serve [--rounds 7] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
+    python -m bench.serve [--rounds 5] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
 
 At a rate, requests start at random times, a Poisson process, whether earlier ones are answered or not; a latency counts
 from that time to the last byte of the answer, so a stalled service is charged for all requests of that time. For the

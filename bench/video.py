@@ -121,7 +121,7 @@ def rates(path: Path, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = common.arguments(__doc__, "video.json", rounds=5)
+    parser = common.arguments(__doc__, "video.json")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     options = parser.parse_args()
     what: dict[str, object] = {

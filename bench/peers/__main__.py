@@ -131,7 +131,7 @@ class Race:
 
 
 def main() -> None:
-    parser = common.arguments(__doc__, "peers.json", rounds=5, count=True)
+    parser = common.arguments(__doc__, "peers.json", count=True)
     parser.add_argument("--set", choices=list(photos.SETS), default="S")
     parser.add_argument("--works", default=",".join(WORKS), help="%(default)s")
     parser.add_argument("--peers", default=",".join(list(PEERS)[:-1]), help="%(default)s")
