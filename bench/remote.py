@@ -31,7 +31,7 @@ from bench.loader import loader
 SHARDS = 4
 # With the epochs of a measurement, which includes filling the pipeline once: about 0.05 s with a network.
 ORDERS: dict[str, tuple[Any, int]] = {
-    "in order": (False, 16), "shuffled": (True, 2), "shuffled by blocks of 32": (gi.Blocks(32, 256), 16),
+    "in order": (False, 12), "shuffled": (True, 2), "shuffled by blocks of 32": (gi.Blocks(32, 256), 12),
 }  # fmt: skip
 
 
