@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from bench import common, figures, peers
 from bench.quiet import Watch
@@ -40,7 +39,7 @@ PARTS = {
     "peers-1280x960-4.8": f"bench.peers --set 1280x960-4.8 --rounds 3 {_SIZES}",
     "peers-L": f"bench.peers --set L --rounds 3 {_SIZES}",
     "peers-L-4.8": f"bench.peers --set L-4.8 --rounds 3 {_SIZES}",
-    "board": "bench.board",
+    "one-image": "bench.one_image",
     "png": "bench.formats png",
     "progressive": "bench.formats progressive",
     "decode": "bench.formats decode",
@@ -59,18 +58,11 @@ PARTS = {
 _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
 #: Arguments with which a part takes seconds: to try whether it runs.
 _QUICK = {
-    "peers": "--rounds 1 --count 16 --batch 8", "board": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
+    "peers": "--rounds 1 --count 16 --batch 8", "one_image": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
     "exact": "--rounds 1", "models": "--rounds 1 --count 4", "less_decoding": "--rounds 1 --count 8",
     "loader": "--rounds 1 --count 64", "many": "--rounds 1 --count 128", "remote": "--rounds 1 --count 64",
     "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",
 }  # fmt: skip
-
-
-def recorded(name: str) -> dict[str, Any]:
-    """Return the record of the run that a part's present result is of; empty where there is none."""
-    path = common.RESULTS / f"{name}.json"
-    found: dict[str, Any] = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
-    return found
 
 
 def compiled() -> dict[str, str]:
@@ -112,7 +104,6 @@ def measure(name: str, watch: Watch, environment: dict[str, str], quick: bool, f
 
 
 def arguments() -> argparse.Namespace:
-    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -132,12 +123,12 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure what is not current, and write the pages."""
     given, now = arguments(), common.run_record()
     anyway = given.anyway or given.quick
 
     def is_current(name: str) -> bool:
-        run = recorded(name)
+        path = common.RESULTS / f"{name}.json"
+        run = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
         return all(run.get(key) == now[key] for key in ("version", "code")) and bool(run.get("quiet") or given.anyway)
 
     current = {name for name in given.names if is_current(name)}

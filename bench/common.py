@@ -75,13 +75,11 @@ def usual_priority() -> Iterator[None]:
 
 
 def drain(batches: Any) -> None:
-    """Run a loop that does nothing."""
     for _ in batches:
         pass
 
 
 def per_second(images: int, seconds: Sequence[float]) -> int:
-    """Return images/s of the median round."""
     return round(images / float(np.median(seconds)))
 
 
@@ -110,7 +108,6 @@ def rated(images: int, own: Sequence[float], ours: Sequence[float] | None = None
 
 
 def processor() -> str:
-    """Return the name of the CPU."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
@@ -186,16 +183,17 @@ def run_record() -> dict[str, Any]:
 
 
 def write(result: dict[str, Any], path: Path) -> None:
-    """Print a result with the record of its run, and write it to a file."""
     text = json.dumps({"run": run_record(), **result}, indent=1)
     print(text)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
 
 
-def arguments(description: str | None, name: str, rounds: int = 7) -> argparse.ArgumentParser:
-    """Return the command line of a benchmark: ``--rounds`` and ``--out``."""
+def arguments(description: str | None, name: str, rounds: int = 5, count: bool = False) -> argparse.ArgumentParser:
+    """Return the command line of a benchmark: ``--rounds``, ``--out`` and, where it makes a difference, ``--count``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--out", type=Path, default=RESULTS / name)
+    if count:
+        parser.add_argument("--count", type=int, help="use only the first photos, for a try")
     return parser

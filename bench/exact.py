@@ -1,6 +1,6 @@
 """Resizes alone: their time compared with Pillow's, torch's and float32's.
 
-    python -m bench.exact [--rounds 7] [--out bench/results/exact.json]
+    python -m bench.exact [--rounds 5] [--out bench/results/exact.json]
 
 Microseconds of CPU time per image, color bytes to bytes, of the installed Pillow, of torch on uint8 in both layouts
 where it is installed, and of gpuimg with and without ``exact``, contenders in turn, medians of the rounds. Before
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ _RULE: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12
 
 
 def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> dict[str, Callable[[], Any]]:
-    """Return the measured functions by name."""
     pictures, out = [Image.fromarray(image) for image in images], np.empty((len(images), *size, 3), np.uint8)
     found: dict[str, Callable[[], Any]] = {
         "exact": lambda: gi.resize(images, size, name, exact=_RULE).array(out=out),
@@ -54,7 +52,6 @@ def contenders(images: NDArray[np.uint8], size: tuple[int, int], name: Any) -> d
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     options = common.arguments(__doc__, "exact.json").parse_args()
     rng, rows = np.random.default_rng(0), []
     for source, size, filters, count in _SIZES:
@@ -66,20 +63,14 @@ def main() -> None:
                 theirs = np.moveaxis(runs["torch_nchw"]().numpy(), 1, -1)
                 np.testing.assert_array_equal(runs["exact_torch"](), theirs)
             _, worked = common.interleaved(runs, options.rounds)
-            of_pillow, of_pillow_range = common.ratio(worked["pillow"], worked["exact"])
-            of_float, of_float_range = common.ratio(worked["float32"], worked["exact"])
-            rows.append(
-                {
-                    "source": source, "result": size, "filter": name,
-                    "microseconds": {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()},
-                    "pillow_over_exact": of_pillow, "pillow_over_exact_range": of_pillow_range,
-                    "float32_over_exact": of_float, "float32_over_exact_range": of_float_range,
-                }
-            )  # fmt: skip
+            ratio, spread = common.ratio(worked["pillow"], worked["exact"])
+            micros = {key: round(float(np.median(s)) / count * 1e6) for key, s in worked.items()}
+            rows.append({
+                "source": source, "result": size, "filter": name, "microseconds": micros,
+                "pillow_over_exact": ratio, "pillow_over_exact_range": spread,
+            })  # fmt: skip
             print(rows[-1], flush=True)
-    versions = {name: version(name) for name in ("gpuimg", "numpy", "numba", "pillow")}
-    result = {"processor": common.processor(), "versions": versions, "rounds": options.rounds, "rows": rows}
-    common.write(result, options.out)
+    common.write(common.environment({}, options.rounds) | {"rows": rows}, options.out)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 from bench.common import RESULTS, ROOT, SPREAD
 from bench.peers import PEERS
 from bench.peers.base import WORKS
-from bench.plots import Bar, bars
+from bench.plots import bars
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PLOTS = ROOT / "docs" / "figures"
@@ -34,16 +34,11 @@ _SETS = {
     for base, size in (("S", "500x375"), ("1280x960", "1280x960"), ("L", "4000x3000")) for denser in ("", "-4.8")
 }  # fmt: skip
 _CONTRADICTS = 0.03  # difference of a ratio from the quotient of the rates next to it
-_HEAD = ["work", "gpuimg", "other library", "ratio"]
-_COSTS = {
-    "first_batch_seconds": "from import to first batch, s",
-    "peak_mib": "peak memory, MiB",
-}
+_COSTS = {"first_batch_seconds": "from import to first batch, s", "peak_mib": "peak memory, MiB"}
 
 
 @cache
 def result(name: str) -> dict[str, Any]:
-    """Return a result."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return found
 
@@ -60,7 +55,6 @@ def value(name: str, *path: str | int, form: str = "") -> str:
 
 
 def rate(name: str, work: str, peer: str = "gpuimg") -> str:
-    """Return images/s of a library."""
     return f"{result(name)['works'][work][peer]['images_per_second']:,}"
 
 
@@ -70,14 +64,12 @@ def times(name: str, work: str, peer: str) -> str:
 
 
 def machine(name: str, load: bool = True) -> str:
-    """Return the processor, the cores and the load of the machine that a result is from."""
     about = {**result(name).get("machine", {}), **result(name).get("run", {})}
     text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
     return f"{text}, at a load of {about['load_before']:.1f}" if load and "load_before" in about else text
 
 
 def version(name: str) -> str:
-    """Return the version and commit that were measured."""
     if run := result(name).get("run"):
         return f"{run['version']} ({run['commit']})"
     return str(result(name).get("version", "a version before 0.2"))
@@ -89,16 +81,20 @@ def _rates(entry: dict[str, Any], ours: dict[str, Any]) -> tuple[int, int]:
     return own, other
 
 
+def _ranged(middle: float, low: float, high: float) -> str:
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
 def _over(entry: dict[str, Any]) -> str:
     """Return the median of gpuimg's rate divided by the other's in the same round, and its range if that is wide."""
-    text, (low, high) = f"{entry['gpuimg_over_this']:.2f}", entry["range"]
-    return text if entry.get("spread", 1) <= SPREAD else f"{text} ({low:.2f} to {high:.2f})"
+    ratio = entry["gpuimg_over_this"]
+    return f"{ratio:.2f}" if entry.get("spread", 1) <= SPREAD else _ranged(ratio, *entry["range"])
 
 
 def _cell(entry: dict[str, Any] | None, ours: dict[str, Any]) -> str:
     """Return a library's rate and the ratio; the rates of one round where the median rates would contradict it."""
-    if not entry:
-        return "-"
+    if not entry or "range" not in entry:
+        return f"{entry['images_per_second']:,}" if entry else "-"
     rate, (own, other) = entry["images_per_second"], _rates(entry, ours)
     contradicts = abs(ours["images_per_second"] / rate / entry["gpuimg_over_this"] - 1) > _CONTRADICTS
     return f"{f'{other:,} of {own:,}' if contradicts and 'same_round' in entry else f'{rate:,}'}; {_over(entry)}"
@@ -117,7 +113,7 @@ def _bits(name: str) -> str:
     return f"{result(name)['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f}"
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables, each by a function ----------------------------------------------------------------------------------------
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -129,10 +125,9 @@ def peers(name: str) -> str:
     """Return a table with one row for each library: images/s, and gpuimg's rate divided by it."""
     works, rows = result(name)["works"], []
     for key, label in _names(name).items():
-        cells = [
-            f"**{rate(name, work)}**" if key == "gpuimg" else _cell(entries.get(key), entries["gpuimg"])
-            for work, entries in works.items()
-        ]
+        cells = [_cell(entries.get(key), entries["gpuimg"]) for entries in works.values()]
+        if key == "gpuimg":
+            cells = [f"**{rate(name, work)}**" for work in works]
         if set(cells) != {"-"}:
             rows.append([label, *cells])
     return _table(["", *works], rows)
@@ -155,12 +150,10 @@ def _formats() -> Iterator[list[str]]:
 
 
 def other_formats() -> str:
-    """Return a table of progressive JPEG, WebP, BMP, GIF and PNG."""
     return _table(["", "gpuimg, images/s", "other library", "ratio"], _formats())
 
 
 def readme() -> str:
-    """Return the README's table."""
     chosen = (
         ("peers-S", "train", "dali", "train: random crop to 224, flip, normalize"),
         ("peers-S-4.8", "train", "dali", "the same, with larger files (4.8 bits per pixel, as in ImageNet)"),
@@ -169,21 +162,19 @@ def readme() -> str:
         ("peers-S", "train", "torchvision", "train, and a DataLoader with worker processes"),
         ("peers-S", "decode", "simplejpeg", "decode whole JPEGs"),
     )
-    rows = []
-    for name, work, peer, label in chosen:
-        entries = result(name)["works"][work]
-        rows.append(_row(label, entries[peer], entries["gpuimg"], _names(name)[peer]))
+    works = ((label, peer, _names(name)[peer], result(name)["works"][work]) for name, work, peer, label in chosen)
+    rows = [_row(label, entries[peer], entries["gpuimg"], name) for label, peer, name, entries in works]
     labels = {
         "progressive JPEG": "decode progressive JPEG, one thread",
         "PNG, photo, deflate": "decode PNG photos, one thread, with the extra `png`",
         "WebP": "decode WebP",
     }
     formats = {kind: cells for kind, *cells in _formats()}
-    return _table(_HEAD, [*rows, *([label, *formats[kind]] for kind, label in labels.items())])
+    head = ["work", "gpuimg", "other library", "ratio"]
+    return _table(head, [*rows, *([label, *formats[kind]] for kind, label in labels.items())])
 
 
 def density() -> str:
-    """Return a table of ``train`` by bits per pixel and size."""
     names, rows = _names("peers-S"), []
     chosen = [key for key in ("dali", "torchvision", "kornia", "pillow") if key in names]
     for name in _SETS:
@@ -194,20 +185,17 @@ def density() -> str:
 
 
 def threads() -> str:
-    """Return a table of ``train`` with one thread and with all, and gpuimg's gain."""
-    names, both = _names("peers-S"), [result(name) for name in ("peers-S-1", "peers-S")]
-    counts = [str(found["machine"]["threads"]) for found in both]
-    rows = []
-    for key, label in names.items():
+    both, rows = [result(name) for name in ("peers-S-1", "peers-S")], []
+    for key, label in _names("peers-S").items():
         entries = [found["works"]["train"].get(key) for found in both]
         if all(entries):
             one, more = (entry["images_per_second"] for entry in entries)
             rows.append([label, f"{one:,}", f"{more:,}", f"{more / one:.2f}"])
+    counts = (str(found["machine"]["threads"]) for found in both)
     return _table(["images/s of train at 500x375, by threads or worker processes", *counts, "gain"], rows)
 
 
 def vlm() -> str:
-    """Return a table of the models' preprocessing next to transformers'."""
     rows = []
     for name, found in result("vlm")["models"].items():
         ours, fast, pil = (f"{found['images_per_second'][key]:,}" for key in ("gpuimg", "torchvision", "pil"))
@@ -238,7 +226,6 @@ def _resizes() -> Iterator[tuple[str, dict[str, int], float]]:
 
 
 def exact() -> str:
-    """Return a table of resizes alone: with Pillow's bytes, in float32, by Pillow, by torch."""
     contenders = {
         "exact": "Pillow's bytes", "exact_torch": "torch's bytes", "float32": "float32", "pillow": "Pillow",
         "torch_nhwc": "torch, NHWC",
@@ -251,112 +238,107 @@ def exact() -> str:
     return _table(head, rows)
 
 
+_DECODERS = "gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "torchvision", "pillow"
+
+
+def _decoders(rows: dict[str, dict[str, Any]]) -> str:
+    """Return a table of images/s with a column for each decoder, and gpuimg's rate divided by it."""
+    names = [name for name in _DECODERS if any(name in entries for entries in rows.values())]
+    cells = ([label, *(_cell(each.get(name), each["gpuimg"]) for name in names)] for label, each in rows.items())
+    return _table(["images/s; gpuimg's rate divided by it", *names], cells)
+
+
+def _calls() -> dict[str, dict[str, Any]]:
+    found = result("one-image")
+    return {f"JPEG, 500x375, {_bits('one-image')} bits per pixel": found["single"], **found.get("calls", {})}
+
+
 def board() -> str:
     """Return a table of the decoders of a public board: one image a call, and in a DataLoader by its workers."""
-    columns = {"one image a call, one thread": result("board")["single"]}
-    columns |= {f"DataLoader, {count} workers": entries for count, entries in result("board")["workers"].items()}
-    rows = []
-    for name in ("gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "pillow"):
-        entries = [one.get(name) for one in columns.values()]
-        rows.append([name, *(
-            _cell(one, column["gpuimg"]) if one is None or "range" in one else f"{one['images_per_second']:,}"
-            for one, column in zip(entries, columns.values(), strict=True)
-        )])  # fmt: skip
-    return _table(["images/s; gpuimg's rate divided by it", *columns], rows)
+    rows = {"one image a call, one thread": result("one-image")["single"]}
+    return _decoders(rows | {f"DataLoader, workers: {n}": one for n, one in result("one-image")["workers"].items()})
 
 
-def _set(name: str) -> str:
-    found = result("draft")["levers"][name]
-    size = _SETS[f"peers-{name}"]
-    return f"{size}, {found['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel"
+def one_image() -> str:
+    return _decoders(_calls() | result("one-image")["calls"])
+
+
+def batches_of_one() -> str:
+    rows = [
+        [work, f"{one['one_us']:,.0f}", f"{one['share_us']:,.0f}", f"{one['times']:.2f}"]
+        for work, one in result("one-image")["batches"].items()
+    ]
+    return _table(["CPU time, one thread", "one image a call, µs", "an image of 64, µs", "ratio"], rows)
 
 
 def draft() -> str:
-    """Return a table of the gains of ``draft``, an index and prepared photos."""
     rows = []
     for name, found in result("draft")["levers"].items():
+        bits = found["photos"]["bits_per_pixel_p5_p50_p95"][1]
         for work in ("train", "eval"):
             means = ["draft=1.5", "index, rows only", "index"]
             means += [mean for mean in found[work] if mean.startswith("prepared") and "planes" not in mean]
-            gains = [found[work][mean]["times_without_by_cpu_time"] if mean in found[work] else None for mean in means]
-            rows.append([f"{work}, {_set(name)}", *("-" if gain is None else f"{gain:.2f}" for gain in gains)])
+            gains = (found[work].get(mean, {}).get("times_without_by_cpu_time") for mean in means)
+            label = f"{work}, {_SETS[f'peers-{name}']}, {bits:.1f} bits per pixel"
+            rows.append([label, *(f"{gain:.2f}" if gain else "-" for gain in gains)])
     return _table(["", "`draft=1.5`", "index of rows", "index", "prepared"], rows)
 
 
 def index_sizes() -> str:
-    """Return a table of the sizes of seek indexes."""
     found = result("seek")["percent_of_files"]
-    columns = list(found["S"])
-    rows = [[_SETS[f"peers-{name}"], *(f"{size:.1f} %" for size in sizes.values())] for name, sizes in found.items()]
-    return _table(["photos", *(f"`--every {every}`" for every in columns)], rows)
+    rows = ([_SETS[f"peers-{name}"], *(f"{size:.1f} %" for size in sizes.values())] for name, sizes in found.items())
+    return _table(["photos", *(f"`--every {every}`" for every in found["S"])], rows)
 
 
 def prepare() -> str:
-    """Return a table of the cost of preparing."""
     rows = []
     for name, found in result("prepare")["sets"].items():
         about, (before, after) = result("prepare")["photos"][name], found["bytes"]
         sizes = " to ".join(f"{size / about['count'] / 1000:.0f} KB" for size in (before, after))
-        side, low_high = str(result("prepare")["short_side"][name]), found["two_threads_range"]
-        gain = f"{found['two_threads']:.2f} ({low_high[0]:.2f} to {low_high[1]:.2f})"
+        side, gain = result("prepare")["short_side"][name], _ranged(found["two_threads"], *found["two_threads_range"])
         milliseconds = f"{found['milliseconds_of_cpu']['prepare']:.1f} ms"
-        rows.append([_SETS[f"peers-{name}"], side, milliseconds, sizes, gain])
+        rows.append([_SETS[f"peers-{name}"], str(side), milliseconds, sizes, gain])
     head = ["photos", "shorter side", "CPU time per image", "bytes per image", "two threads, times the rate of one"]
     return _table(head, rows)
 
 
 def pixels() -> str:
-    """Return a table of the bytes that differ from Pillow's after a resize, by library and filter."""
     found = result("pixels")["resized"]
-    rows = [
-        [name, *(f"{one['percent_of_bytes']:.1f} %, {one['most_levels']}" for one in (found[f][name] for f in found))]
+    return _table(["", *found], (
+        [name, *(f"{of[name]['percent_of_bytes']:.1f} %, {of[name]['most_levels']}" for of in found.values())]
         for name in found["bilinear"]
-    ]
-    return _table(["", *found], rows)
+    ))  # fmt: skip
 
 
 def remote() -> str:
-    """Return a table of remote sources: the rate and the CPU time relative to reading from the disk."""
     found = result("remote")["throughput"]
-    orders, rows = list(found["local"]), []
-    for name, entries in found.items():
-        cells = []
-        for order in orders if name != "local" else ():
-            one = entries[order]
-            low, high = one["range"]
-            cells.append(f"{one['of_local']:.2f} ({low:.2f} to {high:.2f}), {one['cpu_of_the_loader_of_local']:.2f}")
-        if cells:
-            rows.append([name, *cells])
-    return _table(["", *orders], rows)
+    return _table(["", *found["local"]], (
+        [name, *(
+            f"{_ranged(one['of_local'], *one['range'])}, {one['cpu_of_the_loader_of_local']:.2f}"
+            for one in entries.values()
+        )] for name, entries in found.items() if name != "local"
+    ))  # fmt: skip
 
 
 def video() -> str:
-    """Return a table of the rates of clips."""
-    rows = []
-    for name, found in result("video")["rates"].items():
-        cells = [f"{found['pyav']['clips_s']:.1f}"]
-        for way in ("frames", "train"):
-            middle, low, high = found[way]["of_pyav"]
-            cells.append(f"{found[way]['clips_s']:.1f}; {middle:.2f} ({low:.2f} to {high:.2f})")
-        rows.append([name, *cells])
+    rows = (
+        [name, f"{found['pyav']['clips_s']:.1f}", *(
+            f"{found[way]['clips_s']:.1f}; {_ranged(*found[way]['of_pyav'])}" for way in ("frames", "train")
+        )] for name, found in result("video")["rates"].items()
+    )  # fmt: skip
     return _table(["clips/s", "PyAV", "gpuimg, the same frames", "gpuimg, training crops, float16"], rows)
 
 
 def many() -> str:
-    """Return a table of Ray Data next to the loader."""
-    rows = []
+    rows = [["`gpuimg.load`, one process", f"{result('many')['load']['images_per_second']:,}", "1", ""]]
     for name, found in result("many").items():
-        if isinstance(found, dict) and "of_load" in found:
-            label = "`gpuimg.load`, one process" if name == "load" else f"Ray, actors: {name.partition(', ')[2]}"
-            low, high = found["range"]
-            ratio = f"{found['of_load']:.2f} ({low:.2f} to {high:.2f})" if "start_s" in found else "1"
-            start = f"{found['start_s']:.1f} s" if "start_s" in found else ""
-            rows.append([label, f"{found['images_per_second']:,}", ratio, start])
+        if name.startswith("ray, "):
+            ratio, start = _ranged(found["of_load"], *found["range"]), f"{found['start_s']:.1f} s"
+            rows.append([f"Ray, actors: {name[5:]}", f"{found['images_per_second']:,}", ratio, start])
     return _table(["", "images/s", "relative to `gpuimg.load`", "time to the first batch"], rows)
 
 
 def serve(which: int) -> str:
-    """Return a table of calls without a service, or of services."""
     if which == 0:
         rows = [
             [count, f"{one['ms_an_image']:.2f}", f"{one['cpu_ms_an_image']:.2f}", f"{one['pillow_over_this'][0]:.1f}"]
@@ -371,26 +353,29 @@ def serve(which: int) -> str:
     return _table(["", "p50, ms", "p99, ms", "CPU ms per request", "most requests/s"], rows)
 
 
+def _ahead(what: str, entries: dict[str, Any], names: dict[str, str] | None = None) -> Iterator[list[str]]:
+    for key, entry in entries.items():
+        if entry and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1 and (not names or key in names):
+            yield _row(what, entry, entries["gpuimg"], names[key] if names else key)
+
+
 def slower() -> str:
     """Return all measurements in which another library is faster than gpuimg."""
     rows = [[f"decode {label}", *cells] for label, *cells in _formats() if float(cells[-1].split()[0]) < 1]
     for name, size in _SETS.items():
         for work, entries in result(name)["works"].items():
-            for key, label in _names(name).items():
-                entry = entries.get(key)
-                if entry and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1:
-                    what = f"{work}, {size} at {_bits(name)} bits per pixel"
-                    rows.append(_row(what, entry, entries["gpuimg"], label))
+            what = f"{work}, {size} at {_bits(name)} bits per pixel"
+            rows += _ahead(what, entries, _names(name))
     for label, taken, _ in _resizes():
         exact = taken.get("exact_torch", taken["exact"])
         for layout in ("torch_nhwc", "torch_nchw"):
             if (micros := taken.get(layout, exact)) < exact:
                 cells = [f"{exact} µs", f"torch, {layout[6:].upper()} {micros} µs", f"{micros / exact:.2f}"]
                 rows.append([f"an exact resize, {label}", *cells])
-    single = result("board")["single"]
-    for name, entry in single.items():
-        if entry.get("gpuimg_over_this", 1) < 1:
-            rows.append(_row("decode, one image a call, one thread", entry, single["gpuimg"], name))
+    for kind, entries in _calls().items():
+        rows += _ahead(f"decode, one image a call, {kind}", entries)
+    for count, entries in result("one-image")["workers"].items():
+        rows += _ahead(f"decode, one image a call, DataLoader, workers: {count}", entries)
     every = result("peers-S")["peers"]
     for cost, label in _COSTS.items():
         ours = every["gpuimg.load"][cost]
@@ -404,7 +389,6 @@ def slower() -> str:
 
 
 def all_peers() -> str:
-    """Return costs, CPU time and differences of the libraries of peers-S, and what they do differently."""
     found = result("peers-S")
     every: dict[str, dict[str, Any]] = {key: found["peers"][key] for key in _names("peers-S")}
     labels = {
@@ -432,7 +416,6 @@ def all_peers() -> str:
 
 
 def runs() -> str:
-    """Return a table of all results: what was run, when, on which machine and version."""
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
         run = result(name).get("run", {})
@@ -448,35 +431,25 @@ def runs() -> str:
 # -- bars --------------------------------------------------------------------------------------------------------------
 
 
-def _rates_bars() -> tuple[str, str]:
-    names, entries = _names("peers-S"), result("peers-S")["works"]["train"]
-    found = {key: entries[key]["images_per_second"] for key in names if entries.get(key) and "gpuimg" not in key}
-    found["gpuimg"] = entries["gpuimg"]["images_per_second"]
-    rows = [Bar(names[key].partition(" (")[0], rate, f"{rate:,}", key == "gpuimg") for key, rate in found.items()]
+def _claim() -> str:
     dali, torchvision = (times("peers-S", "train", key) for key in ("dali", "torchvision"))
-    claim = f"{dali} times the training images of DALI, {torchvision} of torchvision"
-    unit = f"images/s decoded, cropped, normalized; {machine('peers-S')}"
-    return claim, bars(claim, sorted(rows, key=lambda row: -row.value), unit, 480, headed=True)
+    return f"{dali} times the training images of DALI, {torchvision} of torchvision"
 
 
-_BARS: dict[str, Callable[[], tuple[str, str]]] = {"rates": _rates_bars}
+def _rates_bars() -> str:
+    names, entries = _names("peers-S"), result("peers-S")["works"]["train"]
+    kept = [key for key in names if entries.get(key) and key != "gpuimg.load"]
+    kept.sort(key=lambda key: -entries[key]["images_per_second"])
+    rows = {names[key].partition(" (")[0]: entries[key]["images_per_second"] for key in kept}
+    return bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {machine('peers-S')}")
 
 
 def plot(name: str) -> str:
     """Return the claim of a picture, and the picture; `written` has the file."""
-    claim, _ = _BARS[name]()
-    return f"\n**{claim}.**\n\n![{claim}](figures/{name}.svg)\n"
+    return f"\n**{_claim()}.**\n\n![{_claim()}](figures/{name}.svg)\n"
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
-
-_FUNCTIONS: dict[str, Callable[..., str]] = {
-    function.__name__: function
-    for function in (
-        value, rate, times, machine, version, peers, readme, other_formats, density, threads, vlm, slower, board,
-        exact, draft, all_peers, runs, plot, index_sizes, prepare, pixels, remote, video, many, serve, functions,
-    )
-}  # fmt: skip
 
 
 def filled(text: str) -> str:
@@ -484,7 +457,7 @@ def filled(text: str) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         try:
-            found = eval(match[1], {"__builtins__": {}}, _FUNCTIONS)
+            found = eval(match[1], globals())
         except _LACKS:
             found = "not measured"
         return f"<!--= {match[1]} -->{found}<!--/-->"
@@ -495,14 +468,12 @@ def filled(text: str) -> str:
 def written() -> dict[Path, str]:
     """Return all files that results give: pages, bars."""
     drawn = {}
-    for name, draw in _BARS.items():
-        with suppress(*_LACKS):
-            drawn[PLOTS / f"{name}.svg"] = draw()[1]
+    with suppress(*_LACKS):
+        drawn[PLOTS / "rates.svg"] = _rates_bars()
     return drawn | {page: filled(page.read_text()) for page in PAGES}
 
 
 def main() -> None:
-    """Write pages and bars."""
     result.cache_clear()
     for path, text in written().items():
         if not path.exists() or path.read_text() != text:

@@ -1,6 +1,6 @@
 """Decoding of other formats, compared with Pillow: same files, same threads, same run.
 
-    python -m bench.formats decode|progressive|png [--rounds 7] [--count 64] [--out bench/results/png.json]
+    python -m bench.formats decode|progressive|png [--rounds 5] [--count 64] [--out bench/results/png.json]
 
 - decode: values of JPEGs that differ from libjpeg-turbo's (through Pillow), and the rates of WebP, BMP and GIF;
 - progressive: the same of progressive JPEGs, and their rate;
@@ -28,6 +28,8 @@ from PIL import Image, ImageDraw
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
+from bench.peers.base import batches
+from bench.photos import encoded
 from gpuimg._decoding import png
 from gpuimg._threads.threads import threads
 
@@ -35,16 +37,10 @@ Files = list[bytes]
 
 
 def by_gpuimg(files: Files) -> list[Any]:
-    """Decode by gpuimg."""
-    return [
-        image for at in range(0, len(files), BATCH)
-        for image in gi.decode_batch(files[at : at + BATCH], device="cpu")
-    ]  # fmt: skip
+    return [image for batch in batches(files, BATCH) for image in gi.decode_batch(batch, device="cpu")]
 
 
 def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
-    """Decode by Pillow."""
-
     def decoded(data: bytes) -> Any:
         image = Image.open(io.BytesIO(data))
         return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
@@ -55,8 +51,7 @@ def by_pillow(pool: ThreadPoolExecutor, files: Files) -> list[Any]:
 def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
     """Count the values of all files, and those that differ from Pillow's."""
     values = differing = 0
-    for at in range(0, len(files), BATCH):
-        batch = files[at : at + BATCH]
+    for batch in batches(files, BATCH):
         for ours, theirs in zip(by_gpuimg(batch), by_pillow(pool, batch), strict=True):
             values += theirs.size
             differing += int(np.count_nonzero(theirs != ours))
@@ -64,19 +59,11 @@ def differing_values(files: Files, pool: ThreadPoolExecutor) -> dict[str, int]:
 
 
 def compared(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
-    """Measure images/s of gpuimg and of Pillow, and the ratio."""
     if found := differing_values(files, pool)["differing"]:
         raise RuntimeError(f"{found} values differ from Pillow's")
     runs = {"gpuimg": partial(by_gpuimg, files), "Pillow": partial(by_pillow, pool, files)}
     seconds, _ = common.interleaved(runs, rounds)
     return {name: common.rated(len(files), taken, seconds["gpuimg"]) for name, taken in seconds.items()}
-
-
-def encoded(image: Image.Image, form: str) -> bytes:
-    """Encode an image with Pillow's defaults."""
-    file = io.BytesIO()
-    image.save(file, form)
-    return file.getvalue()
 
 
 # -- PNG ---------------------------------------------------------------------------------------------------------------
@@ -100,7 +87,6 @@ def inflating_by(name: str) -> Iterator[None]:
 
 
 def screenshot(seed: int) -> Image.Image:
-    """Windows and text on a light ground."""
     rng = random.Random(seed)
     image = Image.new("RGB", (1280, 800), (245, 246, 248))
     draw = ImageDraw.Draw(image)
@@ -116,7 +102,6 @@ def screenshot(seed: int) -> Image.Image:
 
 
 def pngs(count: int) -> dict[str, Files]:
-    """Return the files of each kind."""
     opened = (Image.open(io.BytesIO(data)).convert("RGB") for data in photos.load_set("1280x960", count))
     return {
         "photo": [encoded(image, "PNG") for image in opened],
@@ -125,8 +110,6 @@ def pngs(count: int) -> dict[str, Files]:
 
 
 def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, Any]:
-    """Compare Pillow and gpuimg by each inflating library on files of one kind."""
-
     def by(name: str) -> None:
         with inflating_by(name):
             by_gpuimg(files)
@@ -144,18 +127,15 @@ def inflated(files: Files, pool: ThreadPoolExecutor, rounds: int) -> dict[str, A
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "")
+    parser = common.arguments(__doc__, "", count=True)
     parser.add_argument("format", choices=["decode", "progressive", "png"])
-    parser.add_argument("--count", type=int, help="files; by default 512, 128 or 12 of each kind")
     options = parser.parse_args()
     out = options.out if options.out.suffix else common.RESULTS / f"{options.format}.json"
     found: dict[str, Any]
     with ThreadPoolExecutor(threads()) as pool:
         if options.format == "png":
-            count = options.count or 12
-            about = common.environment({"count": count}, options.rounds, count)
-            found = {kind: inflated(files, pool, options.rounds) for kind, files in pngs(count).items()}
+            about = common.environment({"count": options.count or 12}, options.rounds)
+            found = {kind: inflated(own, pool, options.rounds) for kind, own in pngs(options.count or 12).items()}
         else:
             name = "S" if options.format == "decode" else "progressive"
             files = photos.load_set(name, options.count)

@@ -2,41 +2,39 @@
 
     GPUIMG_NUM_THREADS=1 python -m bench.loader [--rounds 5] [--out bench/results/load.json]
 
-A consumer computes in pure Python for as long as the loader takes for a batch. The wall time of both together over that
+A consumer computes in pure Python for as long as the loader takes for a batch: of photos for imagenet_train(224)
+("busy"), and of images of 96x64 for imagenet_train(32) ("small"). The wall time of both together over that
 of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none. Medians of the rounds.
 """
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH
+from bench.photos import encoded
 
-SIZE = 224
 EPOCHS = 4  # of one measurement of a busy loop: the first batch is waited for in any case
 
 
-def loader(source: Any, **options: Any) -> gi.Loader:
-    """Return the loader to measure."""
-    train = gi.presets.imagenet_train(SIZE)
+def loader(source: Any, size: int = 224, **options: Any) -> gi.Loader:
+    train = gi.presets.imagenet_train(size)
     return gi.load(source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", **options)
 
 
-def milliseconds(run: Callable[[], Any]) -> float:
-    """Return the milliseconds of a call."""
-    start = time.perf_counter()
-    run()
-    return 1e3 * (time.perf_counter() - start)
+def small(files: list[bytes]) -> list[bytes]:
+    return [encoded(Image.open(io.BytesIO(data)).convert("RGB").resize((96, 64)), "JPEG") for data in files]
 
 
 def wall(batches: Iterable[Any], step: Callable[..., object]) -> float:
-    """Return the seconds of a loop."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
@@ -55,7 +53,7 @@ def busy(batches: gi.Loader, rounds: int) -> dict[str, Any]:
     multiples: list[float] = []
     for k in range(rounds + 1):
         alone = wall(batches, lambda batch: None)
-        steps = int(alone / len(batches) * 1e9 / milliseconds(lambda: spin(1_000_000)))
+        steps = int(alone / len(batches) * 1e6 / wall(range(1), lambda _: spin(1_000_000)))
         consumer = wall(range(len(batches)), lambda batch, steps=steps: spin(steps))
         together = wall(batches, lambda batch, steps=steps: spin(steps))
         if k:  # the first round warms up
@@ -67,13 +65,12 @@ def busy(batches: gi.Loader, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "load.json", rounds=5)
-    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
-    options = parser.parse_args()
+    options = common.arguments(__doc__, "load.json", count=True).parse_args()
     files = photos.load_set("S", options.count)
-    in_memory = loader([(data, i) for i, data in enumerate(files)], epochs=EPOCHS, drop_last=True)
-    found = {"busy": busy(in_memory, options.rounds)}
+    found = {
+        name: busy(loader([(data, 0) for data in own], size, epochs=EPOCHS, drop_last=True), options.rounds)
+        for name, own, size in (("busy", files, 224), ("small", small(files), 32))
+    }
     common.write(common.environment(photos.summary_of_set("S", files), options.rounds) | found, options.out)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -59,39 +60,32 @@ def by_ray(paths: list[Path], actors: int) -> tuple[float, float]:
 
 
 def measured(paths: list[Path], rounds: int) -> dict[str, Any]:
-    """Measure all rates, their ratios, and Ray's time to start."""
     train = gi.presets.imagenet_train()
     loader = gi.load(gi.file_list(paths), train, batch_size=common.BATCH, device="cpu", dtype="float16", layout="NCHW")
-    names = [f"ray, {n}" for n in ACTORS]
-    seconds: dict[str, list[float]] = {name: [] for name in ("load", *names)}
-    starts: dict[str, list[float]] = {name: [] for name in names}
+    seconds, starts = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for k in range(rounds + 1):
         begin = time.time()
         common.drain(loader)
-        taken, begun = {"load": (time.time() - begin) / len(paths)}, {}
-        for n in ACTORS[:: 1 if k % 2 else -1]:
-            taken[f"ray, {n}"], begun[f"ray, {n}"] = by_ray(paths, n)
-        if k:  # the first round warms up
-            for found, times in ((seconds, taken), (starts, begun)):
-                for name, time_of in times.items():
-                    found[name].append(time_of)
+        found = {"load": ((time.time() - begin) / len(paths), 0.0)}
+        found |= {f"ray, {n}": by_ray(paths, n) for n in ACTORS[:: 1 if k % 2 else -1]}
+        for name, (taken, start) in found.items() if k else ():  # the first round warms up
+            seconds[name].append(taken)
+            starts[name].append(start)
     result: dict[str, Any] = {}
     for name, several in seconds.items():
         of_load, spread = common.ratio(seconds["load"], several)
         result[name] = {"images_per_second": common.per_second(1, several), "of_load": of_load, "range": spread}
-        if name in starts:
-            result[name]["start_s"] = round(float(np.median(starts[name])), 1)
+        result[name]["start_s"] = round(float(np.median(starts[name])), 1)
     return result
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "many.json", rounds=3)
     parser.add_argument("--count", type=int, default=4096, help="files of an epoch; of more than 512 some are the same")
     options = parser.parse_args()
     import ray
 
-    files = photos.load_set("S", min(options.count, photos.SETS["S"].count))
+    files = photos.load_set("S", options.count)
     ray.init(logging_level="error", log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:

@@ -38,7 +38,6 @@ def _theirs(processor: Any, files: list[bytes]) -> dict[str, Any]:
 
 
 def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Measure a model's images/s; refuse outputs that differ from those of the default backend."""
     backends = {backend: processors.processor(name, backend) for backend in ("torchvision", "pil")}
     want, got = _theirs(backends["torchvision"], files), _ours(name, files)
     if different := sum(int(np.count_nonzero(got[key] != np.asarray(want[key]))) for key in got):
@@ -54,8 +53,7 @@ def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "vlm.json", 5)
+    parser = common.arguments(__doc__, "vlm.json")
     parser.add_argument("--count", type=int, default=32, help="photos of a batch")
     options = parser.parse_args()
     if processors.missing():

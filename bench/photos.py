@@ -20,7 +20,7 @@ import json
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,38 +45,30 @@ class PhotoSet:
     batch: int
     sizes: tuple[tuple[tuple[int, int], float], ...]
     panes: int  # along each side; the photographs have too few pixels to fill 12 megapixels one at a time
+    seed: int
     sha256: str  # of all files; Pillow 13.0.0, scikit-image 0.26.0, scikit-learn 1.9.1 and NumPy 2.4.6 give this
     rate: float = _RATE  # bits per pixel that the middle of a median photo is to have
     finer: int = 0  # added to its quality of 85 to 90
 
 
-_MIXED = ((375, 500), 0.6), ((500, 375), 0.2), ((333, 500), 0.1), ((360, 480), 0.1)
+_S = 512, 64, (((375, 500), 0.6), ((500, 375), 0.2), ((333, 500), 0.1), ((360, 480), 0.1)), 1
+_M, _L = (128, 32, (((960, 1280), 1.0),), 1, 3), (24, 8, (((3000, 4000), 1.0),), 3, 4)
+_DENSER = 5.5, 8  # rate and finer; whole photos have less detail than their middle
 SETS = {
-    name: PhotoSet(count, batch, sizes, panes, digest)
-    for name, count, batch, sizes, panes, digest in (
-        ("S", 512, 64, _MIXED, 1, "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1"),
-        ("1280x960", 128, 32, (((960, 1280), 1.0),), 1,
-         "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"),
-        ("L", 24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
-        ("progressive", 128, 64, _MIXED, 1, "0d45098a7e0ccff7e1585156a10b6d2b503c7dc2f29997d2140084c912a3040a"),
-    )
-}  # fmt: skip
-_HASHES = {
-    "S-4.8": "055e59d2ecc60d5b0fca2a883a3d64ae9ab2ddb4bace119347bbdfefc8b1b056",
-    "1280x960-4.8": "c231c62b49224f6d776bf05b14ef7dbb382cc0197ed9ca9a1379ea0cf54870b4",
-    "L-4.8": "f943a43f16b209b8d2f8aea67b322536b2b47307b2f58ecbe01023691481058e",
+    "S": PhotoSet(*_S, 0, "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1"),
+    "1280x960": PhotoSet(*_M, "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"),
+    "L": PhotoSet(*_L, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
+    "progressive": PhotoSet(128, *_S[1:], 5, "0d45098a7e0ccff7e1585156a10b6d2b503c7dc2f29997d2140084c912a3040a"),
+    "S-4.8": PhotoSet(*_S, 0, "055e59d2ecc60d5b0fca2a883a3d64ae9ab2ddb4bace119347bbdfefc8b1b056", *_DENSER),
+    "1280x960-4.8": PhotoSet(*_M, "c231c62b49224f6d776bf05b14ef7dbb382cc0197ed9ca9a1379ea0cf54870b4", *_DENSER),
+    "L-4.8": PhotoSet(*_L, "f943a43f16b209b8d2f8aea67b322536b2b47307b2f58ecbe01023691481058e", *_DENSER),
 }
-SETS |= {  # rate and finer; whole photos have less detail than their middle
-    name: replace(SETS[name.partition("-")[0]], sha256=digest, rate=5.5, finer=8) for name, digest in _HASHES.items()
-}
-_SEEDS = {"S": 0, "1280x960": 3, "L": 4, "progressive": 5}
 _KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
 _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
 
 
 @cache
 def photographs() -> list[Image.Image]:
-    """Return photographs of scikit-image and scikit-learn."""
     import skimage
     import sklearn
 
@@ -141,19 +133,23 @@ def _noisy(image: Image.Image, amount: float, shift: tuple[int, int]) -> Image.I
     return Image.fromarray(result)
 
 
-def _save(image: Image.Image, kind: str, quality: int) -> bytes:
+def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
+    """Encode an image, by default with Pillow's options."""
     file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def _save(image: Image.Image, kind: str, quality: int) -> bytes:
     image = image.convert("L") if kind == "gray" else image
     options = {} if kind == "gray" else {"subsampling": 0 if kind == "4:4:4" else 2}
-    image.save(file, "JPEG", quality=quality, progressive=kind == "progressive", **options)
-    return file.getvalue()
+    return encoded(image, "JPEG", quality=quality, progressive=kind == "progressive", **options)
 
 
 def make(name: str, index: int) -> bytes:
     """Return file ``index`` of a set, which depends on nothing else."""
     of = SETS[name]
-    base = name.partition("-")[0]  # whose scenes, sizes and kinds these are
-    rng = np.random.default_rng([_SEEDS[base], index])
+    rng = np.random.default_rng([of.seed, index])
     height, width = _draw(rng, of.sizes)
     kind = _draw(rng, _KINDS)
     kind = name if name == "progressive" else kind
@@ -183,7 +179,7 @@ def load_set(name: str, count: int | None = None) -> list[bytes]:
     """Return the files of a set, or the first ``count``; the first call writes them to ``bench/.photos``."""
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{i:04d}.jpg" for i in range(SETS[name].count if count is None else count)]
+    paths = [folder / f"{i:04d}.jpg" for i in range(SETS[name].count)][:count]
     if all(path.exists() for path in paths):
         return [path.read_bytes() for path in paths]
     photographs(), _noise_tile()  # computed once, before the threads need them
@@ -200,38 +196,27 @@ def load_set(name: str, count: int | None = None) -> list[bytes]:
 
 def summary_of_set(name: str, files: list[bytes]) -> dict[str, object]:
     """Describe the files of a set for a result, and compare them with the recorded hash."""
-    headers = [Image.open(io.BytesIO(data)) for data in files]
+    headers: list[Any] = [Image.open(io.BytesIO(data)) for data in files]
     kinds = Counter(
-        "progressive" if "progressive" in image.info else "gray" if image.mode == "L" else _subsampling(image)
+        "progressive" if "progressive" in image.info else "gray" if image.mode == "L"
+        else "4:4:4" if image.layer[0][1:3] == (1, 1) else "4:2:0"  # by the sampling factors of luma
         for image in headers
-    )
+    )  # fmt: skip
     pixels = np.array([image.width * image.height for image in headers])
+    rates = np.array([len(data) * 8 for data in files]) / pixels
     digest = hashlib.sha256(b"".join(files)).hexdigest()
-    if len(files) != SETS[name].count:
-        recorded = "a part of the set"
-    elif digest == SETS[name].sha256:
-        recorded = "yes"
-    else:
-        recorded = "no: other versions of Pillow, NumPy or the photographs' packages"
+    recorded = "yes" if digest == SETS[name].sha256 else "no: other versions of Pillow, NumPy or the photographs"
+    recorded = recorded if len(files) == SETS[name].count else "a part of the set"
     return {
         "set": name,
         "count": len(files),
         "mean_megapixels": round(float(pixels.mean()) / 1e6, 3),
         "mean_bytes": round(float(np.mean([len(data) for data in files]))),
-        "bits_per_pixel_p5_p50_p95": _percentiles(np.array([len(data) * 8 for data in files]) / pixels),
+        "bits_per_pixel_p5_p50_p95": [round(float(rate), 2) for rate in np.percentile(rates, [5, 50, 95])],
         "kinds": dict(sorted(kinds.items())),
         "sha256": digest,
         "as_recorded": recorded,
     }
-
-
-def _subsampling(image: Any) -> str:
-    """Return the chroma subsampling of a JPEG, from the sampling factors of its luma."""
-    return "4:4:4" if image.layer[0][1:3] == (1, 1) else "4:2:0"
-
-
-def _percentiles(rates: NDArray[np.floating[Any]]) -> list[float]:
-    return [round(float(value), 2) for value in np.percentile(rates, [5, 50, 95])]
 
 
 def write_classes(files: list[bytes], folder: Path) -> list[str]:
@@ -246,7 +231,6 @@ def write_classes(files: list[bytes], folder: Path) -> list[str]:
 
 
 def main() -> None:
-    """Create the photos and print their description."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, help="only the first files")
     parser.add_argument("--set", choices=[*SETS], default="S")

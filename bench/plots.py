@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, _LEFT, _RIGHT = 760, 150, 200
-INK, MUTED = "#1c2733", "#5b6b7b"
-OURS, OTHERS = "#1b7837", "#aab4c2"
+_WIDTH, _LEFT, _RIGHT, _TOP = 480, 120, 80, 44
+_INK, _MUTED, _OURS, _OTHERS = "#1c2733", "#5b6b7b", "#1b7837", "#aab4c2"
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A horizontal bar: its length in the plot's unit, and the text after it."""
-
-    label: str
-    value: float
-    text: str
-    ours: bool = False
-
-
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", color: str = INK, size: int = 13, weight: str = ""
-) -> str:
-    style = f'fill="{color}" font-size="{size}"' + (f' font-weight="{weight}"' if weight else "")
+def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False, style: str = "") -> str:
+    style = style or f'fill="{_INK}" font-size="13"' + ' font-weight="600"' * bold
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(text)}</text>'
 
 
-def _svg(height: float, title: str, parts: list[str], width: int = WIDTH) -> str:
+def bars(title: str, rows: dict[str, int], ours: str, unit: str) -> str:
+    """Return horizontal bars from zero, with their numbers; the label ``ours`` is bold."""
+    parts = [_text(12, 26, title, bold=True)]
+    for number, (label, value) in enumerate(rows.items()):
+        y, fill = _TOP + 27 * number, _OURS if label == ours else _OTHERS
+        length = (_WIDTH - _LEFT - _RIGHT) * value / max(rows.values())
+        parts += [
+            _text(_LEFT - 10, y + 15, label, "end", label == ours),
+            f'<rect x="{_LEFT}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
+            _text(_LEFT + length + 7, y + 15, f"{value:,}", bold=label == ours),
+        ]
+    foot = _TOP + 27 * len(rows) + 12
+    parts.append(_text(12, foot, unit, style=f'fill="{_MUTED}" font-size="12"'))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" width="{width}" '
-        f'height="{height:.0f}" role="img" font-family="system-ui, sans-serif">\n<title>{escape(title)}</title>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {foot + 12}" width="{_WIDTH}" '
+        f'height="{foot + 12}" role="img" font-family="system-ui, sans-serif">\n<title>{escape(title)}</title>\n'
         f'<rect width="100%" height="100%" rx="6" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
-
-
-def bars(title: str, rows: Sequence[Bar], unit: str, width: int = WIDTH, headed: bool = False) -> str:
-    """Return horizontal bars from zero; with ``headed`` the title is visible."""
-    longest = max((row.value for row in rows), default=1.0) or 1.0
-    top = 44 if headed else 14
-    left, right = (_LEFT, _RIGHT) if width == WIDTH else (_LEFT - 30, _RIGHT - 120)
-    parts = [_text(12, 26, title, weight="600")] if headed else []
-    for number, row in enumerate(rows):
-        y, fill = top + 27 * number, OURS if row.ours else OTHERS
-        length = (width - left - right) * row.value / longest
-        weight = "600" if row.ours else ""
-        parts += [
-            _text(left - 10, y + 15, row.label, "end", weight=weight),
-            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
-            _text(left + length + 7, y + 15, row.text, weight=weight),
-        ]
-    foot = top + 27 * len(rows) + 12
-    return _svg(foot + 12, title, [*parts, _text(12 if headed else left, foot, unit, color=MUTED, size=12)], width)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from bench.photos import encoded
 from bench.torchvision_import import define_operators
 
 Outputs = dict[str, NDArray[Any]]
@@ -111,7 +112,6 @@ def ours(name: str, backend: str, x: Any) -> Outputs:
 
 
 def theirs(name: str, backend: str, images: Sequence[NDArray[np.uint8]]) -> Outputs:
-    """Return the outputs of transformers."""
     given: Any = [Image.fromarray(image) for image in images]
     if name in ("idefics3", "smolvlm"):  # takes a list of the images of each sample
         given = [[image] for image in given]
@@ -136,11 +136,6 @@ FAMILIES = """
     VitPose Yolos ZoeDepth
 """.split()  # noqa: SIM905 - names without quotes are easier to read
 _OPTIONS: dict[str, dict[str, Any]] = {"ImageGPT": {"clusters": [[-1.0] * 3, [0.0] * 3, [1.0] * 3]}}
-#: Whose outputs for images of several sizes are no tensor, or that need more than images.
-ALONE = (
-    *("CHMv2", "EfficientLoFTR", "Eomt", "GLPN", "LayoutLMv2", "LayoutLMv3", "LightGlue", "PPOCRV5ServerDet"),
-    *("PerceptionLM", "SuperGlue", "Swin2SR", "TextNet", "VitMatte", "VitPose", "ZoeDepth"),
-)  # fmt: skip
 _TWO = ("EfficientLoFTR", "LightGlue", "SuperGlue")  # take pairs of images
 
 
@@ -216,12 +211,7 @@ def awkward(rng: np.random.Generator, photos: Sequence[Image.Image], count: int)
         exif = Image.Exif()
         exif[274] = int(rng.integers(1, 9))
         modes.append((photo.crop((x, y, x + w, y + h)), str(rng.choice(["JPEG", "WEBP", "PNG"])), {"exif": exif}))
-    files = []
-    for image, kind, options in modes[:count]:
-        file = io.BytesIO()
-        image.save(file, kind, **options)
-        files.append(file.getvalue())
-    return files
+    return [encoded(image, kind, **options) for image, kind, options in modes[:count]]
 
 
 def upright(data: bytes, to_rgb: bool) -> Image.Image:

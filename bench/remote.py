@@ -26,12 +26,12 @@ import numpy as np
 
 import gpuimg as gi
 from bench import common, photos
-from bench.common import BATCH
+from bench.loader import loader
 
 SHARDS = 4
 # With the epochs of a measurement, which includes filling the pipeline once: about 0.05 s with a network.
 ORDERS: dict[str, tuple[Any, int]] = {
-    "in order": (False, 16), "shuffled": (True, 2), "shuffled by blocks of 32": (gi.Blocks(32, 256), 16),
+    "in order": (False, 12), "shuffled": (True, 2), "shuffled by blocks of 32": (gi.Blocks(32, 256), 12),
 }  # fmt: skip
 
 
@@ -59,12 +59,6 @@ def served(folder: Path, delay: float) -> Iterator[str]:
             process.stdin.close()
 
 
-def loader(source: Any, **options: Any) -> gi.Loader:
-    """Return the loader to measure."""
-    train = gi.presets.imagenet_train(224)
-    return gi.load(source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", **options)
-
-
 def measure(sources: dict[str, Any], images: int, rounds: int) -> dict[str, Any]:
     """Measure images/s of each source, relative to those of the local one in the same round."""
     first = {name: next(iter(loader(source))).images for name, source in sources.items()}
@@ -86,10 +80,8 @@ def measure(sources: dict[str, Any], images: int, rounds: int) -> dict[str, Any]
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "remote.json", 3)
+    parser = common.arguments(__doc__, "remote.json", 3, count=True)
     parser.add_argument("--delay", type=float, default=0.02)
-    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
     options = parser.parse_args()
     files = photos.load_set("S", options.count)
     with tempfile.TemporaryDirectory() as shards, tempfile.TemporaryDirectory() as cache:

@@ -1,6 +1,6 @@
 """The service of examples/serve.py: latencies at a given rate, the highest rate, and calls without a service.
 
-    python -m bench.serve [--rounds 7] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
+    python -m bench.serve [--rounds 5] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
 
 At a rate, requests start at random times, a Poisson process, whether earlier ones are answered or not; a latency counts
 from that time to the last byte of the answer, so a stalled service is charged for all requests of that time. For the
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
+import importlib
 import json
 import random
 import re
@@ -34,7 +34,6 @@ from bench import common, photos
 from bench.peers.host import stat
 from bench.peers.pillow_threads import evaluated
 
-SCRIPT = common.ROOT / "examples" / "serve.py"
 SERVICES = {
     "batches, --wait 5": (), "batches, --wait 0": ("--wait", "0"), "batches, --wait 20": ("--wait", "20"),
     "one image a call": ("--most", "1"), "Pillow and NumPy": ("--pillow",),
@@ -59,25 +58,28 @@ class Pillow:
 
 
 def with_pillow(file: bytes) -> bytes:
-    """Do the service's work with Pillow and NumPy."""
     values: bytes = evaluated(file).astype(np.float16).tobytes()
     return values
 
 
 def example() -> Any:
-    """Import the example as a module."""
-    spec = importlib.util.spec_from_file_location("serve", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(common.ROOT / "examples"))
+    return importlib.import_module("serve")
+
+
+def service() -> None:
+    """Run the example in this process, with ``--pillow`` without gpuimg."""
+    module = example()
+    if "--pillow" in sys.argv:
+        sys.argv.remove("--pillow")
+        module.Batcher = Pillow
+    module.main()
 
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[int, int]]:
     """Run a service during the block; return its process and port."""
-    command = [sys.executable, "-m", "bench.serve", "--serve", "--port", "0", *arguments]
+    command = [sys.executable, "-c", "from bench import serve; serve.service()", "--port", "0", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -146,7 +148,6 @@ def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | N
 
 
 def cpu(process: int) -> float:
-    """Return the CPU seconds of a process so far."""
     return sum(int(field) for field in stat(process)[11:13]) / 100
 
 
@@ -175,22 +176,11 @@ def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "serve.json")
+    parser = common.arguments(__doc__, "serve.json", count=True)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--count", type=int, help="use only the first photos, for a try")
-    for name in ("--serve", "--pillow"):
-        parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
-    options, others = parser.parse_known_args()
-    if options.serve:
-        module = example()
-        if options.pillow:
-            module.Batcher = Pillow
-        sys.argv[1:] = others
-        module.main()
-        return
+    options = parser.parse_args()
     files = photos.load_set("S", options.count)
     if options.client is not None:
         head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n"

@@ -23,20 +23,13 @@ _IMAGES, _CHAIN_IMAGES, _CHAINS = 26, 6, 200
 
 
 def on_gpu(images: list[Any]) -> list[Any]:
-    """Copy arrays to the GPU."""
     import cupy
 
     return [cupy.asarray(np.array(image, order="C")) for image in images]
 
 
 def differences(results: Any, expected: Any) -> Any:
-    """Return the absolute differences of all values; infinity where only one of the two is finite.
-
-    Raises
-    ------
-    ValueError
-        For images of other shapes.
-    """
+    """Return the absolute differences of all values; infinity where only one of the two is finite."""
     found = []
     for a, e in zip(results, expected, strict=True):
         one, other = to_host(a).astype(np.float64), to_host(e).astype(np.float64)
@@ -62,7 +55,6 @@ def compared(result: gi.Batch, expected: gi.Batch) -> dict[str, Any]:
 
 
 def functions() -> None:
-    """Compare every function."""
     from tests.operations.calls import CALLS
     from tests.samples import KINDS, images
 
@@ -116,7 +108,6 @@ def chains(end: float) -> None:
 
 
 def main() -> None:
-    """Compare functions, then chains."""
     options = arguments(__doc__, 60)
     functions()
     chains(options.end)

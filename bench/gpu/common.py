@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,14 +48,14 @@ def show(what: str, **found: Any) -> None:
     print(json.dumps({"what": what, **found}), flush=True)
 
 
-def attempt(what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Measure and print the result or, so that a failure does not lose the other results, the error."""
+def attempt(what: str, measure: Callable[[], dict[str, Any]], remedy: str = "") -> dict[str, Any]:
+    """Measure and print the result or, so that a failure does not lose the other results, the error and a remedy."""
     try:
         found = measure()
     except ImportError as error:
         found = {"absent": str(error)}
     except Exception as error:
-        found = {"problem": f"{type(error).__name__}: {error}"[:400]}
+        found = {"problem": f"{type(error).__name__}: {error}"[:400] + remedy}
     show(what, **found)
     return found
 
@@ -73,7 +72,6 @@ def photos(name: str, count: int) -> list[bytes]:
 
 @contextmanager
 def seek_index(files: list[bytes]) -> Iterator[gi.SeekIndex]:
-    """Build a seek index of 8 MCUs a segment."""
     with TemporaryDirectory() as folder:
         gi.build_index([(data, 0) for data in files], Path(folder, "index"), every=8)
         yield gi.SeekIndex(Path(folder, "index"))
@@ -91,12 +89,6 @@ def wait() -> None:
     cupy.cuda.get_current_stream().synchronize()
 
 
-def cpu_seconds() -> float:
-    """Return user and system time so far of all threads of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 def rate(run: Callable[[], object], images: int, passes: int | None = None) -> dict[str, Any]:
     """Measure images/s of a function that returns after its results are complete: the median of the rounds.
 
@@ -109,11 +101,11 @@ def rate(run: Callable[[], object], images: int, passes: int | None = None) -> d
     passes = passes or min(max(math.ceil(_ROUND_S / once), 1), _MOST_PASSES)
     walls, cpus = [], []
     for _ in range(_ROUNDS):
-        begin, used = time.perf_counter(), cpu_seconds()
+        begin, used = time.perf_counter(), time.process_time()
         for _ in range(passes):
             run()
         walls.append(time.perf_counter() - begin)
-        cpus.append(cpu_seconds() - used)
+        cpus.append(time.process_time() - used)
     total = images * passes
     return {
         "images_per_second": round(total / float(np.median(walls)), 1),

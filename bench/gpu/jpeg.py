@@ -168,15 +168,12 @@ def rates(files: Files, index: gi.SeekIndex, end: float) -> dict[str, float]:
 def faster(ours: float, theirs: float) -> str:
     """Return which decoder is faster, and by how much."""
     names = ("gpuimg's kernels are", "nvImageCodec") if ours > theirs else ("nvImageCodec is", "gpuimg's kernels")
-    times = max(ours, theirs) / min(ours, theirs)
-    return (
-        f"{names[0]} {times:.2f} times as fast as {names[1]} on this GPU, from bytes to training batches: "
-        f"{max(ours, theirs):,.0f} against {min(ours, theirs):,.0f} images/s of the same photos"
-    )
+    less, more = sorted([ours, theirs])
+    rates = f"{more:,.0f} against {less:,.0f} images/s of the same photos"
+    return f"{names[0]} {more / less:.2f} times as fast as {names[1]}, from bytes to training batches: {rates}"
 
 
 def main() -> None:
-    """Check pixels and order, then measure."""
     options = arguments(__doc__, 120)
     files = photos("S", max(_BATCHES))
     checks = time.monotonic() + options.seconds / 3

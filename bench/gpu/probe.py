@@ -15,6 +15,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 import gpuimg as gi
 from bench import common as machine
-from bench.gpu.common import arguments, photos, show, to_host
+from bench.gpu.common import arguments, attempt, photos, show, to_host
 
 _DISTRIBUTIONS = (
     "gpuimg", "numpy", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x", "nvidia-nvimgcodec-cu13",
@@ -41,7 +42,6 @@ extern "C" __global__ void add(int* x) {
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what is installed."""
     found = {"python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -50,7 +50,6 @@ def versions() -> dict[str, str]:
 
 
 def about_gpu() -> dict[str, Any]:
-    """Return what the driver says of the GPU."""
     import cupy
 
     from gpuimg._decoding import nvimgcodec
@@ -118,7 +117,6 @@ def nvrtc() -> bool:
 
 
 def kernel() -> bool:
-    """Resize an image on both devices."""
     import cupy
 
     image = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
@@ -144,7 +142,6 @@ def nvimgcodec() -> bool:
 
 
 def to_torch() -> bool:
-    """Share a batch with torch."""
     import torch
 
     if not torch.cuda.is_available():
@@ -154,7 +151,6 @@ def to_torch() -> bool:
 
 
 def to_jax() -> bool:
-    """Share a batch with JAX."""
     import jax
 
     if jax.default_backend() != "gpu":
@@ -176,6 +172,10 @@ CHECKS: dict[Callable[[], bool], str] = {
 }
 
 
+def passed(check: Callable[[], bool], remedy: str) -> dict[str, Any]:
+    return {} if check() else {"problem": f"other values than expected; {remedy}"}
+
+
 def main() -> None:
     """Describe the machine, then check one dependency after another."""
     arguments(__doc__, 60)
@@ -185,13 +185,7 @@ def main() -> None:
     show("gpu", **about_gpu())
     for check, remedy in CHECKS.items():
         print(f"probe: {check.__name__}", file=sys.stderr, flush=True)
-        try:
-            found = {} if check() else {"problem": f"other values than expected; {remedy}"}
-        except ImportError as error:
-            found = {"absent": str(error)}
-        except Exception as error:
-            found = {"problem": f"{type(error).__name__}: {error}"[:400] + f"; {remedy}"}
-        show(check.__name__, **found)
+        attempt(check.__name__, partial(passed, check, remedy), f"; {remedy}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ import numpy as np
 
 import gpuimg as gi
 from bench.gpu.common import DTYPE, LAYOUT, SIZE, arguments, attempt, photos, rate, seek_index, show, wait
+from bench.peers import base, peer_class
+from bench.peers.ours import PREPROCESS
 from bench.photos import write_classes
 
 _BATCHES = 256, 64
@@ -38,18 +40,6 @@ _ALIGNMENT = 64
 _SWITCH_S = 1e-4  # after which a thread takes the GIL: less than by default, so that rates stay alike
 
 Files = list[bytes]
-
-
-def rotate_color(x: Any, rng: gi.Rng) -> gi.Batch:
-    """Apply crop, flip, rotation and colors."""
-    x = gi.random_horizontal_flip(gi.random_resized_crop(x, SIZE, rng=rng), rng=rng)
-    x = gi.color_jitter(gi.random_rotation(x, 180.0, "bilinear", rng=rng), 0.4, 0.4, 0.4, 0.1, rng=rng)
-    return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
-
-
-CHAINS: dict[str, Callable[..., gi.Batch]] = {
-    "train": gi.presets.imagenet_train(SIZE), "train+rotate+color": rotate_color
-}  # fmt: skip
 
 
 # -- nvImageCodec alone ------------------------------------------------------------------------------------------------
@@ -109,7 +99,7 @@ def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
         for at in range(0, len(sources), batch):
             x = gi.open_batch(sources[at : at + batch], device="cuda", decoder="gpuimg")
             rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
-            CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
+            PREPROCESS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
         wait()
 
     return run
@@ -118,8 +108,8 @@ def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
 def loaded(source: Any, work: str, batch: int, **options: Any) -> dict[str, Any]:
     """Measure the running loader, with its threads and queues as in the middle of an epoch."""
     loader = gi.load(
-        source, CHAINS[work], batch_size=batch, device="cuda", dtype=DTYPE, layout=LAYOUT, shuffle=True, epochs=None,
-        drop_last=True, **{"decoder": "gpuimg", **options},
+        source, PREPROCESS[work], batch_size=batch, device="cuda", dtype=DTYPE, layout=LAYOUT, shuffle=True,
+        epochs=None, drop_last=True, **{"decoder": "gpuimg", **options},
     )  # fmt: skip
     count = -(-_ROUND // batch)
     running: Any = iter(loader)
@@ -179,8 +169,6 @@ def best_settings(source: Any, batch: int, end: float) -> dict[str, int]:
 
 def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
     """Measure DALI's mixed pipeline, after a look at the shape of its results."""
-    from bench.peers import base, peer_class
-
     one = peer_class("dali-mixed")(len(os.sched_getaffinity(0)), batch)
     epoch = one.start(work, files * -(-_ROUND // len(files)))
     for result in epoch():  # to the end: some do not like to be stopped in between
@@ -191,7 +179,6 @@ def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, the most important first."""
     options = arguments(__doc__, 240)
     files = photos("S", max(_BATCHES))
     source = [(data, i) for i, data in enumerate(files)]
@@ -200,16 +187,19 @@ def main() -> None:
     def add(name: str, measure: Callable[..., dict[str, Any]], *given: Any, **others: Any) -> None:
         works.append((name, partial(measure, *given, **others)))
 
-    def decode(decoder: Any, batch: int) -> None:
-        for at in range(0, len(files), batch):
-            gi.decode_batch(files[at : at + batch], device="cuda", decoder=decoder)
+    def decode(decoder: Any, size: int) -> None:
+        for batch in base.batches(files, size):
+            gi.decode_batch(batch, device="cuda", decoder=decoder)
         wait()
+
+    def one_by_one(sources: list[Any], size: int) -> dict[str, Any]:
+        return rate(functions(sources, "train", size), len(files))
 
     with tempfile.TemporaryDirectory() as folder, seek_index(files) as index:
         paths = write_classes(files, Path(folder))
         best = best_settings(source, _BATCHES[0], options.end)
         for batch in _BATCHES:
-            for work in CHAINS:
+            for work in ("train", "train+rotate+color"):
                 ending = f", {work}, batch {batch}"
                 add(f"gpuimg.load{ending}", loaded, source, work, batch, **best)
                 add(f"DALI{ending}", dali, work, files, batch)
@@ -220,8 +210,8 @@ def main() -> None:
             add(f"gpuimg.load, files{ending}", loaded, gi.folder(folder), "train", batch, **best)
             for decoder in ("gpuimg", "nvimagecodec"):
                 add(f"decode_batch, {decoder}, batch {batch}", rate, partial(decode, decoder, batch), len(files))
-            add(f"functions{ending}", lambda b=batch: rate(functions(files, "train", b), len(files)))  # type: ignore[misc]
-            add(f"functions, files{ending}", lambda b=batch: rate(functions(paths, "train", b), len(files)))  # type: ignore[misc]
+            for name, sources in (("functions", files), ("functions, files", paths)):
+                add(f"{name}{ending}", one_by_one, sources, batch)
         for lanes, share in itertools.product(_LANES, _SHARES):
             add(f"nvImageCodec alone, share {share}, {lanes} decoders", nvimagecodec_alone, files[:64], share, lanes)
         for name, measure in works:

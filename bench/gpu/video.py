@@ -91,7 +91,6 @@ def order(files: list[bytes]) -> dict[str, Any]:
 
 
 def shrunk(files: list[bytes], device: str) -> None:
-    """Decode whole clips to small frames."""
     gi.resize(gi.open_clips(files, CLIP, device=device), (112, 112)).array("float16")
     if device != "cpu":
         wait()

@@ -27,11 +27,9 @@ PEERS = {
 
 
 def module_of(name: str) -> str:
-    """Return the name of a peer's module."""
     return f"bench.peers.{PEERS[name].partition(':')[0]}"
 
 
 def peer_class(name: str) -> type[Peer]:
-    """Return the class of a peer, and import its library."""
     found: type[Peer] = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
     return found

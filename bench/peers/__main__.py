@@ -8,8 +8,8 @@ first round warms up. Before that the outputs are checked against gpuimg's: deco
 levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
 Peers whose rounds differ by more than 15 % are measured once more.
 
-The result also has each peer's CPU time and peak memory (worker processes included), import time, time to the first
-batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others.
+The result also has each peer's CPU time and peak memory (worker processes included), import time, and time to the first
+batch. Failed and missing peers are named with the reason, and do not stop the others.
 """
 
 from __future__ import annotations
@@ -35,18 +35,11 @@ _SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and inte
 
 
 def levels(images: Any) -> Any:
-    """Return normalized results as levels, 0 to 255."""
     return (images * _STD + _MEAN) * 255
 
 
 def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
-    """Return differences from gpuimg's results in levels or, of random results, mean and spread.
-
-    Raises
-    ------
-    ValueError
-        For images of another number or size, of another type, or of values that no image has.
-    """
+    """Return differences from gpuimg's results in levels or, of random results, mean and spread; refuse wrong ones."""
     if work in ("decode", "eval"):
         if [one.shape for one in results] != [one.shape for one in ours]:
             raise ValueError("images of other shapes than gpuimg's")
@@ -116,7 +109,10 @@ class Race:
         for name in times:
             both = [times, again] if name in noisy and name in again else [times]
             calmer = min(both, key=lambda every: common.spread([wall for wall, _ in every[name]]))
-            found[name] = self._entry(calmer[name], calmer.get(OURS))
+            walls, worked = zip(*calmer[name], strict=True)
+            ours = [wall for wall, _ in calmer[OURS]] if OURS in calmer else None
+            seconds = round(1000 * float(np.median(worked)) / self._count, 2)
+            found[name] = common.rated(self._count, walls, ours) | {"cpu_seconds_per_1000_images": seconds}
         return found
 
     def _rounds(self, work: str, names: list[str], rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -133,39 +129,10 @@ class Race:
                         times[name].append(taken)
         return times
 
-    def _entry(self, own: list[tuple[float, float]], ours: list[tuple[float, float]] | None) -> dict[str, Any]:
-        walls = [wall for wall, _ in own]
-        used = sorted(cpu for _, cpu in own)[len(own) // 2]
-        entry = common.rated(self._count, walls, None if ours is None else [wall for wall, _ in ours])
-        return entry | {"cpu_seconds_per_1000_images": round(1000 * used / self._count, 2)}
-
-
-def measure(
-    files: list[bytes], names: list[str], works: list[str], rounds: int, threads: int, batch: int, costs: bool
-) -> dict[str, Any]:
-    """Measure everything in a result except the environment; costs take longer than the works."""
-    with tempfile.NamedTemporaryFile(suffix=".pickle") as file, ExitStack() as stack:
-        pickle.dump(files, file)
-        file.flush()
-        path = Path(file.name)
-        hosts = {name: stack.enter_context(Host(name, threads, batch, path)) for name in names}
-        race = Race(hosts, len(files), batch)
-        result: dict[str, Any] = {"peers": race.peers, "not_run": race.not_run, "works": {}, "checks": {}}
-        for work in works:
-            result["checks"][work] = race.check(work)
-            result["works"][work] = race.time(work, rounds)
-        for name, peer in race.peers.items() if costs else ():
-            print(f"costs: {name}", flush=True)
-            work = "train" if "train" not in peer["lacks"] else "decode"
-            peer.update(costs_of(name, work, threads, batch, path, min(rounds, 3)))
-    return result
-
 
 def main() -> None:
-    """Measure, print, and write the result."""
-    parser = common.arguments(__doc__, "peers.json", rounds=5)
+    parser = common.arguments(__doc__, "peers.json", count=True)
     parser.add_argument("--set", choices=list(photos.SETS), default="S")
-    parser.add_argument("--count", type=int, help="use only the first files of the set, for a try")
     parser.add_argument("--works", default=",".join(WORKS), help="%(default)s")
     parser.add_argument("--peers", default=",".join(list(PEERS)[:-1]), help="%(default)s")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -177,10 +144,22 @@ def main() -> None:
         parser.error(f"there are {', '.join(WORKS)} and {', '.join(PEERS)}, not {', '.join(unknown)}")
     files = photos.load_set(options.set, options.count)
     batch = options.batch or photos.SETS[options.set].batch
-    found = measure(files, names, works, options.rounds, options.threads, batch, not options.no_costs)
-    about = common.environment(photos.summary_of_set(options.set, files), options.rounds, batch)
-    about["machine"]["threads"] = options.threads
-    common.write(about | found, options.out)
+    result = common.environment(photos.summary_of_set(options.set, files), options.rounds, batch)
+    result["machine"]["threads"] = options.threads
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file, ExitStack() as stack:
+        pickle.dump(files, file)
+        file.flush()
+        given = options.threads, batch, Path(file.name)
+        race = Race({name: stack.enter_context(Host(name, *given)) for name in names}, len(files), batch)
+        result |= {"peers": race.peers, "not_run": race.not_run, "works": {}, "checks": {}}
+        for work in works:
+            result["checks"][work] = race.check(work)
+            result["works"][work] = race.time(work, options.rounds)
+        for name, peer in race.peers.items() if not options.no_costs else ():
+            print(f"costs: {name}", flush=True)
+            work = "train" if "train" not in peer["lacks"] else "decode"
+            peer.update(costs_of(name, work, *given, min(options.rounds, 3)))
+    common.write(result, options.out)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import numpy as np
 from albumentations.pytorch import ToTensorV2
 
 from bench.peers import base
-from bench.peers.base import Epoch, Peer
-from bench.peers.torch_loader import data_loader
+from bench.peers.base import Epoch
+from bench.peers.torch_loader import TorchPeer
 
 # Its interpolation is bilinear without antialiasing, unless areas are averaged where an image is made smaller: the
 # nearest it has to the antialiased resizing of the others.
@@ -44,7 +44,7 @@ def _sample(transform: Any, data: bytes) -> Any:
     return transform(image=image)["image"]
 
 
-class Albumentations(Peer):
+class Albumentations(TorchPeer):
     """Albumentations in worker processes."""
 
     name = "albumentations"
@@ -53,9 +53,4 @@ class Albumentations(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create a loader whose workers persist for all epochs."""
-        loader = data_loader(files, partial(_sample, transforms(work)), work, self.threads, self.batch)
-        return lambda: iter(loader)
-
-    def copied(self, result: Any, work: str) -> Any:
-        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
-        return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()
+        return self.loader(files, partial(_sample, transforms(work)), work)

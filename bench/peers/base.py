@@ -66,14 +66,19 @@ class Peer(ABC):
 
 
 def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:
-    """Split the files into batches."""
     for at in range(0, len(files), size):
         yield files[at : at + size]
 
 
-def in_threads(peer: Peer, work: str, files: list[bytes], one: Callable[[bytes, tuple[int, int]], Any]) -> Epoch:
-    """Return epochs in a pool of threads; ``one`` takes a file, and a seed of the epoch and the image."""
+def in_threads(
+    peer: Peer, work: str, files: list[bytes], plain: dict[str, Callable[[bytes], Any]],
+    random: dict[str, Callable[[bytes, np.random.Generator], Any]],
+) -> Epoch:  # fmt: skip
+    """Return epochs in a pool of threads, by functions of a file and, for random works, of a generator of it."""
     number = itertools.count()
+
+    def one(data: bytes, seed: tuple[int, int]) -> Any:
+        return plain[work](data) if work in plain else random[work](data, np.random.default_rng(seed))
 
     def epoch() -> Iterator[Any]:
         seeds = ((here, i) for here in [next(number)] for i in itertools.count())

@@ -18,7 +18,6 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from bench.peers import peer_class
@@ -54,9 +53,7 @@ class Host:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill the process and its workers."""
         self._connection.close()
         if self._process.poll() is None:
@@ -64,13 +61,7 @@ class Host:
         self._process.wait()
 
     def request(self, request: str, *arguments: Any) -> Any:
-        """Send a request and wait for its result.
-
-        Raises
-        ------
-        PeerError
-            If it raised, ended, or did not answer in time.
-        """
+        """Return the result of a request; it is an error if the peer raises, ends, or does not answer in time."""
         try:
             self._connection.send((request, *arguments))
             if not self._connection.poll(_PATIENCE):

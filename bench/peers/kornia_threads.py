@@ -46,10 +46,4 @@ class Kornia(Peer):
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create a pool; its tasks are images."""
-
-        def one(data: bytes, seed: tuple[int, int]) -> Any:
-            if work == "train":
-                return _trained(data, np.random.default_rng(seed))
-            return _decoded(data) if work == "decode" else _evaluated(data)
-
-        return base.in_threads(self, work, files, one)
+        return base.in_threads(self, work, files, {"decode": _decoded, "eval": _evaluated}, {"train": _trained})

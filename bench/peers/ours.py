@@ -14,7 +14,6 @@ from bench.peers.base import Epoch, Peer
 
 
 def rotate_color(x: Any, rng: gi.Rng) -> gi.Batch:
-    """Apply the work "train+rotate+color"."""
     x = gi.random_resized_crop(x, base.SIZE, base.SCALE, base.RATIO, rng=rng)
     x = gi.random_rotation(gi.random_horizontal_flip(x, rng=rng), base.ANGLE, interpolation="bilinear", rng=rng)
     x = gi.color_jitter(x, base.JITTER, base.JITTER, base.JITTER, base.HUE, rng=rng)

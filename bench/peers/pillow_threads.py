@@ -15,12 +15,10 @@ _BILINEAR = Image.Resampling.BILINEAR  # antialiased when making smaller
 
 
 def decoded(data: bytes) -> Any:
-    """Decode an image."""
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
 def evaluated(data: bytes) -> Any:
-    """Do the work "eval"."""
     image = decoded(data)
     shorter = min(image.size)
     image = image.resize(tuple(int(base.SHORTER * side / shorter) for side in image.size), _BILINEAR)
@@ -36,12 +34,10 @@ def _cropped(data: bytes, rng: np.random.Generator) -> Any:
 
 
 def trained(data: bytes, rng: np.random.Generator) -> Any:
-    """Do the work "train"."""
     return base.normalized(np.asarray(_cropped(data, rng)))
 
 
 def colored(data: bytes, rng: np.random.Generator) -> Any:
-    """Do the work "train+rotate+color"."""
     image = _cropped(data, rng).rotate(rng.uniform(-base.ANGLE, base.ANGLE), _BILINEAR)
     for enhance in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
         image = enhance(image).enhance(rng.uniform(1 - base.JITTER, 1 + base.JITTER))
@@ -62,8 +58,4 @@ class Pillow(Peer):
         """Create a pool; its tasks are images."""
         random = {"train": trained, "train+rotate+color": colored}
         plain = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
-
-        def one(data: bytes, seed: tuple[int, int]) -> Any:
-            return random[work](data, np.random.default_rng(seed)) if work in random else plain[work](data)
-
-        return base.in_threads(self, work, files, one)
+        return base.in_threads(self, work, files, plain, random)

@@ -8,15 +8,16 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-Sample = Callable[[bytes], Any]  # one file to one tensor
+from bench.peers.base import Epoch, Peer
+
+Sample = Callable[[bytes], Any]  # one file to one image
 
 
-class _Photos:
+class Photos:
     """A map-style data set; forked worker processes share its bytes."""
 
     def __init__(self, files: list[bytes], sample: Sample) -> None:
-        self._files = files
-        self._sample = sample
+        self._files, self._sample = files, sample
 
     def __len__(self) -> int:
         return len(self._files)
@@ -25,15 +26,21 @@ class _Photos:
         return self._sample(self._files[index])
 
 
-def data_loader(files: list[bytes], sample: Sample, work: str, threads: int, batch: int) -> Any:
-    """Return a DataLoader with persistent workers and the default prefetching of two batches each."""
-    # Tensors are sent between processes as files, one for each image of another size: by name, lest
-    # 64 images a batch exhaust the descriptors. The default does for batches in one piece.
-    torch.multiprocessing.set_sharing_strategy("file_system" if work == "decode" else "file_descriptor")
-    return DataLoader(
-        _Photos(files, sample),
-        batch_size=batch,
-        num_workers=threads,
-        persistent_workers=True,
-        collate_fn=list if work == "decode" else None,
-    )
+class TorchPeer(Peer):
+    """A peer whose samples are tensors."""
+
+    def loader(self, files: list[bytes], sample: Sample, work: str) -> Epoch:
+        """Return the epochs of persistent workers, with the default prefetching of two batches each."""
+        # Tensors are sent between processes as files, one for each image of another size: by name, lest
+        # 64 images a batch exhaust the descriptors. The default does for batches in one piece.
+        torch.multiprocessing.set_sharing_strategy("file_system" if work == "decode" else "file_descriptor")
+        loader: Any = DataLoader(
+            Photos(files, sample),  # type: ignore[arg-type]
+            batch_size=self.batch, num_workers=self.threads, persistent_workers=True,
+            collate_fn=list if work == "decode" else None,
+        )  # fmt: skip
+        return lambda: iter(loader)
+
+    def copied(self, result: Any, work: str) -> Any:
+        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
+        return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()
