@@ -302,14 +302,6 @@ def prepare() -> str:
     return _table(head, rows)
 
 
-def pixels() -> str:
-    found = result("pixels")["resized"]
-    return _table(["", *found], (
-        [name, *(f"{of[name]['percent_of_bytes']:.1f} %, {of[name]['most_levels']}" for of in found.values())]
-        for name in found["bilinear"]
-    ))  # fmt: skip
-
-
 def remote() -> str:
     found = result("remote")["throughput"]
     return _table(["", *found["local"]], (

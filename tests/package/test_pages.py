@@ -39,6 +39,7 @@ STATED = {
     "prepare": "1 GB",
     "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
     "vlm": "5 %, 1.8 %",
+    "which-pixels": "0.0 %, 0.8 %, 1.0 %, 1.2 %, 15.6 %, 16.4 %, 42.3 %, 44.6 %",
 }
 
 
