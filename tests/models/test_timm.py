@@ -198,21 +198,3 @@ def test_recipe_is_pickled_and_split() -> None:
         part = range(start, min(start + 5, n))
         alone = again([images[i] for i in part], gi.Rng(3, epoch=2, indices=part)).array("float32")
         assert_same(list(alone), list(whole[part.start : part.stop]))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"train_crop_mode": "rrr"}, r"train_crop_mode must be one of 'rrc', 'rkrc', 'rkrr', not 'rrr'"),
-        ({"re_mode": "noise"}, "re_mode must be one of 'const', 'rand', 'pixel', not 'noise'"),
-        ({"color_jitter": (0.1, 0.2)}, r"color_jitter must be one number, or 3 or 4 of them, not \(0.1, 0.2\)"),
-        ({"config": {"hflip": 0.3}}, "hflip must be an argument of timm_train, not in config"),
-        (
-            {"config": {"input_size": (3, 0, 4)}},
-            "must be a whole number of at least 1, not 0",
-        ),
-    ],
-)
-def test_wrong_arguments_of_the_recipe(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        presets.timm_train(**given)

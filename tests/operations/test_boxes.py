@@ -185,23 +185,3 @@ def test_points_are_moved_inside_or_left_out() -> None:
     assert gi.clamp_keypoints(points, (50, 60))[0].tolist() == [[0, 0], [59, 3], [59, 3], [0, 49]]
     kept, valid = gi.sanitize_keypoints(points, (50, 60))
     assert (valid[0].tolist(), kept[0].tolist()) == ([True, True, False, False], [[0, 0], [59.9, 3]])
-
-
-BOX = [[(1.0, 2.0, 3.0, 4.0)]]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gi.convert_bounding_box_format(BOX, "xyxy", "xyxyxyxy"), 'one is upright, the other rotated'),
-        (lambda: gi.convert_bounding_box_format(BOX, "yxyx", "xyxy"), "old_format must be one of .*not 'yxyx'"),
-        (lambda: gi.clamp_bounding_boxes([[(1, 2, np.nan, 4)]], (5, 5)), "image 0: boxes must be finite"),
-        (lambda: gi.clamp_bounding_boxes(BOX, np.ones((2, 2))), r"canvas_size as an array must have shape \(1, 2\)"),
-        (lambda: gi.sanitize_bounding_boxes(BOX, (5, 5), min_size=-1), "min_size must be a number of at least 0"),
-        (lambda: gi.clamp_keypoints(BOX, (5, 5)), r"points must be an \(N, K, 2\) array"),
-        (lambda: gi.transform_boxes(blank(), BOX, format="xywhr"), r"boxes must be an \(N, K, 5\) array or a list"),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -101,33 +101,6 @@ def test_color_ops_and_mixing_work_on_16_bits() -> None:
     np.testing.assert_allclose(mixed * 255, 0.25 * five + 0.75 * five[::-1], atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [gi.equalize, gi.rgb_to_grayscale, lambda x: gi.normalize(x, 0.5, 0.5), lambda x: gi.adjust_sharpness(x, 2.0),
-     lambda x: gi.gaussian_noise(x, seed=1), lambda x: gi.rand_augment(x, rng=0)],
-)  # fmt: skip
-def test_color_ops_refuse_2_and_4_channels(function: Callable[[Any], Any]) -> None:
-    for channels in (2, 4):
-        with pytest.raises(ValueError, match=f"for images of 1 or 3 channels, and these have {channels}"):
-            function(noise(4, 8, 8, channels))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gi.resize(noise(1, 8, 8, 17), 4), "1 to 16 channels"),
-        (lambda: gi.rotate(noise(1, 8, 8, 4), 10, fill=(1, 2, 3, 4)), "fill must be one number for images of 4 chan"),
-        (lambda: gi.resize(np.zeros((1, 8, 8, 3), np.int16), 4), "uint8, uint16 or float32, not int16"),
-        (lambda: gi.open_batch([], color="rgba", alpha="white", device="cpu"), "composites on a background"),
-        (lambda: gi.open_batch([], depth="float", device="cpu"), "depth must be one of 'uint8', 'native', not 'float'"),
-        (lambda: gi.open_batch([], depth="native", alpha="white", device="cpu"), 'for depth "uint8"'),
-    ],
-)
-def test_what_does_not_go_together_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()
-
-
 @pytest.mark.parametrize("color", ["rgba", "graya"])
 def test_alpha_is_kept(color: str) -> None:
     transparent, gray = noise(40, 50, 4), noise(30, 20, 2)

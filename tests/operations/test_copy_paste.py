@@ -9,7 +9,6 @@ import pytest
 
 import gpuimg as gi
 from tests.fakecuda import installed
-from tests.random.test_views import clips_of
 
 from ..compare import assert_close
 from ..random.distributions import assert_share
@@ -89,20 +88,3 @@ def test_the_order_of_work_on_a_gpu(share: float) -> None:
         x = gpu.cupy.zeros((3, *SIZE, 3), np.uint8)
         gpu.use(gi.copy_paste(x, scene(3), share, rng=1).images.array())
         assert not gpu.problems
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"min_area": -1}, "^min_area must be"),
-        ({"masks": np.zeros((2, 4, 5), int)}, "got masks for 2 images, but the batch has 3"),
-        ({"masks": np.zeros((3, 5, 4), int)}, r"masks\[0\] has shape \(5, 4\), but its image \(4, 5\)"),
-        ({"masks": np.zeros((3, 4, 5))}, r"masks\[0\] must be an integer or boolean array, not float64"),
-        ({"images": [np.zeros((4, k, 3), np.uint8) for k in (5, 6, 5)]}, "images must have one size, not 2"),
-        ({"images": clips_of([0]), "masks": np.zeros((3, 64, 96), int)}, "for images, not for 1 clip of 3"),
-    ],
-)
-def test_bad_arguments_are_refused(given: Any, message: str) -> None:
-    usual = {"images": np.zeros((3, 4, 5, 3), np.uint8), "masks": np.zeros((3, 4, 5), int), "rng": 0}
-    with pytest.raises((TypeError, ValueError), match=message):
-        gi.copy_paste(**(usual | given))

@@ -278,25 +278,3 @@ def test_targets_go_as_in_a_plain_resize() -> None:
     (masks_exactly, boxes_exactly), (masks_plainly, boxes_plainly) = moved(RULE), moved(None)
     assert np.array_equal(masks_exactly, masks_plainly)
     assert np.allclose(boxes_exactly, boxes_plainly, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"exact": "Pillow"}, 'exact must be "pillow", "pillow12", "torch" or None'),
-        ({"exact": "torch", "interpolation": "nearest"}, "interpolation must be one of"),
-        ({"exact": "torch", "interpolation": "box"}, "interpolation must be one of"),
-        ({"exact": "pillow", "antialias": False}, "needs antialias=True"),
-    ],
-)
-def test_what_no_library_has_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2, **options)
-
-
-def test_images_that_are_not_bytes_are_refused() -> None:
-    refused: list[Any] = [np.zeros((1, 4, 4, 3), dtype) for dtype in (np.float32, np.uint16)]
-    refused += [np.zeros((1, 4, 4, 2), np.uint8), gi.normalize(np.zeros((1, 4, 4, 3), np.uint8), 0.5, 0.5)]
-    for images in [*refused, gi.open_batch([PHOTOS[0]], draft=1.0)]:
-        with pytest.raises(ValueError, match="exact resize"):
-            gi.resize(images, 2, exact="pillow")

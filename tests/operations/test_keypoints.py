@@ -102,17 +102,3 @@ def test_forms() -> None:
     assert [part.shape for part in gi.transform_keypoints(x, [[], [], []], flip_indices=[1, 0])] == [(0, 0, 3)] * 3
     assert gi.transform_keypoints(x, np.zeros((3, 0, 4, 3), np.float32)).shape == (3, 0, 4, 3)
     assert gi.transform_keypoints(x[:0], np.zeros((0, 2, 4, 3)), flip_indices=[0, 1, 2, 3]).shape == (0, 2, 4, 3)
-
-
-@pytest.mark.parametrize(
-    ("keypoints", "options", "message"),
-    [
-        (np.zeros((2, 1, 3)), {}, r"keypoints must be an \(N, K, P, 3\) array .* not of shape \(2, 1, 3\)"),
-        ([np.zeros((1, 4, 3)), np.zeros((1, 5, 3))], {}, r"with one P; keypoints\[0\] has shape \(1, 4, 3\)"),
-        (np.full((2, 1, 4, 3), 3), {}, "the visibility of keypoints, the third number, must be 0, 1 or 2"),
-        (np.zeros((2, 1, 4, 3)), {"flip_indices": [0, 1, 1, 2]}, "flip_indices must have the numbers 0 to 3 once each"),
-    ],
-)  # fmt: skip
-def test_bad_arguments_are_refused(keypoints: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.transform_keypoints(gi.pad(np.zeros((2, 5, 5, 3), np.uint8), 0), keypoints, **options)

@@ -64,22 +64,6 @@ def test_labels() -> None:
     np.testing.assert_allclose(labels, [[two.weight[0], 0, 1 - two.weight[0]], [0, 1, 0]], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 1], r"labels must be \(3,\) whole numbers or \(3, 4\) prob.*, not int64 of shape \(2,\)"),
-        ([0, 1, 4], "classes must be from 0 to 3, not 0 to 4"),
-        (np.zeros((3, 5), np.float32), r"labels must be .*, not float32 of shape \(3, 5\)"),
-    ],
-)
-def test_bad_labels_are_refused(labels: Any, message: str) -> None:
-    mix = gi.mixup(pictures(3), rng=0)
-    with pytest.raises(ValueError, match=message):
-        mix.labels(labels, 4)
-    with pytest.raises(ValueError, match=message):
-        mix.labels([0, 1, 2], 4, partner_labels=labels)
-
-
 def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tuple[int, int, int, int]:
     """torchvision's, for one image."""
     center_x, center_y = int(x * width), int(y * height)
@@ -149,34 +133,3 @@ def test_no_images() -> None:
         assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
         assert function(gi.normalize(pictures(), 0.5, 0.25), rng=1).images.normalized
-
-
-@pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        *(({"alpha": alpha}, "alpha must be one number of at least 1e-06, not") for alpha in (0, math.nan, [1.0] * 3)),
-        ({"partner": gi.invert(pictures(2))}, "partner must be a batch of 3 images, not of 2"),
-        ({"partner": [0, 1]}, r"partner must be one number, or an array of shape \(3,\)"),
-        ({"partner": [0, 3, 1]}, r"partner\[1\] must be a whole number from 0 to 2, not 3"),
-        ({"partner": gi.invert(pictures(3, channels=1))}, "images and others must have the same channels, not 3 and 1"),
-        ({"partner": gi.resize(pictures(3), (13, 18))}, r"one size, not \(13, 17\) and \(13, 18\) for image 0"),
-    ],
-)
-def test_bad_arguments_are_refused(function: Any, options: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        function(pictures(3), **({"rng": 0} | options))
-
-
-@pytest.mark.parametrize(
-    ("others", "weight", "options", "message"),
-    [
-        (3, 1.5, {}, r"weight must be a number from 0 to 1, not 1.5"),
-        (3, 0.5, {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
-        (3, 0.5, {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
-        (2, 0.5, {}, "others must have 3 images, not 2, unless partner says"),
-    ],
-)
-def test_bad_blends_are_refused(others: int, weight: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.blend(pictures(3), pictures(others), weight, **options)

@@ -134,18 +134,3 @@ def test_mosaic_does_not_depend_on_the_batch() -> None:
     assert len(gi.mosaic(np.zeros((0, 4, 4, 3), np.uint8), 8, rng=0).images) == 0
     one = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
     np.testing.assert_array_equal(one.images.array("uint8"), 99)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"center": (-0.1, 0.2)}, "^center must be"),
-        ({"size": 1}, "^size must be at least 2"),
-        ({"partner": [1, 2, 3]}, r"^partner must have shape \(5, 3\)"),
-    ],
-)
-def test_bad_arguments_are_refused(given: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.mosaic(pictures(SIZES), **({"size": 32, "rng": 0} | given))
-    with pytest.raises(ValueError, match="got labels for 2 images, but the batch has 5"):
-        gi.mosaic(pictures(SIZES), 32, rng=0).labels([[1], [2]])

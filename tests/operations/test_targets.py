@@ -17,7 +17,6 @@ from .calls import CALLS, RESIZING
 #: Every function that moves pixels.
 MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
-MASKS = [np.zeros((4, 6), np.uint8), np.zeros((5, 7), np.uint8)]
 
 
 def blank(n: int = 1, height: int = 40, width: int = 60) -> NDArray[np.uint8]:
@@ -292,76 +291,6 @@ def test_iou_crop_does_not_depend_on_the_batch() -> None:
         assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == x.sizes[i : i + 1].tolist()
         assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == again.sizes[i : i + 1].tolist()
         assert one.uniform()[0] == after[i]
-
-
-@pytest.mark.parametrize(
-    ("masks", "message"),
-    [
-        (MASKS[:1], "got 1 mask for 2 images; each needs one"),
-        ([MASKS[0], MASKS[0]], r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
-        ([MASKS[0], MASKS[1] * 1.0], r"masks\[1\] must be an integer .* not float64"),
-        ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
-        ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
-        ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
-        ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
-    ],
-)
-def test_bad_masks_are_refused(masks: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        gi.transform_masks(gi.resize([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)], 2), masks)
-
-
-GOOD: Any = [np.zeros((0, 4)), np.array([(0.0, 0, 1, 1)]), np.array([(0.0, 0, 1, 1)] * 3)]
-
-
-def after(*box: float) -> list[Any]:
-    """Good boxes, of which the last one is this."""
-    return [*GOOD[:2], np.array([(0.0, 0, 1, 1), box])]
-
-
-@pytest.mark.parametrize("call", [gi.transform_boxes, lambda x, boxes, **k: gi.random_iou_crop(x, boxes, rng=0, **k)])
-@pytest.mark.parametrize(
-    ("boxes", "format", "message"),
-    [
-        (GOOD[:2], "xyxy", "got boxes for 2 images, but the batch has 3"),
-        (after(3, 0, 2, 1), "xyxy", r"image 2: box 1 ends before it starts \(40 x 60\): \[3.0, 0.0, 2.0, 1.0\]"),
-        (after(0, 0, 60.1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
-        (after(0, 0, np.nan, 1), "xyxy", r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
-        ([*GOOD[:2], np.zeros((2, 5))], "xyxy", r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)"),
-        (np.zeros((3, 4)), "xyxy", r"\(K, 4\) arrays, not of shape \(3, 4\)"),
-    ],
-)
-def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call(gi.invert(blank(3)), boxes, format=format)
-    call(gi.invert(blank(3)), after(0, 0, 60.0005, 1))
-
-
-TWO = gi.invert(blank(2))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: crop(min_scale=0.9, max_scale=0.5), "must be 0 < min_scale <= max_scale"),
-        (lambda: crop(min_aspect_ratio=3.0), "min_aspect_ratio must be above 0 and at most"),
-        (lambda: crop(sampler_options=[]), "sampler_options must be one or more numbers of"),
-        (lambda: crop(trials=0), "trials must be a whole number of at least 1, not 0"),
-        (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 2"),
-        (lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2), "must be 0 or 1 for masks of objects"),
-        (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
-        (lambda: gi.transform_points(TWO, np.full((2, 1, 2), np.inf)), "image 0: points must be finite"),
-        (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
-    ],
-)
-def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def crop(**options: Any) -> gi.Batch:
-    return gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), rng=0, **options)
 
 
 def test_no_images() -> None:

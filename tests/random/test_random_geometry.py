@@ -179,20 +179,3 @@ def test_scale_jitter_multiplies_what_fits() -> None:
     np.testing.assert_allclose(x.sizes[:, 0], x.sizes[:, 1] * 0.75, atol=1)
     assert gi.scale_jitter(pictures([(30, 40)]), (60, 60), (0.5, 0.5), rng=0).sizes.tolist() == [[22, 30]]
     assert gi.scale_jitter(pictures([(30, 40)]), 1, (0.01, 0.01), rng=0).sizes.tolist() == [[1, 1]]
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "options", "message"),
-    [
-        ("random_resized_crop", (8,), {"scale": (1.0, 0.1)}, r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
-        ("random_resized_crop", (8,), {"ratio": (2, 1)}, r"ratio must be \(low, high\) with 1e-06 <= low <= high, not"),
-        ("random_crop", (10,), {}, r"image 0: its size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
-        ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
-        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or a sequence of them, not an empty"),
-        ("random_affine", (0, (0.5, 1.1)), {}, r"translate y must be a number from 0 to 1, not 1.1"),
-        ("random_affine", (0,), {"shear": (0, 1, 5, 1)}, "shear y must be"),
-    ],
-)
-def test_bad_arguments_are_refused(name: str, given: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        getattr(gi, name)(np.zeros((3, 9, 11, 1), np.uint8), *given, **options, rng=0)

@@ -118,21 +118,6 @@ def test_draft_is_that_of_the_most_demanding_view() -> None:
     assert not np.array_equal(views[0], gi.resize(x, (20, 20))[0])  # alone it is decoded at an eighth
 
 
-@pytest.mark.parametrize(
-    ("indices", "words"),
-    [
-        ([0, 7], "indices has 7, but the batch has images 0 to 6"),
-        ([-1], "indices has -1"),
-        ([0.5], "one-dimensional integers"),
-        ([[0]], r"not int64 of shape \(1, 1\)"),
-        ([True, False], r"\(7,\) booleans"),
-    ],
-)
-def test_wrong_indices(indices: Any, words: str) -> None:
-    with pytest.raises((IndexError, ValueError), match=words):
-        gi.open_batch(FILES, device="cpu").take(indices)
-
-
 def test_draws_of_views() -> None:
     """Philox with the view in the upper half of the first word of the counter."""
     rng = gi.Rng(3, epoch=5, indices=[9, 4]).views(3)
@@ -151,16 +136,6 @@ def test_views_of_views_differ() -> None:
     np.testing.assert_array_equal(rng.views(4).split("b").uniform()[:50], rng.split("b").uniform())
     one = gi.Rng(1, indices=[7]).split("stream").views(4).words(2)
     np.testing.assert_array_equal(rng.views(4).words(2)[7::50], one)
-
-
-@pytest.mark.parametrize(
-    ("count", "then", "message"),
-    [(0, 1, "count must be"), (1.5, 1, "count must be"), (1 << 33, 1, "count must be"),
-     (1 << 16, 1 << 17, "views of 65,536 views")],
-)  # fmt: skip
-def test_wrong_counts(count: Any, then: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.Rng(0, indices=[0]).views(count).views(then)
 
 
 def dino(x: Any, rng: Any) -> gi.Batch:
@@ -278,20 +253,6 @@ def test_frames_are_spread_evenly(frames: int, count: int) -> None:
     found = gi.uniform_temporal_subsample(clips, count, frames=frames).array().reshape(3, count)
     expected = np.floor(np.linspace(0, frames - 1, count) + 1e-9).astype(int)
     np.testing.assert_array_equal(found, expected + frames * np.arange(3)[:, None])
-
-
-@pytest.mark.parametrize(
-    ("count", "options", "message"),
-    [
-        (2, {"frames": 3}, "the number of images must be a multiple of frames=3, not 7"),
-        (0, {"frames": 1}, "must be a whole number of at least 1, not 0"),
-        (1, {"frames": 0}, "must be a whole number of at least 1, not 0"),
-        (2, {}, "frames, the number of images of each clip, is required"),
-    ],
-)
-def test_frames_that_make_no_clips(count: int, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, **options)
 
 
 CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
