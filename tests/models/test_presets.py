@@ -155,6 +155,8 @@ def test_zoom_out_draws_a_canvas_and_a_place() -> None:
         corners.add((rows[0], columns[0]))
         np.testing.assert_array_equal(picture[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], original)
     assert len(corners) > 50
+    for function in (gi.random_zoom_out, gi.random_photometric_distort):
+        np.testing.assert_array_equal(function(image[:3], p=0.0, rng=0).array(), image[:3])
 
 
 def test_color_jitter_by_its_probability() -> None:

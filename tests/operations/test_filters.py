@@ -61,9 +61,6 @@ def test_largest_blur_an_image_can_reflect() -> None:
     images = pictures(sizes=[(4, 9)])
     largest = references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))
     assert_close(gi.gaussian_blur(images, (17, 7), 2.0), [largest], FORMULA)
-    for size in ((19, 7), (17, 9)):
-        with pytest.raises(ValueError, match=r"image 0: its size \(4, 9\) is too small: a kernel of .* of at least \("):
-            gi.gaussian_blur(images, size, 2.0)
     small = pictures(sizes=[(1, 1), (9, 9)])
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
 

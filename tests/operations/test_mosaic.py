@@ -108,8 +108,6 @@ def test_masks_of_objects() -> None:
         assert len(kept) == sum(len(stacks[k]) for k in y.shown[i].tolist())
         np.testing.assert_array_equal(masks, shown[i] == kept[:, None, None])
         assert masks.any((1, 2)).tolist() == gi.masks_to_boxes(found)[1][i].tolist()
-    with pytest.raises(ValueError, match="fill must be 0 for masks of objects, not 1"):
-        y.masks(stacks, fill=1)
 
 
 def test_given_partners_and_clips() -> None:

@@ -13,7 +13,6 @@ from tests.data_sets import Source, cpu
 from tests.decoding.jpegs import encoded
 from tests.fakecuda import installed
 from tests.fakecuda.work import files as small_files
-from tests.random.test_rng import generator
 from tests.video.test_video import damaged
 from tests.video.videos import made
 
@@ -116,26 +115,6 @@ def test_draft_is_that_of_the_most_demanding_view() -> None:
     views, whole = gi.resize(x.take([0, 0]), ([20, 80], [20, 80])), gi.resize(x, (80, 80))
     np.testing.assert_array_equal(views[1], whole[0])
     assert not np.array_equal(views[0], gi.resize(x, (20, 20))[0])  # alone it is decoded at an eighth
-
-
-def test_draws_of_views() -> None:
-    """Philox with the view in the upper half of the first word of the counter."""
-    rng = gi.Rng(3, epoch=5, indices=[9, 4]).views(3)
-    rng.uniform()
-    drawn = rng.words(1).reshape(3, 2)
-    for view in range(3):
-        for k, index in enumerate((9, 4)):
-            assert drawn[view, k] == generator(3, 5, 1, index, block=view << 32).random_raw()
-
-
-def test_views_of_views_differ() -> None:
-    rng = gi.Rng(1, indices=np.arange(50)).split("stream")
-    views = rng.views(4).views(3)
-    assert len(views) == len(np.unique(views.words(1))) == 600
-    np.testing.assert_array_equal(rng.views(4).uniform()[:50], rng.uniform())
-    np.testing.assert_array_equal(rng.views(4).split("b").uniform()[:50], rng.split("b").uniform())
-    one = gi.Rng(1, indices=[7]).split("stream").views(4).words(2)
-    np.testing.assert_array_equal(rng.views(4).words(2)[7::50], one)
 
 
 def dino(x: Any, rng: Any) -> gi.Batch:
