@@ -125,7 +125,7 @@ FAULTS = [
           'group = int(np.searchsorted(self._end, i, "right"))', 'group = int(np.searchsorted(self._end, i, "left"))',
           "sources/columns"),
     Fault("coco: outlines are rounded to even", "gpuimg/sources/_segments.py",
-          "np.trunc(found * _STEPS + 0.5)", "np.rint(found * _STEPS)", "sources/segments"),
+          "np.trunc(found * _STEPS + 0.5)", "np.rint(found * _STEPS)", "sources/coco"),
     Fault("remote: a short answer is taken for the whole one", "gpuimg/sources/_remote.py",
           "if len(data) != stop - start:", "if len(data) > stop - start:", "sources/remote"),
     Fault("remote: damaged blocks of the cache are used", "gpuimg/sources/_blocks.py",
@@ -148,12 +148,12 @@ FAULTS = [
           "layout.full or frame.color_range == _FULL", "layout.full", "video/video"),
     # targets
     Fault("boxes: a flip leaves corners counter-clockwise", "gpuimg/_ops/boxes.py",
-          "mirrored = ax * by - ay * bx < 0.0", "mirrored = ax * by - ay * bx > 0.0", "operations/boxes operations/targets"),
+          "mirrored = ax * by - ay * bx < 0.0", "mirrored = ax * by - ay * bx > 0.0", "operations/targets"),
     Fault("masks: boxes end at the last pixel, not after it", "gpuimg/_ops/masks.py",
           "each.shape[1] - each[:, ::-1]", "each.shape[1] - 1 - each[:, ::-1]", "operations/masks operations/targets"),
     Fault("points: two flips count as one where pixels are computed between them", "gpuimg/_ops/following.py",
           "result ^= np.linalg.det(matrix) * depth < 0.0", "result |= np.linalg.det(matrix) * depth < 0.0",
-          "operations/keypoints"),
+          "operations/targets"),
     # compiled loops, threads, presets, tokens, mixing
     Fault("cache: files that their group can write to are read", "kernels/disk.py",
           "stat.S_IWGRP | stat.S_IWOTH", "stat.S_IWOTH", "compiled/compiled"),
