@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import re
-import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import torch
 from PIL import Image
 
 import gpuimg as gi
+from tests.decoding import pngs
 from tests.decoding.tiffs import of_array
 from tests.fakecuda import FakeGpu
 from tests.fakecuda.work import files
@@ -45,13 +45,10 @@ def noise(*shape: int, dtype: Any = np.uint8) -> Any:
 
 
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
-    """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
-    height, width, channels = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
-    exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HH", orientation, 0) + b"\0\0\0\0"
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    parts = {b"IHDR": header, b"eXIf": exif, b"IDAT": zlib.compress(rows), b"IEND": b""}
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
+    """A PNG file of 16 bits per value."""
+    color = ("gray", "gray and alpha", "rgb", "rgb and alpha")[pixels.shape[2] - 1]
+    exif = with_orientation(orientation).tobytes().removeprefix(b"Exif\0\0")
+    return pngs.encode(pixels, color, 16, chunks=[(b"eXIf", exif)])
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

@@ -16,7 +16,7 @@ import gpuimg as gi
 
 from .. import references
 from ..compare import FORMULA, HUE, assert_bytes, assert_close, assert_same
-from ..references import to_bytes, to_unit
+from ..references import to_unit
 from ..samples import PER_KIND, kinds, pictures_of
 
 
@@ -33,26 +33,6 @@ def row(*values: float, dtype: str = "uint8") -> NDArray[Any]:
 def values(batch: gi.Batch, dtype: str | None = None) -> list[Any]:
     result: list[Any] = batch.array(dtype).ravel().tolist()
     return result
-
-
-def check(x: gi.Batch, expected: list[NDArray[Any]]) -> None:
-    assert_close(x.compute("float32"), expected, FORMULA)
-    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
-
-
-@kinds
-@pytest.mark.parametrize("name", ["solarize", "solarize_add"])
-def test_thresholds(name: str, dtype: str, channels: int) -> None:
-    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
-    white = 255 if dtype == "uint8" else 1
-    # Thresholds that pixels have: those count as above.
-    threshold = np.array([float(image.ravel()[image.size // 2]) for image in pictures])
-    threshold[::2] = rng.uniform(0, white, (PER_KIND + 1) // 2).astype(np.float32)
-    threshold[:2] = 0, white
-    values = [threshold] if name == "solarize" else [rng.uniform(0, white, PER_KIND), threshold]
-    reference = getattr(references, name)
-    each = ((to_unit(p), *(value[i] / white for value in values)) for i, p in enumerate(pictures))
-    check(getattr(gi, name)(pictures, *values), [reference(*one) for one in each])
 
 
 @kinds
@@ -157,6 +137,9 @@ FLAT = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]
         (gi.posterize(row(255), [0]), [0]),
         (gi.solarize(row(99, 100, 101), 100), [99, 155, 154]),
         (gi.solarize(row(0, 255), 255), [0, 0]),
+        (gi.solarize(UNIT, 0.5), [0.25, 0.5]),
+        (gi.solarize(gi.adjust_brightness(UNIT, 2), 1), [0.5, 0.0]),
+        (gi.solarize_add(UNIT, 0.25, 0.5), [0.5, 0.5]),
         (gi.solarize_add(row(99, 100, 101), 10, 100), [109, 100, 101]),
         (gi.solarize_add(row(0, 127, 128), 200, 128), [200, 255, 128]),
         (gi.normalize(pixel(0, 255, 255), (0, 0.5, 1), (1, 0.5, 2)), [0.0, 1.0, 0.0]),

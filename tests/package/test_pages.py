@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
-import os
 import re
 import runpy
 import shutil
@@ -17,7 +16,7 @@ import pytest
 import gpuimg
 from bench import figures
 
-from ..processes import python
+from ..processes import needs, python
 from ..samples import PHOTOS, ROOT
 from .test_api import RECORDS
 
@@ -26,27 +25,6 @@ README = (ROOT / "README.md").read_text()
 PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md")) if "```python\n" in page.read_text()}
 #: Pages, and what they are with the figures of bench/results.
 WRITTEN = figures.written()
-#: A number with a unit.
-MEASURED = re.compile(
-    r"(?<![\w.])\d[\d.,]*(?: (?:images/s|clips/s|ms|[µu]s|%|s|[KMG]i?B|seconds?|minutes?)| times (?:as|the))(?![\w/])"
-)
-NOT_PROSE = re.compile(r"(?s:<!--= .*?<!--/-->|^```.*?^```)|^(?: {4}.*\n)+|`[^`\n]*`", re.MULTILINE)
-STATED = {
-    "benchmarks": "15 %",
-    "data-formats": "1 GiB",
-    "gpu": "0.6 MB, 41 KB, 54 GB, 12 us",
-    "many-machines": "5 ms, 8 MB, 10 seconds, 500 MB",
-    "performance": "4 seconds, 5 ms",
-    "prepare": "1 GB",
-    "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
-    "vlm": "5 %, 1.8 %",
-}
-
-
-def needs(*libraries: str) -> None:
-    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
-    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
-        pytest.skip(f"needs {' and '.join(missing)}")
 
 
 def test_figures_are_those_of_their_script() -> None:
@@ -57,15 +35,6 @@ def test_figures_are_those_of_their_script() -> None:
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
 def test_pages_have_the_figures_of_the_results(path: Path) -> None:
     assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
-
-
-@pytest.mark.parametrize(
-    "page", [page for page in figures.PAGES if page.stem != "architecture"], ids=lambda page: page.name
-)
-def test_measured_numbers_come_from_results(page: Path) -> None:
-    """A number with a unit is between marks, or in STATED: a setting, a limit, or a fact from elsewhere."""
-    text = NOT_PROSE.sub("", page.read_text())
-    assert {found[0] for found in MEASURED.finditer(text)} <= set(STATED.get(page.stem, "").split(", "))
 
 
 #: Code before that of a page which supposes some names.
@@ -105,29 +74,30 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "examples").mkdir()
     (place / "examples" / "photos").symlink_to(place / "photos")
     (place / "shards").mkdir()
-    photos = PHOTOS
     for part in ("train", "val"):
-        for photo in photos:
+        for photo in PHOTOS:
             folder = place / part / photo.stem.split("_")[0]
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(photo, folder)
     for k in range(2):
         with tarfile.open(place / "shards" / f"train-{k:03}.tar", "w") as shard:
-            for number, photo in enumerate(photos[6 * k : 6 * k + 6]):
+            for number, photo in enumerate(PHOTOS[6 * k : 6 * k + 6]):
                 (place / "label").write_text(str(number))
                 shard.add(photo, f"{number}.jpg")
                 shard.add(place / "label", f"{number}.cls")
-    (place / "instances.json").write_text(json.dumps(_annotations(photos)))
+    (place / "instances.json").write_text(json.dumps(_annotations()))
     if importlib.util.find_spec("av"):
-        _write_video(place / "a.mp4", gpuimg.center_crop(gpuimg.open_batch(photos[:1] * 100), (128, 128)).array())
+        from ..video.videos import made
+
+        (place / "a.mp4").write_bytes(made("h264"))
     return place
 
 
-def _annotations(photos: list[Path]) -> dict[str, object]:
+def _annotations() -> dict[str, object]:
     """A COCO file: two objects in each photo, as a polygon and as run lengths, with three key points."""
     images: list[dict[str, object]] = []
     annotations: list[dict[str, object]] = []
-    for k, (photo, (height, width)) in enumerate(zip(photos, gpuimg.open_batch(photos).sizes.tolist(), strict=True)):
+    for k, (photo, (height, width)) in enumerate(zip(PHOTOS, gpuimg.open_batch(PHOTOS).sizes.tolist(), strict=True)):
         images.append({"id": k, "file_name": photo.name, "height": height, "width": width})
         x, y, w, h = width // 5, height // 4, width // 2, height // 3
         corners = [x, y, x + w, y, x + w, y + h, x, y + h]
@@ -142,16 +112,6 @@ def _annotations(photos: list[Path]) -> dict[str, object]:
     return {"images": images, "annotations": annotations, "categories": categories}
 
 
-def _write_video(path: Path, frames: object) -> None:
-    import av
-
-    with av.open(path, "w") as container:
-        stream = container.add_stream("mpeg4", rate=25, width=128, height=128, pix_fmt="yuv420p")
-        for frame in frames:  # type: ignore[attr-defined]
-            container.mux(list(stream.encode(av.VideoFrame.from_ndarray(frame))))
-        container.mux(list(stream.encode(None)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
@@ -161,14 +121,6 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     script.write_text(BEFORE.get(name, "") + code)
     # The output is what a page states in comments.
     assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
-
-
-def test_recipes_are_short() -> None:
-    recipes = re.split(r"^### ", PAGES["recipes"], flags=re.MULTILINE)[1:]
-    assert len(recipes) >= 30
-    for recipe in recipes:
-        code = re.findall(r"```python\n(.*?)```", recipe, re.DOTALL)
-        assert sum(bool(line) for part in code for line in part.splitlines()) <= 12, recipe
 
 
 def test_reference_has_every_public_name() -> None:
