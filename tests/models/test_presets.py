@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,14 +54,20 @@ def test_shape_and_dtype(name: str, photos: list[NDArray[Any]]) -> None:
     assert y.reshape(len(photos), -1).std(1).min() > 0.01  # something is to be seen in every one
 
 
-@every_random_preset
+#: Many options of timm's recipe.
+RECIPE = partial(presets.timm_train, auto_augment="rand-m9-mstd0.5-inc1", interpolation="random", re_prob=0.5,
+                 re_mode="pixel", re_count=3)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*RANDOM, "recipe"])
 @pytest.mark.parametrize("step", [1, 5])
-def test_split_into_batches_changes_nothing(name: str, step: int, photos: list[NDArray[Any]]) -> None:
-    preprocess = ALL[name](SIZE)
+def test_pickles_and_split_into_batches_change_nothing(name: str, step: int, photos: list[NDArray[Any]]) -> None:
+    preprocess = (ALL | {"recipe": RECIPE})[name](SIZE)
     whole = preprocess(photos, rng(5, len(photos))).array("float32")
     for start in range(0, len(photos), step):
         part = range(start, min(start + step, len(photos)))
-        alone = preprocess([photos[i] for i in part], gi.Rng(5, indices=part)).array("float32")
+        again = pickle.loads(pickle.dumps(preprocess))
+        alone = again([photos[i] for i in part], gi.Rng(5, indices=part)).array("float32")
         assert_same(list(alone), list(whole[part.start : part.stop]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import random
 from typing import Any
 
@@ -15,7 +14,6 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg import presets
 
-from ..compare import assert_same
 from ..random.distributions import (
     SMALLEST,
     assert_evenly_spread,
@@ -184,17 +182,3 @@ def test_interpolation_is_drawn_for_each_image() -> None:
     assert_share(linear, 0.5)
     assert np.array_equal(linear, ~has(texts, "sampled once: bicubic"))
     assert_share(has(texts, "contrast"), 0.25)
-
-
-def test_recipe_is_pickled_and_split() -> None:
-    train = presets.timm_train(
-        32, auto_augment="rand-m9-mstd0.5-inc1", interpolation="random", re_prob=0.5, re_mode="pixel", re_count=3
-    )
-    images = [np.asarray(Image.open(path).convert("RGB").resize((60, 50))) for path in PHOTOS]
-    n = len(images)
-    whole = train(images, gi.Rng(3, epoch=2, indices=range(n))).array("float32")
-    again = pickle.loads(pickle.dumps(train))
-    for start in range(0, n, 5):
-        part = range(start, min(start + 5, n))
-        alone = again([images[i] for i in part], gi.Rng(3, epoch=2, indices=part)).array("float32")
-        assert_same(list(alone), list(whole[part.start : part.stop]))

@@ -152,13 +152,6 @@ def test_colors_by_hand(batch: gi.Batch, expected: list[float]) -> None:
     assert values(batch) == expected
 
 
-@pytest.mark.parametrize("level", [1, 101, 254])
-def test_autocontrast_of_flat_images(level: int) -> None:
-    flat = np.full((1, 37, 41, 3), level, np.uint8)
-    assert np.all(gi.autocontrast(gi.resize(flat, (5, 7))).array() == level)
-    assert np.all(gi.autocontrast(gi.rotate(flat, 33, "bilinear", fill=None)).array() == level)
-
-
 @numba.njit
 def only_first(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return r * value, np.float32(0.0), np.float32(9.0)

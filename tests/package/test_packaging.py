@@ -63,5 +63,6 @@ MISSING = [
 
 @pytest.mark.parametrize(("package", "call", "words"), MISSING)
 def test_missing_package_is_named(package: str, call: str, words: str) -> None:
-    code = f"import sys, gpuimg\nsys.modules[{package!r}] = None\ntry:\n    {call}\nexcept (ImportError, OSError) as error:\n"
-    assert python("-c", code + "    print(error)", folder=ROOT / "examples").startswith(words)
+    code = f"import sys, gpuimg\nsys.modules[{package!r}] = None\ntry:\n    {call}\n"
+    code += "except (ImportError, OSError) as error:\n    print(error)"
+    assert python("-c", code, folder=ROOT / "examples").startswith(words)

@@ -151,6 +151,7 @@ def test_a_constant_image_stays_constant(
             gi.pad(gi.resize(x, (new_height, new_width), interpolation), 2, padding_mode="edge"),
             gi.adjust_hue(gi.adjust_contrast(gi.resize(x, (new_height, new_width)), 0.5), 0.3),
             gi.autocontrast(gi.resize(x, (new_height, new_width), interpolation)),
+            gi.autocontrast(gi.rotate(x, angle, interpolation, fill=None)),
         )
     ):
         array = y.array()
