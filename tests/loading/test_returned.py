@@ -11,15 +11,14 @@ import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu
 
 torch = pytest.importorskip("torch")
+gt: Any = pytest.importorskip("gpuimg.torch")
 
 SIZED = [(file, k) for k, file in enumerate(FILES[:7])]
 
 
 def loaded(of_torch: bool, preprocess: Any, **options: Any) -> Any:
-    import gpuimg.torch
-
     options = {"batch_size": 3, "device": "cpu", "layout": "NCHW", **options}
-    return (gpuimg.torch.load if of_torch else gi.load)(SIZED, preprocess, **options)
+    return (gt.load if of_torch else gi.load)(SIZED, preprocess, **options)
 
 
 def opened(batch: Any) -> tuple[gi.Batch, gi.Rng]:
@@ -110,13 +109,11 @@ def test_a_model_of_gpuimg_is_a_function_of_a_loader() -> None:
 
 
 def test_a_data_set_of_dicts() -> None:
-    import gpuimg.torch
-
     def both(x: gi.Batch, rng: gi.Rng) -> Any:
         return {"image": gi.resize(x, (8, 8)), "gray": gi.rgb_to_grayscale(gi.resize(x, (8, 8)), 1)}
 
-    dataset = gpuimg.torch.Dataset(SIZED, both)
+    dataset = gt.Dataset(SIZED, both)
     image, label = dataset[2]
     assert (image["image"].shape, image["gray"].shape, int(label)) == ((3, 8, 8), (1, 8, 8), 2)
     with pytest.raises(TypeError, match=r"padded\(\), ragged\(\) and tokens\(\) are for gpuimg\.torch\.load"):
-        gpuimg.torch.Dataset(SIZED, lambda x, rng: x.padded())[0]
+        gt.Dataset(SIZED, lambda x, rng: x.padded())[0]

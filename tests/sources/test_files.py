@@ -76,9 +76,7 @@ def test_folder_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         folder(tmp_path / "nowhere")
     tree(tmp_path, "loose.jpg")
-    with pytest.raises(
-        ValueError, match=f"{tmp_path}: no class folders; gpuimg.file_list takes images without classes"
-    ):
+    with pytest.raises(ValueError, match=f"{tmp_path}: no class folders; gpuimg.file_list takes images without"):
         folder(tmp_path)
     tree(tmp_path, "full/1.jpg")
     for i in range(7):
