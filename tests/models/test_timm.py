@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from scipy import stats
 
 import gpuimg as gi
 from gpuimg import presets
@@ -172,8 +172,7 @@ def test_steps_of_a_whole_recipe() -> None:
     np.testing.assert_array_equal(outside, np.tile((128, 102, 76), (len(outside), 1)))
     colors = numbers(texts, r"(?<!\d )erase: .*, color (\S+), (\S+), (\S+)")
     assert len(colors) / MANY == pytest.approx(0.75, abs=0.06)  # one or two
-    normal = lambda x: np.array([0.5 * math.erfc(-v / math.sqrt(2.0)) for v in x])  # noqa: E731
-    assert kolmogorov_smirnov(colors, normal) > SMALLEST
+    assert kolmogorov_smirnov(colors, stats.norm.cdf) > SMALLEST
 
 
 def test_interpolation_is_drawn_for_each_image() -> None:

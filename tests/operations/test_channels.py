@@ -208,3 +208,10 @@ def test_the_order_of_work_on_a_gpu(gpu: FakeGpu, dtype: Any) -> None:
         x = gi.open_batch([*files(), file_of(noise(8, 9, 4), "PNG")], device="cuda", **options)
         gpu.use(gi.resize(x, (20, 20)).array())
     assert not gpu.problems
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_order_of_work_of_copy_paste(gpu: FakeGpu, share: float) -> None:
+    objects = np.tile(np.arange(600).reshape(20, 30) // 90, (3, 1, 1))
+    with gpu.stream():
+        gpu.use(gi.copy_paste(gpu.cupy.zeros((3, 20, 30, 3), np.uint8), objects, share, rng=1).images.array())
