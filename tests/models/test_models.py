@@ -105,9 +105,6 @@ def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
     assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
 
 
-# -- timm, open_clip, torchvision --------------------------------------------------------------------------------------
-
-
 CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
 IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
 #: Presets, the transforms of torchvision or timm for the size, and mean and deviation; test_timm.py has timm's own.

@@ -86,8 +86,6 @@ def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
     np.testing.assert_allclose(presets.imagenet_eval(96, 110)(photos).array(), expected, atol=2e-5)
 
 
-# -- what they draw ----------------------------------------------------------------------------------------------------
-
 GRAY = np.full((MANY, 24, 30, 3), 90, np.uint8)
 HALF = pytest.approx(0.5, abs=0.06)
 
@@ -143,9 +141,6 @@ def test_ssd_crops_around_boxes_which_follow(photos: list[NDArray[Any]]) -> None
         assert (box[:, 2:] > box[:, :2]).all()
     without = presets.ssd_train(100)(photos, rng(5, 12))
     assert not np.array_equal(without.array(), x.array())
-
-
-# -- random functions --------------------------------------------------------------------------------------------------
 
 
 def test_zoom_out_draws_a_canvas_and_a_place() -> None:

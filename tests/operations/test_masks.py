@@ -171,8 +171,6 @@ def test_label_files_are_their_labels_and_indices(tmp_path: Path) -> None:
         gi.transform_masks(x, ["nowhere.png"] * 6)
 
 
-# -- other images ------------------------------------------------------------------------------------------------------
-
 SIZES = [(30, 41), (57, 33), (40, 40)]
 
 

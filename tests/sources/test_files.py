@@ -175,9 +175,6 @@ def test_list_errors(tmp_path: Path) -> None:
     assert_vanished(file_list([tmp_path / "a"]), 0, tmp_path / "a")
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "content", "options", "labels"), [
     ("a.csv", "path,label\na.jpg,3\nb c.jpg,-7\n", {}, [3, -7]),
     ("a.csv", "\ufefflabel,path\r\n0.5,a.jpg\r\n\r\n2,b c.jpg", {}, [0.5, 2.0]),
