@@ -137,7 +137,7 @@ FLAT = np.stack([np.full((2, 2), 9), [[50, 100], [150, 100]], [[0, 255], [1, 2]]
         (gi.posterize(row(255), [0]), [0]),
         (gi.solarize(row(99, 100, 101), 100), [99, 155, 154]),
         (gi.solarize(row(0, 255), 255), [0, 0]),
-        (gi.solarize(UNIT, 0.5), [0.25, 0.5]),
+        (gi.solarize(UNIT, 0.25), [0.75, 0.5]),
         (gi.solarize(gi.adjust_brightness(UNIT, 2), 1), [0.5, 0.0]),
         (gi.solarize_add(UNIT, 0.25, 0.5), [0.5, 0.5]),
         (gi.solarize_add(row(99, 100, 101), 10, 100), [109, 100, 101]),
