@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -34,11 +35,13 @@ class Source:
         self.n = n
         self.unreadable = frozenset(unreadable)
         self.corrupt = frozenset(corrupt)
+        self.reads = Counter[int]()
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, i: int) -> tuple[bytes, int]:
+        self.reads[i] += 1
         if i in self.unreadable:
             raise OSError(5, "disk error")
         return (CORRUPT if i in self.corrupt else FILES[i % len(FILES)]), i

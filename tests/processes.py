@@ -6,6 +6,7 @@ the start-up itself start a process by :func:`python`.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +39,13 @@ for line in sys.stdin:
 """
 
 
+def needs(*libraries: str) -> None:
+    """Skip a test that starts a program without these libraries, unless it must run."""
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.skip(f"needs {' and '.join(missing)}")
+
+
 def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | None) -> str:
     """Run Python in a separate process that imports this tree's package; assert success and return its output.
 
@@ -43,14 +53,9 @@ def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | Non
     """
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     given = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=folder,
-        env={name: value for name, value in given.items() if value is not None},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    used = {name: value for name, value in given.items() if value is not None}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, env=used, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -86,15 +91,8 @@ def forks(imports: str, *options: str, **environment: str) -> Iterator[Forks]:
     """A process that runs ``imports`` once, with options of the interpreter such as ``-W error``."""
     # NumPy's threads are of no use here, and a process that has some cannot be forked without a warning.
     given = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"} | environment
-    process = subprocess.Popen(
-        [sys.executable, *options, "-c", _SERVER, imports],
-        cwd=ROOT,
-        env=given,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    command, pipe = [sys.executable, *options, "-c", _SERVER, imports], subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=given, stdin=pipe, stdout=pipe, text=True) as process:
         try:
             yield Forks(process)
         finally:

@@ -190,12 +190,7 @@ def grid(height: int, width: int) -> tuple[Points, Points]:
 
 
 def rotation(
-    height: int,
-    width: int,
-    angle: float,
-    *,
-    expand: bool = False,
-    center: tuple[float, float] | None = None,
+    height: int, width: int, angle: float, *, expand: bool = False, center: tuple[float, float] | None = None
 ) -> tuple[Points, Points]:
     """Return the source position of each pixel of an image rotated counter-clockwise."""
     theta = np.deg2rad(angle)

@@ -212,8 +212,8 @@ def decode_image(
     """Decode one image.
 
     For single images, as in the ``__getitem__`` of a data set that worker processes read: on the CPU a file is decoded
-    on the calling thread, with no batch around it. Many images at a time are decoded faster by :func:`decode_batch`, and
-    decoded and preprocessed faster by :func:`open_batch` and :func:`load`.
+    on the calling thread, with no batch around it. Many images are decoded faster by :func:`decode_batch`, and decoded
+    and preprocessed faster by :func:`open_batch` and :func:`load`.
 
     Parameters
     ----------

@@ -116,9 +116,6 @@ def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.Capt
     assert "Traceback" not in said.err
 
 
-# -- comparison programs -----------------------------------------------------------------------------------------------
-
-
 def one_color(color: tuple[int, int, int]) -> bytes:
     return file_of(Image.new("RGB", (61, 47), color), "PNG")
 

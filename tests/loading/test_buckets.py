@@ -57,10 +57,7 @@ def tokens(x: gi.Batch) -> Any:
     return gi.resize(x, x.target_sizes).tokens(4, pad="longest")
 
 
-RULES: list[Any] = [
-    gi.Buckets(3, ALLOWED),
-    gi.TokenBudget(100, 4, lambda sizes: sizes // 4 * 4),
-]
+RULES: list[Any] = [gi.Buckets(3, ALLOWED), gi.TokenBudget(100, 4, lambda sizes: sizes // 4 * 4)]
 
 
 def planned(rule: Any, sizes: Any, **options: Any) -> BatchOrder:

@@ -87,16 +87,6 @@ def test_unaligned_memory_is_refused_where_jax_would_copy() -> None:
         gi.to_jax(memory[start : start + 96].reshape(2, 4, 4, 3))
 
 
-def test_numpy() -> None:
-    x = batch()
-    assert np.shares_memory(np.asarray(x), x.array())
-    assert np.shares_memory(np.from_dlpack(x), x.array())
-    assert not np.shares_memory(np.array(x), x.array())
-    assert np.asarray(x, dtype=np.float32).dtype == np.float32
-    with pytest.raises(ValueError, match="needs a copy"):
-        np.array(x, dtype=np.float32, copy=False)
-
-
 class Producer:
     """A batch with other arguments of DLPack, or an array in place of one."""
 

@@ -90,7 +90,7 @@ def test_two_devices_take_turns() -> None:
 
 def test_images_of_different_sizes_are_a_batch() -> None:
     files = [jpeg(k, (10 + k, 12)) for k in range(5)]
-    (batch,) = cpu([(data, None) for data in files], None)
+    (batch,) = cpu({k: (data, None) for k, data in enumerate(files)}, None)  # keys are numbers: as a list
     assert isinstance(batch.images, gi.Batch)
     assert batch.labels is None
     for image, expected in zip(batch.images, gi.decode_batch(files, device="cpu"), strict=True):

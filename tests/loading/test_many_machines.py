@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 import re
 import secrets
 from collections import Counter
@@ -14,20 +12,13 @@ import pytest
 
 import gpuimg as gi
 
-from ..processes import python
+from ..processes import needs, python
 from ..samples import PHOTOS, ROOT
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
 SHA = r"SHA-256 of the pixels (\w+)"
-
-
-def needs(*libraries: str) -> None:
-    """Libraries that an example imports; without one the test is skipped, unless it must run."""
-    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
-    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
-        pytest.skip(f"needs {' and '.join(missing)}")
 
 
 def run(*arguments: str | Path) -> str:

@@ -124,16 +124,6 @@ def test_classes_are_equally_likely() -> None:
             gi.class_weights(wrong)
 
 
-def test_a_folder_has_the_labels_of_all_samples(tmp_path: Any) -> None:
-    for k, name in enumerate(["a/0.jpg", "a/1.jpg", "b/2.jpg"]):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(FILES[k])
-    source = gi.folder(tmp_path)
-    assert source.labels == [0, 0, 1]
-    assert gi.class_weights(source.labels).tolist() == [0.5, 0.5, 1.0]
-    assert gi.file_list([tmp_path / "a/0.jpg"], ["cat"]).labels == ["cat"]
-
-
 @pytest.mark.parametrize("options", ORDERS)
 def test_resume_again_and_again_has_each_draw_once(options: dict[str, Any]) -> None:
     found = resumed(lambda **others: loader(**options, **others), drawn)

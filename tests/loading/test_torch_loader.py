@@ -20,11 +20,9 @@ from tests.watchdog import ours
 
 torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
 data: Any = torch.utils.data
+gt: Any = importlib.import_module("gpuimg.torch")
 
-pytestmark = [
-    pytest.mark.usefixtures("watched"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-]
+pytestmark = [pytest.mark.usefixtures("watched"), pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 
 # Workers that fork from a process that has imported, rather than import torch each.
@@ -33,16 +31,12 @@ FORKED.set_forkserver_preload(["torch", "gpuimg.torch", __name__])
 
 
 def load(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
-    import gpuimg.torch
-
     options = {"batch_size": 4, "device": "cpu", **options}
-    return gpuimg.torch.load(Source(21) if source is None else source, preprocess, **options)
+    return gt.load(Source(21) if source is None else source, preprocess, **options)
 
 
 def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
-    import gpuimg.torch
-
-    return gpuimg.torch.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
+    return gt.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
 
 
 def order(loop: Any) -> list[int]:
@@ -282,10 +276,8 @@ def test_mapped_labels_and_failures() -> None:
 
 
 def dataset(n: int = 21, **options: Any) -> Any:
-    import gpuimg.torch
-
     options = {"batch_size": 4, "device": "cpu", "shuffle": True, **options}
-    return gpuimg.torch.IterableDataset(Source(n), train, **options)
+    return gt.IterableDataset(Source(n), train, **options)
 
 
 def test_batches_are_tensors_of_the_loader() -> None:
@@ -377,41 +369,6 @@ class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
             self.seen[-1][label] = image.numpy().tobytes()
         logits = self.layer(pixel_values.flatten(1))
         return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
-def test_lightning_logs_without_a_batch_size() -> None:
-    """And sets epochs, which are those of the loader."""
-    lightning = pytest.importorskip("lightning")
-
-    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = Net()
-
-        def training_step(self, batch: Any, _: int) -> Any:
-            images, labels = batch
-            loss = self.net(images, labels)["loss"]
-            self.log("loss", loss)
-            assert batch.valid.all()
-            return loss
-
-        def validation_step(self, batch: Any, _: int) -> None:
-            self.log("count", float(len(batch.images)), on_epoch=True, reduce_fx="sum")
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.01)
-
-    module = Module()
-    trainer = lightning.Trainer(
-        max_epochs=3, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, num_sanity_val_steps=0,
-    )  # fmt: skip
-    trainer.fit(module, load(Source(12), shuffle=True), load(Source(12)))
-    assert trainer.global_step == 9
-    assert [epoch_of(seen) for seen in module.net.seen] == [0, 1, 2]
-    assert trainer.callback_metrics["count"] == 12
 
 
 def trained(workers: int, folder: str) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from bench.processors import OURS, PAIRS, ours, theirs
 from . import processors
 
 HALF = (0.5,) * 3
+BICUBIC = Image.Resampling.BICUBIC
 PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 DIGESTS = Path(__file__).with_name("model_digests.json")
 
@@ -102,82 +105,27 @@ def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
     assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
 
 
-# -- timm, open_clip, torchvision --------------------------------------------------------------------------------------
-
-
-def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mean: Any, std: Any) -> NDArray[Any]:
-    """Resize, CenterCrop, ToTensor and Normalize of torchvision on a Pillow image, in Pillow and NumPy."""
-    opened = Image.fromarray(image)
-    w, h = opened.size
-    if isinstance(size, int):
-        long = int(size * max(w, h) / min(w, h))
-        size = (long, size) if h <= w else (size, long)  # Pillow's order: width first
-    opened = opened.resize(size, filter)
-    left, top = (round((side - crop) / 2.0) for side in opened.size)
-    bytes_ = np.asarray(opened.crop((left, top, left + crop, top + crop)))
-    values = bytes_.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
-    mean_, std_ = (np.array(v, np.float32)[:, None, None] for v in (mean, std))
-    result: NDArray[Any] = (values - mean_) / std_
-    return result
-
-
-_WIDE = {"input_size": (3, 96, 64)}
-_TIMM = {"input_size": (3, 224, 224), "mean": HALF, "std": HALF}
 CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
 IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
-BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
+#: Presets, the transforms of torchvision or timm for the size, and mean and deviation; test_timm.py has timm's own.
+EVALUATIONS: list[tuple[Any, Callable[[Any, Any], list[Any]], Any]] = [
+    (gi.presets.imagenet_eval(exact="pillow"), lambda t, _: [t.Resize(256), t.CenterCrop(224)], IMAGENET),
+    (gi.presets.imagenet_eval(224, 232, exact="pillow"), lambda t, _: [t.Resize(232), t.CenterCrop(224)], IMAGENET),
+    (gi.models.open_clip_eval(), lambda t, _: [t.Resize(224, BICUBIC), t.CenterCrop(224)], CLIP),
+    (gi.models.open_clip_eval(384, HALF, HALF, resize_mode="squash"), lambda t, _: [t.Resize((384, 384), BICUBIC)],
+     (HALF, HALF)),
+    (gi.models.open_clip_eval(65, *IMAGENET, "bilinear", "longest"),
+     lambda t, timm: [timm.ResizeKeepRatio(65, longest=1.0), timm.CenterCropOrPad(65)], IMAGENET),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("prepare", "size", "crop", "filter", "norm"),
-    [
-        (gi.presets.imagenet_eval(exact="pillow"), 256, 224, BILINEAR, IMAGENET),
-        (gi.presets.imagenet_eval(224, 232, exact="pillow"), 232, 224, BILINEAR, IMAGENET),
-        (gi.models.timm_eval({**_TIMM, "interpolation": "bicubic"}), 256, 224, BICUBIC, (HALF, HALF)),
-        (gi.models.timm_eval({**_TIMM, "crop_pct": 0.9}), 248, 224, BILINEAR, (HALF, HALF)),
-        (
-            gi.models.timm_eval({**_TIMM, "crop_pct": 1.0, "crop_mode": "squash"}),
-            (224, 224),
-            224,
-            BILINEAR,
-            (HALF, HALF),
-        ),
-        (gi.models.open_clip_eval(), 224, 224, BICUBIC, CLIP),
-        (gi.models.open_clip_eval(384, HALF, HALF, resize_mode="squash"), (384, 384), 384, BICUBIC, (HALF, HALF)),
-    ],
-)
-def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter: Any, norm: Any) -> None:
-    want = np.stack([pillow_eval(image, size, crop, filter, *norm) for image in images()])
+@pytest.mark.parametrize(("prepare", "resizing", "norm"), EVALUATIONS)
+def test_evaluation_on_pillow_images(prepare: Any, resizing: Any, norm: Any) -> None:
+    timm = processors.timm("timm.data.transforms")
+    t = import_module("torchvision.transforms")
+    theirs = t.Compose([*resizing(t, timm), t.ToTensor(), t.Normalize(*norm)])
+    want = np.stack([theirs(Image.fromarray(image)).numpy() for image in images()])
     assert np.count_nonzero(prepare(images()).array(layout="NCHW") != want) == 0
-
-
-@pytest.mark.parametrize(
-    ("prepare", "size", "share", "longest", "fill"),
-    [
-        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.9}), (96, 64), 0.9, False, (0, 0, 0)),
-        (gi.models.timm_eval({**_WIDE, "crop_pct": 0.8, "crop_mode": "border"}), (96, 64), 0.8, True, (124, 116, 104)),
-        (gi.models.timm_eval({**_WIDE, "crop_pct": 1.0, "crop_mode": "border"}), (96, 64), 1.0, True, (124, 116, 104)),
-        (gi.models.open_clip_eval(65, *IMAGENET, "bilinear", "longest"), (65, 65), 1.0, True, (0, 0, 0)),
-    ],
-)
-def test_evaluations_of_whole_pillow_images(
-    prepare: Any, size: tuple[int, int], share: float, longest: bool, fill: tuple[int, ...]
-) -> None:
-    """ResizeKeepRatio, then a central part of a canvas."""
-    height, width = size
-    want = []
-    for image in images():
-        ratios = [image.shape[k] / int((height, width)[k] / share) for k in range(2)]
-        ratio = max(ratios) if longest else min(ratios)
-        new = [round(side / ratio) for side in image.shape[:2]]
-        resized = Image.fromarray(image).resize((new[1], new[0]), BILINEAR)
-        canvas = Image.new("RGB", (width, height), fill)
-        spare = [height - new[0], width - new[1]]
-        top, left = (side // 2 if side > 0 else -round(-side / 2) for side in spare)
-        canvas.paste(resized, (left, top))
-        mean, std = (np.array(v, np.float32) for v in IMAGENET)
-        want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
-    assert np.count_nonzero(prepare(images()).array() != np.stack(want)) == 0
 
 
 WIDE = np.zeros((2, 32, 64, 3), np.uint8)

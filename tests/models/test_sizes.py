@@ -133,20 +133,3 @@ def test_no_images_and_wrong_sizes(rule: Callable[[Any], Ints]) -> None:
     for wrong in ([3, 4], [(3.0, 4.0)], [(1, 2, 3)], [(0, 4)]):
         with pytest.raises(ValueError, match="sizes must be"):
             rule(wrong)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gi.sizes.smart([(10, 10), (1, 201)]), r"image 1: 201\.0 times as long as wide"),
-        (lambda: gi.sizes.smart_video([(10, 10)], 1), "at least 2 frames, those of a patch, not 1"),
-        (lambda: gi.sizes.longest([(10, 10), (1, 2000)]), "image 1: 1 x 2000 pixels are too narrow for a longest side"),
-        (lambda: gi.sizes.smart([(10, 10)], 0), "factor must be a whole number from 1 to 16777216, not 0"),
-        (lambda: gi.sizes.tiles([(10, 10)], most=3, least=4), "least must be a whole number from 1 to 3, not 4"),
-        (lambda: gi.sizes.best_grid([(10, 10)], np.zeros((0, 2), np.int64)), "grids must hold at least one"),
-        (lambda: gi.sizes.buckets(100), "area must be at least 4096"),
-    ],
-)
-def test_wrong_arguments(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -208,22 +208,3 @@ def test_no_images() -> None:
     assert found.starts.tolist() == [0]
     assert x.tokens(4, pad="longest").values.shape == (0, 0, 48)
     assert len(x.padded().values) == len(x.ragged().starts) == 0
-
-
-X: Any = gi.horizontal_flip(images_of([(8, 8), (8, 12)]))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: X.tokens(4, merge=2), r"multiples of 8, which is patch \* merge, not \(8, 12\) as of image 1"),
-        (lambda: X.tokens(4, pad=5), "pad must be at least 6"),
-        (lambda: X.tokens(4, counts=[2]), "pass pad, too"),
-        (lambda: X.tokens(4, pad="longest", counts=[1]), "add up to 2"),
-        (lambda: X.tokens(4, frames=2, order="PPC"), "has no time"),
-        (lambda: gi.normalize(X, 0.5, 0.5).tokens(4, dtype="uint8"), "do not fit"),
-    ],
-)
-def test_wrong_arguments(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -114,10 +114,7 @@ def test_awkward_images_give_the_same_values_or_an_error(name: str) -> None:
     for data in awkward(32):
         image = Image.open(io.BytesIO(data))
         upright = bench.upright(data, bool(theirs.do_convert_rgb))
-        cases += [
-            (image, image),
-            (data, upright),
-        ]
+        cases += [(image, image), (data, upright)]
         if image.mode in ("RGB", "RGBA") and len(cases) < 40:
             cases += [(array, array) for array in (np.array(image), np.array(image).transpose(2, 0, 1).copy())]
     compared = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import re
-import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import torch
 from PIL import Image
 
 import gpuimg as gi
+from tests.decoding import pngs
 from tests.decoding.tiffs import of_array
 from tests.fakecuda import FakeGpu
 from tests.fakecuda.work import files
@@ -45,13 +45,10 @@ def noise(*shape: int, dtype: Any = np.uint8) -> Any:
 
 
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
-    """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
-    height, width, channels = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
-    exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HH", orientation, 0) + b"\0\0\0\0"
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    parts = {b"IHDR": header, b"eXIf": exif, b"IDAT": zlib.compress(rows), b"IEND": b""}
-    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
+    """A PNG file of 16 bits per value."""
+    color = ("gray", "gray and alpha", "rgb", "rgb and alpha")[pixels.shape[2] - 1]
+    exif = with_orientation(orientation).tobytes().removeprefix(b"Exif\0\0")
+    return pngs.encode(pixels, color, 16, chunks=[(b"eXIf", exif)])
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
@@ -99,33 +96,6 @@ def test_color_ops_and_mixing_work_on_16_bits() -> None:
     five = noise(2, 8, 9, 5)
     mixed = gi.blend(five, five, 0.25, partner=[1, 0]).array()
     np.testing.assert_allclose(mixed * 255, 0.25 * five + 0.75 * five[::-1], atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [gi.equalize, gi.rgb_to_grayscale, lambda x: gi.normalize(x, 0.5, 0.5), lambda x: gi.adjust_sharpness(x, 2.0),
-     lambda x: gi.gaussian_noise(x, seed=1), lambda x: gi.rand_augment(x, rng=0)],
-)  # fmt: skip
-def test_color_ops_refuse_2_and_4_channels(function: Callable[[Any], Any]) -> None:
-    for channels in (2, 4):
-        with pytest.raises(ValueError, match=f"for images of 1 or 3 channels, and these have {channels}"):
-            function(noise(4, 8, 8, channels))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gi.resize(noise(1, 8, 8, 17), 4), "1 to 16 channels"),
-        (lambda: gi.rotate(noise(1, 8, 8, 4), 10, fill=(1, 2, 3, 4)), "fill must be one number for images of 4 chan"),
-        (lambda: gi.resize(np.zeros((1, 8, 8, 3), np.int16), 4), "uint8, uint16 or float32, not int16"),
-        (lambda: gi.open_batch([], color="rgba", alpha="white", device="cpu"), "composites on a background"),
-        (lambda: gi.open_batch([], depth="float", device="cpu"), "depth must be one of 'uint8', 'native', not 'float'"),
-        (lambda: gi.open_batch([], depth="native", alpha="white", device="cpu"), 'for depth "uint8"'),
-    ],
-)
-def test_what_does_not_go_together_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()
 
 
 @pytest.mark.parametrize("color", ["rgba", "graya"])
@@ -238,3 +208,10 @@ def test_the_order_of_work_on_a_gpu(gpu: FakeGpu, dtype: Any) -> None:
         x = gi.open_batch([*files(), file_of(noise(8, 9, 4), "PNG")], device="cuda", **options)
         gpu.use(gi.resize(x, (20, 20)).array())
     assert not gpu.problems
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_order_of_work_of_copy_paste(gpu: FakeGpu, share: float) -> None:
+    objects = np.tile(np.arange(600).reshape(20, 30) // 90, (3, 1, 1))
+    with gpu.stream():
+        gpu.use(gi.copy_paste(gpu.cupy.zeros((3, 20, 30, 3), np.uint8), objects, share, rng=1).images.array())

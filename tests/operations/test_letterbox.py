@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
+from ..samples import pictures
+
 SIZES = [(30, 40), (33, 33), (1, 300), (300, 1), (7, 9), (640, 427)]
 
 
 def by_ultralytics(
-    image: NDArray[np.uint8], size: tuple[int, int], *, scale_up: bool, center: bool, fill: int = 114
+    image: NDArray[np.uint8], size: tuple[int, int], *, scale_up: bool, center: bool, fill: int
 ) -> NDArray[np.uint8]:
     """``LetterBox`` of ultralytics 8.4 in plain Python, with OpenCV's resize and border."""
     height, width = image.shape[:2]
@@ -33,26 +35,17 @@ def by_ultralytics(
 
 @pytest.mark.parametrize("scale_up", [True, False])
 @pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("size", [(63, 64), (33, 128), (1, 1)])
-def test_pixels_are_those_of_opencv(size: tuple[int, int], scale_up: bool, center: bool) -> None:
-    rng = np.random.default_rng()
-    images = [rng.integers(0, 256, (*each, 3), np.uint8) for each in SIZES]
-    found = gi.letterbox(images, size, scale_up=scale_up, center=center).array()
-    for image, result in zip(images, found, strict=True):
-        expected = by_ultralytics(image, size, scale_up=scale_up, center=center)
-        assert result.shape == expected.shape
-        assert np.abs(result.astype(int) - expected).max() <= 1
-
-
-def test_places_are_ultralytics() -> None:
-    """White images show where each image lies, for 2,000 sizes."""
-    rng = np.random.default_rng()
-    for _ in range(40):
-        sizes, canvas = rng.integers(1, 90, (50, 2)), tuple(rng.integers(1, 90, 2).tolist())
-        options = {"scale_up": bool(rng.integers(2)), "center": bool(rng.integers(2))}
-        white = [np.full((*each, 3), 255, np.uint8) for each in sizes.tolist()]
-        for image, result in zip(white, gi.letterbox(white, canvas, 0, **options).array(), strict=True):
-            np.testing.assert_array_equal(result, by_ultralytics(image, canvas, fill=0, **options))
+def test_pixels_and_places_are_ultralytics(scale_up: bool, center: bool) -> None:
+    """Of 550 sizes; white images show to the level where each lies."""
+    rng, options = np.random.default_rng(), {"scale_up": scale_up, "center": center}
+    for canvas in [(63, 64), (33, 128), (1, 1), *map(tuple, rng.integers(1, 90, (7, 2)).tolist())]:
+        images = pictures([*SIZES, *rng.integers(1, 90, (49, 2)).tolist()])
+        white = [np.full_like(image, 255) for image in images]
+        for given, fill, most in ((images, 114, 1), (white, 0, 0)):
+            for image, result in zip(given, gi.letterbox(given, canvas, fill, **options).array(), strict=True):
+                expected = by_ultralytics(image, canvas, fill=fill, **options)
+                assert result.shape == expected.shape
+                assert np.abs(result.astype(int) - expected).max() <= most
 
 
 def test_fills_sizes_and_choice_of_each_image() -> None:

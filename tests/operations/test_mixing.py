@@ -1,32 +1,43 @@
-"""Mixing images and labels against NumPy."""
+"""Mixing images and labels, mosaics, and objects of other images, against NumPy pixel by pixel."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 import gpuimg as gi
 
 from ..compare import assert_close, assert_same
-from ..random.distributions import COUNT, SMALLEST, kolmogorov_smirnov, rng
+from ..random.distributions import (
+    COUNT,
+    SMALLEST,
+    assert_evenly_spread,
+    assert_share,
+    assert_uniform,
+    kolmogorov_smirnov,
+    rng,
+)
 from ..references import to_unit
-from ..samples import image, kinds
+from ..samples import image, kinds, pictures
+from ..video.videos import made
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 
 
-def pictures(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0) -> NDArray[Any]:
+def stacked(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0) -> NDArray[Any]:
     generator = np.random.default_rng(seed)
     return np.stack([image(generator, 13, 17, channels, dtype) for _ in range(n)])
 
 
 @kinds
 def test_mixup(dtype: str, channels: int) -> None:
-    x, other = pictures(dtype=dtype, channels=channels), pictures(dtype="float32", channels=channels, seed=1)
+    x, other = stacked(dtype=dtype, channels=channels), stacked(dtype="float32", channels=channels, seed=1)
     own, drawn = to_unit(x), rng(1, 6).beta(0.7, 0.7)
     share = drawn[:, None, None, None]
     for partner, numbers, others in (
@@ -40,18 +51,17 @@ def test_mixup(dtype: str, channels: int) -> None:
         assert_close(mix.images, own * share + others[numbers] * (1 - share), FLOAT)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "cdf"),
-    [(1.0, lambda x: x), (2.0, lambda x: x * x * (3 - 2 * x)), (0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x)))],
-)
-def test_weights_follow_a_beta_distribution(alpha: float, cdf: Any) -> None:
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_weights_follow_a_beta_distribution(alpha: float) -> None:
     # What cutmix draws is checked by its rectangles, below.
     x = np.zeros((COUNT, 1, 1, 1), np.uint8)
-    assert kolmogorov_smirnov(gi.mixup(x, alpha=alpha, rng=rng(4, COUNT)).weight, cdf) > SMALLEST
+    assert (
+        kolmogorov_smirnov(gi.mixup(x, alpha=alpha, rng=rng(4, COUNT)).weight, stats.beta(alpha, alpha).cdf) > SMALLEST
+    )
 
 
 def test_labels() -> None:
-    x = pictures(3)
+    x = stacked(3)
     mix = gi.mixup(x, rng=6)
     w = mix.weight
     expected = [[w[0], 1 - w[0], 0, 0], [1 - w[1], 0, 0, w[1]], [0, w[2], 0, 1 - w[2]]]
@@ -59,25 +69,9 @@ def test_labels() -> None:
         labels = mix.labels(given, num_classes=4)
         assert labels.dtype == np.float32
         np.testing.assert_allclose(labels, expected, atol=1e-6)
-    two = gi.mixup(x[:2], rng=7, partner=gi.invert(pictures(2)))
+    two = gi.mixup(x[:2], rng=7, partner=gi.invert(stacked(2)))
     labels = two.labels([0, 1], 3, partner_labels=[2, 1])
     np.testing.assert_allclose(labels, [[two.weight[0], 0, 1 - two.weight[0]], [0, 1, 0]], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 1], r"labels must be \(3,\) whole numbers or \(3, 4\) prob.*, not int64 of shape \(2,\)"),
-        ([0, 1, 4], "classes must be from 0 to 3, not 0 to 4"),
-        (np.zeros((3, 5), np.float32), r"labels must be .*, not float32 of shape \(3, 5\)"),
-    ],
-)
-def test_bad_labels_are_refused(labels: Any, message: str) -> None:
-    mix = gi.mixup(pictures(3), rng=0)
-    with pytest.raises(ValueError, match=message):
-        mix.labels(labels, 4)
-    with pytest.raises(ValueError, match=message):
-        mix.labels([0, 1, 2], 4, partner_labels=labels)
 
 
 def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tuple[int, int, int, int]:
@@ -91,7 +85,7 @@ def rectangle(height: int, width: int, drawn: float, x: float, y: float) -> tupl
 @kinds
 def test_cutmix_pastes_torchvisions_rectangle(dtype: str, channels: int) -> None:
     n = 60
-    x = pictures(n, dtype, channels)
+    x = stacked(n, dtype, channels)
     mix = gi.cutmix(x, alpha=0.9, rng=rng(8, n))
     draws = rng(8, n)
     drawn, unit = draws.beta(0.9, 0.9), draws.units(2)
@@ -106,7 +100,7 @@ def test_cutmix_pastes_torchvisions_rectangle(dtype: str, channels: int) -> None
 
 @kinds
 def test_blend(dtype: str, channels: int) -> None:
-    x, other = pictures(5, dtype, channels), pictures(4, dtype, channels, seed=1)
+    x, other = stacked(5, dtype, channels), stacked(4, dtype, channels, seed=1)
     weight, partner = np.array([0, 0.25, 0.5, 0.9, 1]), np.array([3, 0, 0, 2, 1])
     box = np.array([(0, 0, 0, 0), (2, 3, 9, 7), (0, 0, 17, 13), (16, 12, 17, 13), (5, 5, 3, 9)])
     share = weight[:, None, None, None]
@@ -134,7 +128,7 @@ def test_images_mix_with_their_own_size() -> None:
 
 
 def test_mixing_does_not_depend_on_the_batch() -> None:
-    x = pictures()
+    x = stacked()
     for function in (gi.mixup, gi.cutmix):
         whole = function(x, rng=rng(11, 6), partner=[1, 0, 3, 2, 5, 4])
         part = function(x[4:], rng=gi.Rng(11, indices=[4, 5]), partner=[1, 0])
@@ -148,35 +142,191 @@ def test_no_images() -> None:
         mix = function(nothing, rng=0)
         assert len(mix.images) == len(mix.partner) == len(mix.weight) == 0
         assert mix.labels(np.zeros(0, np.int64), 5).shape == (0, 5)
-        assert function(gi.normalize(pictures(), 0.5, 0.25), rng=1).images.normalized
+        assert function(gi.normalize(stacked(), 0.5, 0.25), rng=1).images.normalized
 
 
-@pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        *(({"alpha": alpha}, "alpha must be one number of at least 1e-06, not") for alpha in (0, math.nan, [1.0] * 3)),
-        ({"partner": gi.invert(pictures(2))}, "partner must be a batch of 3 images, not of 2"),
-        ({"partner": [0, 1]}, r"partner must be one number, or an array of shape \(3,\)"),
-        ({"partner": [0, 3, 1]}, r"partner\[1\] must be a whole number from 0 to 2, not 3"),
-        ({"partner": gi.invert(pictures(3, channels=1))}, "images and others must have the same channels, not 3 and 1"),
-        ({"partner": gi.resize(pictures(3), (13, 18))}, r"one size, not \(13, 17\) and \(13, 18\) for image 0"),
-    ],
-)
-def test_bad_arguments_are_refused(function: Any, options: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        function(pictures(3), **({"rng": 0} | options))
+SIZES = [(30, 40), (12, 50), (64, 9), (33, 33), (20, 21)]
 
 
-@pytest.mark.parametrize(
-    ("others", "weight", "options", "message"),
-    [
-        (3, 1.5, {}, r"weight must be a number from 0 to 1, not 1.5"),
-        (3, 0.5, {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
-        (3, 0.5, {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
-        (2, 0.5, {}, "others must have 3 images, not 2, unless partner says"),
-    ],
-)
-def test_bad_blends_are_refused(others: int, weight: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.blend(pictures(3), pictures(others), weight, **options)
+def laid_by_hand(parts: list[Any], corner: Any, size: tuple[int, int], fill: Any) -> Any:
+    """Four images around a point, pixel by pixel."""
+    x, y = (int(v) for v in corner)
+    canvas = np.empty((*size, *parts[0].shape[2:]), parts[0].dtype)
+    canvas[:] = fill
+    for k, part in enumerate(parts):
+        height, width = part.shape[:2]
+        left, top = (x - width if k % 2 == 0 else x), (y - height if k < 2 else y)
+        for row in range(max(top, 0), min(top + height, size[0])):
+            inside = slice(max(left, 0), min(left + width, size[1]))
+            canvas[row, inside] = part[row - top, inside.start - left : inside.stop - left]
+    return canvas
+
+
+@kinds
+@pytest.mark.parametrize("center", [(0.25, 0.75), (0.0, 1.0)])
+def test_mosaics_are_four_images_around_a_point(dtype: str, channels: int, center: tuple[float, float]) -> None:
+    images = pictures(SIZES, dtype, channels)
+    white = 255.0 if dtype == "uint8" else 1.0
+    y = gi.mosaic(images, (48, 70), center, 0.4 * white, rng=int(np.random.default_rng().integers(1 << 31)))
+    scales = [min(24 / height, 35 / width) for height, width in SIZES]
+    new = [(round(h * s), round(w * s)) for (h, w), s in zip(SIZES, scales, strict=True)]
+    small = list(gi.resize(images, np.array(new)).compute("float32"))
+    expected = [
+        laid_by_hand([small[k] for k in shown], corner, (48, 70), 0.4)
+        for shown, corner in zip(y.shown.tolist(), y.corners, strict=True)
+    ]
+    assert_close(y.images, expected, 2e-6)
+    assert all(sorted(shown) == sorted((i - k) % 5 for k in range(4)) for i, shown in enumerate(y.shown.tolist()))
+
+
+def test_what_is_drawn() -> None:
+    n = 600
+    for axis, size in enumerate([(2, 2000), (2000, 2)]):
+        y = gi.mosaic(np.zeros((n, 1, 1, 1), np.uint8), size, (0.3, 0.6), rng=3)
+        assert_uniform(np.clip(y.corners[:, axis] / 2000, 0.3, 0.6), 0.3, 0.6)
+        own = np.argmax(y.shown == np.arange(n)[:, None], 1)
+        assert_evenly_spread(own.astype(float), 0, 3)
+
+
+def test_targets_lie_on_what_they_mark() -> None:
+    """Each object is a rectangle of a unique color: its pixels lie where its box and its label are."""
+    images, masks, boxes, labels = [], [], [], []
+    rng = np.random.default_rng()
+    for i, (height, width) in enumerate(((60, 80), (70, 64), (64, 64), (90, 50))):
+        mask = np.zeros((height, width), np.int32)
+        own = []
+        for k in range(2):
+            x0, y0 = rng.integers(1, (width // 2 - 12, height - 22)).tolist()
+            x0 += k * width // 2
+            own.append((x0, y0, x0 + 10, y0 + 20))
+            mask[y0 : y0 + 20, x0 : x0 + 10] = 10 * i + k + 1
+        images.append((mask[..., None] * 5).astype(np.uint8))
+        masks.append(mask)
+        boxes.append(np.array(own, float))
+        labels.append(np.array([10 * i + 1, 10 * i + 2]))
+    y = gi.mosaic(images, 128, rng=int(rng.integers(1 << 31)))
+    moved, kept = y.boxes(boxes)
+    found, there = y.labels(labels), y.masks(masks, fill=-1)
+    assert there.shape == (4, 128, 128)
+    for i in range(4):
+        assert found[i].tolist() == [10 * k + j for k in y.shown[i].tolist() for j in (1, 2)]
+        pixels = y.images[i][..., 0] * 51
+        for box, label, seen in zip(moved[i], found[i].tolist(), kept[i], strict=True):
+            rows, columns = np.nonzero(there[i] == label)
+            assert bool(len(rows)) == bool(seen) or min(box[2] - box[0], box[3] - box[1]) < 1
+            if len(rows) and seen:
+                around = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+                np.testing.assert_allclose(box, around, atol=1.01)
+        for label in found[i].tolist():  # away from the border, where colors of two things are mixed
+            alone = np.pad((there[i] == label).astype(np.uint8), 2)
+            inside = cv2.erode(alone, np.ones((5, 5)))[2:-2, 2:-2] > 0
+            np.testing.assert_allclose(pixels[inside], label, atol=1e-3)
+
+
+def test_masks_of_objects() -> None:
+    rng = np.random.default_rng()
+    maps = [np.zeros(size, np.int32) for size in SIZES]
+    labels = [100 * i + np.arange(count) + 1 for i, count in enumerate((3, 0, 1, 30, 2))]
+    for own, names in zip(maps, labels, strict=True):
+        for name in names:
+            top, left = rng.integers(0, own.shape)
+            own[top : top + rng.integers(1, 20), left : left + rng.integers(1, 20)] = name
+    stacks = [own == names[:, None, None] for own, names in zip(maps, labels, strict=True)]
+    y = gi.mosaic(pictures(SIZES), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
+    found, shown = y.masks(stacks), y.masks(maps)
+    for i, (masks, kept) in enumerate(zip(found, y.labels(labels), strict=True)):
+        assert len(kept) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+        np.testing.assert_array_equal(masks, shown[i] == kept[:, None, None])
+        assert masks.any((1, 2)).tolist() == gi.masks_to_boxes(found)[1][i].tolist()
+
+
+def test_given_partners_and_clips() -> None:
+    images = pictures(SIZES)
+    partner = [(1, 1, 2), (0, 3, 4), (0, 0, 0), (4, 4, 4), (2, 2, 2)]
+    y = gi.mosaic(images, 40, rng=1, partner=partner)
+    assert [sorted(shown) for shown in y.shown.tolist()] == [sorted((i, *own)) for i, own in enumerate(partner)]
+    videos = gi.open_clips([made("h264")] * 3, 3, 2, start=[5, 15, 25], device="cpu")
+    videos = gi.resize(videos, (20, 24)).compute()
+    clips = gi.mosaic(videos, 32, rng=2)
+    assert (clips.images.frames, clips.shown.shape, len(clips.tiles)) == (3, (3, 4), 36)
+    frames = [gi.mosaic(videos.array()[t::3], 32, rng=2).images for t in range(3)]
+    for k, picture in enumerate(clips.images):
+        np.testing.assert_allclose(picture, frames[k % 3][k // 3], atol=2e-6)
+
+
+def test_mosaic_does_not_depend_on_the_batch() -> None:
+    images = pictures(SIZES)
+    whole = gi.mosaic(images, 50, rng=gi.Rng(4, indices=range(5)))
+    alone = gi.mosaic(images[1:5], 50, rng=gi.Rng(4, indices=range(1, 5)))
+    np.testing.assert_array_equal(whole.images[4], alone.images[3])
+    np.testing.assert_array_equal(whole.corners[1:], alone.corners)
+    assert len(gi.mosaic(np.zeros((0, 4, 4, 3), np.uint8), 8, rng=0).images) == 0
+    one = gi.mosaic(np.full((1, 4, 4, 3), 99, np.uint8), 8, (0.5, 0.5), rng=0)
+    np.testing.assert_array_equal(one.images.array("uint8"), 99)
+
+
+SIZE = (24, 31)
+
+
+def scene(n: int) -> Any:
+    """Masks of overlapping rectangles, with labels of any kind; one image has none."""
+    rng = np.random.default_rng()
+    masks = np.zeros((n, *SIZE), np.int64)
+    for i in range(1, n):
+        for label in rng.choice(np.arange(-50, 9000), rng.integers(1, 6), replace=False):
+            y, x = rng.integers(0, (18, 24))
+            masks[i, y : y + rng.integers(1, 12), x : x + rng.integers(1, 14)] = label
+    return masks
+
+
+@kinds
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_pixels_masks_objects_and_boxes(dtype: str, channels: int, share: float) -> None:
+    images = np.stack([image(np.random.default_rng(), *SIZE, channels, dtype) for _ in range(7)])
+    masks = scene(7)
+    y = gi.copy_paste(images, masks, share, 4, rng=int(np.random.default_rng().integers(1 << 31)))
+    assert (y.masks.dtype, y.images.dtype) == (np.int32, "float32")
+    expected = []
+    for i, boxes in enumerate(y.boxes()):
+        j = (i - 1) % 7
+        numbers, found = y.masks[i], y.objects[i].tolist()
+        pasted = [label for k, label in found if k == j]
+        covered = np.isin(masks[j], pasted) & (masks[j] != 0)
+        expected.append(np.where(covered[..., None], to_unit(images[j]), to_unit(images[i])))
+        own = np.where(covered, 0, masks[i])
+        for label in np.unique(own[own != 0]).tolist():
+            assert ([i, label] in found) == ((own == label).sum() >= 4)
+        for number, ((k, label), box) in enumerate(zip(found, boxes, strict=True), 1):
+            visible = (own if k == i else np.where(covered, masks[j], 0)) == label
+            np.testing.assert_array_equal(numbers == number, visible)
+            rows, columns = np.nonzero(visible)
+            assert box.tolist() == [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        assert numbers.max(initial=0) <= len(found)
+        if share != 0.5:
+            assert len(pasted) == share * len(np.unique(masks[j][masks[j] != 0]))
+    assert_close(y.images, expected, 2e-7)
+
+
+def test_each_object_has_its_own_draw() -> None:
+    masks = np.tile(np.arange(1, 31).repeat(2).reshape(1, 6, 10), (80, 1, 1))
+    y = gi.copy_paste(np.zeros((80, 6, 10, 1), np.uint8), masks, 0.3, rng=5)
+    pasted = np.array([[[(i - 1) % 80, k] in y.objects[i].tolist() for k in range(1, 31)] for i in range(80)])
+    assert_share(pasted.ravel(), 0.3)
+    assert 0 < np.abs(np.corrcoef(pasted.T.astype(float)) - np.eye(30)).max() < 0.6
+    many = masks.copy()
+    many[7] = np.arange(60).reshape(6, 10) + 1  # more objects in another image change nothing
+    again = gi.copy_paste(np.zeros((80, 6, 10, 1), np.uint8), many, 0.3, rng=5)
+    assert again.objects[20].tolist() == y.objects[20].tolist()
+
+
+def test_partners_shares_and_areas_of_each_image() -> None:
+    x = np.arange(3, dtype=np.uint8).reshape(3, 1, 1, 1) * np.full((1, 1, 6, 1), 50, np.uint8)
+    masks = [np.array([row]) for row in ([1, 1, 1, 0, 0, 2], [3, 0, 0, 0, 0, 3], [0, 4, 4, 4, 0, 0])]
+    y = gi.copy_paste(x, masks, [1, 0, 1], [1, 1, 2], rng=0, partner=[2, 0, 1])
+    found = y.images.array("uint8")[:, 0, :, 0].tolist()
+    assert found == [[0, 100, 100, 100, 0, 0], [50] * 6, [50, 100, 100, 100, 100, 50]]
+    assert [each.tolist() for each in y.objects] == [[[0, 1], [0, 2], [2, 4]], [[1, 3]], [[2, 4], [1, 3]]]
+    assert y.masks.tolist() == [[[1, 3, 3, 3, 0, 2]], [[1, 0, 0, 0, 0, 1]], [[2, 1, 1, 1, 0, 2]]]
+    assert gi.copy_paste(gi.normalize(x, 0.5, 0.25), masks, rng=0).images.normalized
+    empty = gi.copy_paste(x[:0], [], rng=0)
+    assert (len(empty.images), empty.objects, empty.boxes()) == (0, [], [])

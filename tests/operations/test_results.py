@@ -144,7 +144,10 @@ def test_going_on_from_results() -> None:
 
 def test_batch_is_an_array_and_a_sequence() -> None:
     x = recorded("uint8", 3)
-    assert np.shares_memory(x.array(), x.array())
+    for array in (x.array(), np.asarray(x), np.from_dlpack(x)):
+        assert np.shares_memory(array, x.array())
+    with pytest.raises(ValueError, match="needs a copy"):
+        np.array(x, dtype=np.float32, copy=False)
     assert x.launches == 1
     assert (np.asarray(x).shape, np.asarray(x, np.float64).dtype) == ((7, 23, 9, 3), np.float64)
     assert not np.shares_memory(np.array(x, copy=True), x.array())

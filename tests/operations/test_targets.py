@@ -1,4 +1,4 @@
-"""Masks, boxes and points against NumPy formulas, torchvision's numbers, and the pixels that the images show."""
+"""Boxes, points, key points and masks: against NumPy formulas, torchvision's numbers, OpenCV, and pixels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from .calls import CALLS, RESIZING
 #: Every function that moves pixels.
 MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
-MASKS = [np.zeros((4, 6), np.uint8), np.zeros((5, 7), np.uint8)]
 
 
 def blank(n: int = 1, height: int = 40, width: int = 60) -> NDArray[np.uint8]:
@@ -294,76 +294,6 @@ def test_iou_crop_does_not_depend_on_the_batch() -> None:
         assert one.uniform()[0] == after[i]
 
 
-@pytest.mark.parametrize(
-    ("masks", "message"),
-    [
-        (MASKS[:1], "got 1 mask for 2 images; each needs one"),
-        ([MASKS[0], MASKS[0]], r"masks\[1\] is 4 x 6, but its source image is 5 x 7"),
-        ([MASKS[0], MASKS[1] * 1.0], r"masks\[1\] must be an integer .* not float64"),
-        ([MASKS[0], np.zeros((3, 7, 5), np.uint8)], r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but"),
-        ([MASKS[0], np.zeros((3, 5, 7), np.uint8)], r"masks must all be \(H, W\) or all \(K, H, W\)"),
-        ([np.full((3, 4, 6), 2), np.zeros((3, 5, 7), int)], r"masks\[0\] must .* objects .* 0 to 1, not 2"),
-        (MASKS[0], r"masks must be a list of .* not uint8 of shape \(4, 6\)"),
-        ([np.full((4, 6), (1 << 24) + 1), np.zeros((5, 7), int)], r"masks\[0\] must have labels .*7217"),
-    ],
-)
-def test_bad_masks_are_refused(masks: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        gi.transform_masks(gi.resize([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)], 2), masks)
-
-
-GOOD: Any = [np.zeros((0, 4)), np.array([(0.0, 0, 1, 1)]), np.array([(0.0, 0, 1, 1)] * 3)]
-
-
-def after(*box: float) -> list[Any]:
-    """Good boxes, of which the last one is this."""
-    return [*GOOD[:2], np.array([(0.0, 0, 1, 1), box])]
-
-
-@pytest.mark.parametrize("call", [gi.transform_boxes, lambda x, boxes, **k: gi.random_iou_crop(x, boxes, rng=0, **k)])
-@pytest.mark.parametrize(
-    ("boxes", "format", "message"),
-    [
-        (GOOD[:2], "xyxy", "got boxes for 2 images, but the batch has 3"),
-        (after(3, 0, 2, 1), "xyxy", r"image 2: box 1 ends before it starts \(40 x 60\): \[3.0, 0.0, 2.0, 1.0\]"),
-        (after(0, 0, 60.1, 1), "xyxy", "image 2: box 1 reaches beyond the image"),
-        (after(0, 0, np.nan, 1), "xyxy", r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
-        ([*GOOD[:2], np.zeros((2, 5))], "xyxy", r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)"),
-        (np.zeros((3, 4)), "xyxy", r"\(K, 4\) arrays, not of shape \(3, 4\)"),
-    ],
-)
-def test_bad_boxes_are_refused(call: Callable[..., Any], boxes: Any, format: str, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call(gi.invert(blank(3)), boxes, format=format)
-    call(gi.invert(blank(3)), after(0, 0, 60.0005, 1))
-
-
-TWO = gi.invert(blank(2))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: crop(min_scale=0.9, max_scale=0.5), "must be 0 < min_scale <= max_scale"),
-        (lambda: crop(min_aspect_ratio=3.0), "min_aspect_ratio must be above 0 and at most"),
-        (lambda: crop(sampler_options=[]), "sampler_options must be one or more numbers of"),
-        (lambda: crop(trials=0), "trials must be a whole number of at least 1, not 0"),
-        (lambda: gi.transform_masks(TWO, np.zeros((2, 40, 60), np.uint8), fill=256), "a label that uint8 holds, not 2"),
-        (lambda: gi.transform_masks(TWO, np.zeros((2, 3, 40, 60), int), fill=2), "must be 0 or 1 for masks of objects"),
-        (lambda: gi.transform_boxes(TWO, np.zeros((2, 1, 4)), min_area=[0, -1]), r"min_area\[1\] must be"),
-        (lambda: gi.transform_points(TWO, np.full((2, 1, 2), np.inf)), "image 0: points must be finite"),
-        (lambda: gi.transform_points(TWO, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 2"),
-    ],
-)
-def test_bad_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def crop(**options: Any) -> gi.Batch:
-    return gi.random_iou_crop(TWO, np.zeros((2, 1, 4)), rng=0, **options)
-
-
 def test_no_images() -> None:
     x = gi.rotate(np.zeros((0, 5, 6, 3), np.uint8), 30)
     assert gi.transform_masks(x, np.zeros((0, 5, 6), np.int32)).shape == (0, 0, 0)
@@ -384,3 +314,272 @@ def test_images_that_could_not_be_read(tmp_path: Path) -> None:
     masks = gi.transform_masks(x, np.full((2, 30, 40), 5, np.uint8))
     assert masks[0].tolist() == np.full((8, 8), 5).tolist()
     assert not masks[1].any()
+
+
+UPRIGHT = ["xyxy", "xywh", "cxcywh"]
+ROTATED = ["xyxyxyxy", "xywhr", "cxcywhr"]
+BOXES = [(30.0, 25.0, 20.0, 8.0, 30.0), (12.0, 14.0, 6.0, 10.0, -100.0)]
+
+#: What torchvision 0.28 makes of these boxes, in a canvas of 50 x 60.
+CORNERS = [
+    (19.339745962, 26.535898385, 36.660254038, 16.535898385, 40.660254038, 23.464101615, 23.339745962, 33.464101615),
+    (17.444983298, 11.913817629, 16.403094232, 17.822664147, 6.555016702, 16.086182371, 7.596905768, 10.177335853),
+]
+MOVED: dict[str, tuple[Callable[[Any], gi.Batch], list[tuple[float, ...]]]] = {
+    "horizontal_flip": (gi.horizontal_flip, [(30, 25, 20, 8, -30), (48, 14, 6, 10, 100)]),
+    "vertical_flip": (gi.vertical_flip, [(30, 25, 20, 8, 150), (12, 36, 6, 10, 280)]),
+    "rotate": (lambda x: gi.rotate(x, 25), [(30, 25, 20, 8, 55), (9.037659, 22.637743, 6, 10, -75)]),
+    "resize": (
+        lambda x: gi.resize(x, (25, 90)),
+        [(45, 12.5, 31.694742, 4.535574, 10.893395), (18, 7, 3.041032, 16.184402, -93.363727)],
+    ),
+    "crop": (lambda x: gi.crop(x, 5, 8, 40, 45), [(22, 20, 20, 8, 30), (4, 9, 6, 10, -100)]),
+    "affine": (
+        lambda x: gi.affine(x, 10, (3, 2), 1.2, 12),
+        [(33, 27, 27.344919, 8.7805, 17.214159), (16.783429, 10.73695, 7.471422, 12.998663, -110.381076)],
+    ),
+}
+
+
+def canvas() -> gi.Batch:
+    return gi.pad(np.zeros((1, 50, 60, 3), np.uint8), 0)
+
+
+def rotated_boxes(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Rotated boxes, some of which lie outside a canvas of 50 x 60 in part or as a whole."""
+    center, size = rng.uniform((-15, -15), (75, 65), (count, 2)), rng.uniform(1, 40, (count, 2))
+    return np.concatenate([center, size, rng.uniform(-180, 180, (count, 1))], 1)
+
+
+def same(boxes: Any, expected: Any) -> None:
+    """Rotated boxes, whose angles are equal up to whole turns."""
+    one, other = np.array(boxes, np.float64), np.array(expected, np.float64)
+    np.testing.assert_allclose(one[..., :4], other[..., :4], atol=2e-6)
+    np.testing.assert_allclose((one[..., 4] - other[..., 4] + 180) % 360 - 180, 0, atol=2e-6)
+
+
+def test_upright_formats() -> None:
+    boxes = [[(10, 20, 30, 60), (0, 5, 7, 6.5)]]
+    every: dict[str, Any] = {
+        "xyxy": boxes,
+        "xywh": [[(10, 20, 20, 40), (0, 5, 7, 1.5)]],
+        "cxcywh": [[(20, 40, 20, 40), (3.5, 5.75, 7, 1.5)]],
+    }
+    for old, given in every.items():
+        for new, expected in every.items():
+            found = gi.convert_bounding_box_format(given, old, new)
+            assert [one.tolist() for one in found] == [[list(map(float, box)) for box in expected[0]]]
+    ragged = [np.zeros((2, 4), np.float32), np.zeros((0, 4), np.float32)]
+    parts = gi.convert_bounding_box_format(ragged, "xyxy", "xywh")
+    assert [(one.shape, one.dtype) for one in parts] == [((2, 4), np.float32), ((0, 4), np.float32)]
+
+
+def test_rotated_formats_are_torchvisions_and_opencvs() -> None:
+    found = gi.convert_bounding_box_format([BOXES], "cxcywhr", "xyxyxyxy")[0]
+    np.testing.assert_allclose(found, CORNERS, atol=1e-8)
+    first = gi.convert_bounding_box_format([BOXES], "cxcywhr", "xywhr")[0]
+    np.testing.assert_allclose(first[:, :2], np.array(CORNERS)[:, :2], atol=1e-8)
+    boxes = rotated_boxes(np.random.default_rng(), 200)
+    found = gi.convert_bounding_box_format([boxes], "cxcywhr", "xyxyxyxy")[0].reshape(-1, 4, 2)
+    for (x, y, w, h, angle), corners in zip(boxes.tolist(), found, strict=True):
+        expected = cv2.boxPoints(((x, y), (w, h), -angle))  # OpenCV's angle is clockwise
+        away = np.linalg.norm(corners[:, None] - expected, axis=2)
+        assert max(away.min(0).max(), away.min(1).max()) < 1e-3
+
+
+@pytest.mark.parametrize("formats", [UPRIGHT, ROTATED], ids=["upright", "rotated"])
+def test_there_and_back(formats: list[str]) -> None:
+    rng = np.random.default_rng()
+    boxes = rotated_boxes(rng, 50).reshape(5, 10, 5)
+    start = "cxcywhr" if formats is ROTATED else "cxcywh"
+    boxes = boxes if formats is ROTATED else boxes[..., :4]
+    for old in formats:
+        given = gi.convert_bounding_box_format(boxes, start, old)
+        for new in formats:
+            back = gi.convert_bounding_box_format(gi.convert_bounding_box_format(given, old, new), new, old)
+            assert back.shape == given.shape
+            np.testing.assert_allclose(back, given, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_rotated_boxes_move_as_torchvisions(name: str) -> None:
+    function, expected = MOVED[name]
+    moved, kept = gi.transform_boxes(function(canvas()), [BOXES], format="cxcywhr", clip=False)
+    same(moved[0], expected)
+    assert kept[0].all()
+
+
+@pytest.mark.parametrize("name", [*MOVED, "perspective"])
+def test_corners_move_as_points(name: str) -> None:
+    square = [(0, 0), (60, 0), (60, 50), (0, 50)]
+    end = [(3, 5), (50, 2), (55, 45), (0, 49)]
+    function = MOVED[name][0] if name in MOVED else lambda x: gi.perspective(x, square, end)
+    x = gi.resize(function(canvas()), (40, 31))
+    moved, _ = gi.transform_boxes(x, [CORNERS], format="xyxyxyxy")
+    points = gi.transform_points(x, [np.array(CORNERS).reshape(-1, 2)])[0].reshape(-1, 4, 2)
+    # A mirror exchanges the first two corners and the last two.
+    mirrored = points[:, [1, 0, 3, 2]].reshape(-1, 8)
+    np.testing.assert_allclose(moved[0], mirrored if "flip" in name else points.reshape(-1, 8), atol=1e-9)
+
+
+def test_visible_rotated_boxes() -> None:
+    boxes = np.array([[(30.0, 25, 20, 8, 45), (5, 5, 4, 4, 10), (30, 10, 70, 2, 0)]])
+    moved, kept = gi.transform_boxes(gi.crop(canvas(), 10, 20, 30, 30), boxes, format="cxcywhr")
+    assert kept.tolist() == [[True, False, True]]
+    same(moved[0, 0], (10, 15, 20, 8, 45))
+    same(moved[0, 2], (15, 0.5, 30, 1, 0))
+    moved, kept = gi.transform_boxes(canvas(), [[(-5.0, 20, 30, 4, 0), (90, 90, 1, 1, 0)]], format="cxcywhr")
+    same(moved[0][0], (5, 20, 10, 4, 0))
+    assert kept[0].tolist() == [True, False]
+
+
+def test_upright_boxes_are_cut() -> None:
+    boxes = np.array([[(-5, 10, 30, 60), (70, 5, 80, 7)], [(1, 2, 3, 4), (0, 0, 99, 99)]], np.float32)
+    found = gi.clamp_bounding_boxes(boxes, (40, 20))
+    assert found.tolist() == [[[0, 10, 20, 40], [20, 5, 20, 7]], [[1, 2, 3, 4], [0, 0, 20, 40]]]
+    each = gi.clamp_bounding_boxes(boxes, np.array([(40, 20), (9, 7)]))
+    assert each[1].tolist() == [[1, 2, 3, 4], [0, 0, 7, 9]]
+    x = gi.resize(np.zeros((2, 5, 5, 3), np.uint8), (40, 20))
+    np.testing.assert_array_equal(gi.clamp_bounding_boxes(boxes, x), found)
+    assert gi.clamp_bounding_boxes([[(10, 10, 10, 30)]], (20, 60), format="cxcywh")[0].tolist() == [[10, 10, 10, 20]]
+
+
+def test_rotated_boxes_are_cut_to_what_is_inside() -> None:
+    """As torchvision; the result holds OpenCV's intersection with the image, touches each side, and keeps the angle."""
+    two = gi.clamp_bounding_boxes([[(5, 25, 20, 8, 30), (58, 48, 12, 10, -60)]], (50, 60), format="cxcywhr")[0]
+    same(two, [(5.830127, 24.520726, 18.082904, 8, 30), (57.183013, 46.584936, 8.732051, 10, -60)])
+    boxes = rotated_boxes(np.random.default_rng(), 400)
+    found = gi.clamp_bounding_boxes([boxes], (50, 60), format="cxcywhr")[0]
+    corners = [gi.convert_bounding_box_format([b], "cxcywhr", "xyxyxyxy")[0].reshape(-1, 4, 2) for b in (boxes, found)]
+    image = np.array([(0, 0), (60, 0), (60, 50), (0, 50)], np.float32)
+    outside = 0
+    for old, new, one, other in zip(boxes, found, *corners, strict=True):
+        area, part = cv2.intersectConvexConvex(one.astype(np.float32), image)
+        if area < 1e-2:
+            outside += 1
+            assert new[2] * new[3] < 1
+            continue
+        assert abs((new[4] - old[4] + 180) % 360 - 180) < 1e-6
+        points = part.reshape(-1, 2).astype(np.float64) - other[0]
+        for axis in (other[1] - other[0], other[3] - other[0]):
+            length = np.linalg.norm(axis)
+            along = points @ axis / length
+            assert max(abs(along.min()), abs(along.max() - length)) < 1e-2
+    assert outside < 200
+
+
+def test_small_and_protruding_boxes_are_left_out() -> None:
+    own = [(10, 20, 30, 60), (0, 5, 7, 6.5), (0, 0, 60, 50), (-1, 0, 5, 5), (3, 3, 3.5, 40), (5, 5, 4, 9), (1, 1, 2, 2)]
+    kept, valid = gi.sanitize_bounding_boxes([own, []], (50, 60))
+    assert valid[0].tolist() == [False, True, True, False, False, False, True]
+    assert kept[0].tolist() == [[0, 5, 7, 6.5], [0, 0, 60, 50], [1, 1, 2, 2]]
+    assert (kept[1].shape, valid[1].tolist()) == ((0, 4), [])
+    _, valid = gi.sanitize_bounding_boxes([own], (50, 60), min_size=1.5, min_area=11)
+    assert valid[0].tolist() == [False, False, True, False, False, False, False]
+    _, valid = gi.sanitize_bounding_boxes(np.array([own]), (60, 60), format="xyxy", min_size=0, min_area=0)
+    assert valid.tolist() == [[True, True, True, False, True, False, True]]
+    rotated = [(30, 25, 20, 8, 30), (5, 25, 20, 8, 30), (30, 25, 0.5, 30, 10), (30, 25, 3, 3, 45)]
+    kept, valid = gi.sanitize_bounding_boxes([rotated], (50, 60), format="cxcywhr")
+    assert valid[0].tolist() == [True, False, False, True]
+    assert kept[0].tolist() == [list(map(float, rotated[0])), list(map(float, rotated[3]))]
+
+
+def test_points_are_moved_inside_or_left_out() -> None:
+    points = [[(0, 0), (59.9, 3), (60, 3), (-1, 52)]]
+    assert gi.clamp_keypoints(points, (50, 60))[0].tolist() == [[0, 0], [59, 3], [59, 3], [0, 49]]
+    kept, valid = gi.sanitize_keypoints(points, (50, 60))
+    assert (valid[0].tolist(), kept[0].tolist()) == ([True, True, False, False], [[0, 0], [59.9, 3]])
+
+
+LEFT_RIGHT = [0, 2, 1, 4, 3]
+SQUARE = [(0, 0), (30, 0), (30, 30), (0, 30)]
+
+
+def keypoints_of(rng: np.random.Generator, objects: int, height: int, width: int) -> Any:
+    """Points of whole coordinates and any visibility."""
+    points = rng.integers(0, (width, height), (objects, 5, 2))
+    return np.concatenate([points, rng.integers(0, 3, (objects, 5, 1))], 2).astype(np.float64)
+
+
+def random_geometry(x: Any, seed: int) -> gi.Batch:
+    """A chain whose crops remove points for good, with two segments."""
+    x = gi.random_resized_crop(x, (50, 60), rng=seed)
+    x = gi.random_horizontal_flip(x, rng=seed)
+    x = gi.random_affine(x, 40, (0.2, 0.2), (0.7, 1.3), 10, rng=seed)
+    x = gi.gaussian_blur(gi.pad(x, 5), 3)
+    return gi.random_vertical_flip(gi.random_crop(x, (45, 50), rng=seed), rng=seed)
+
+
+def test_visible_points_have_their_pixels() -> None:
+    rng = np.random.default_rng()
+    n, height, width = 80, 40, 70
+    keypoints = np.stack([keypoints_of(rng, 2, height, width) for _ in range(n)])
+    x = random_geometry(np.zeros((n, height, width, 3), np.uint8), int(rng.integers(1 << 30)))
+    numbers = np.tile(np.arange(height * width, dtype=np.int32).reshape(height, width), (n, 1, 1))
+    shown = gi.transform_masks(x, numbers, fill=-1)
+    moved = gi.transform_keypoints(x, keypoints, pixel_indices=True)
+    assert moved.shape == keypoints.shape
+    outside = checked = 0
+    for mask, before, after in zip(shown, keypoints.reshape(n, -1, 3), moved.reshape(n, -1, 3), strict=True):
+        rows, columns = np.divmod(mask, width)
+        for (x0, y0, label), (x1, y1, seen) in zip(before.tolist(), after.tolist(), strict=True):
+            near = np.argwhere((mask >= 0) & (np.abs(rows - y0) <= 1) & (np.abs(columns - x0) <= 1))
+            if seen:
+                assert seen == label
+                assert np.abs(near - (y1, x1)).sum(1).min(initial=9) < 3  # at a border the next pixel
+                checked += 1
+            else:
+                assert (x1, y1) == (0, 0)
+                if label and np.any(mask == y0 * width + x0):
+                    places = np.argwhere(mask == y0 * width + x0)
+                    (top, left), (bottom, right) = places.min(0), places.max(0)
+                    around = np.pad(mask, 1, constant_values=-1)[top : bottom + 3, left : right + 3]
+                    assert around.min() < 0  # its center lies outside, and so does a neighbor
+                outside += label > 0
+    assert min(outside, checked) > 80
+
+
+def test_flipped_points_exchange_their_places() -> None:
+    """As ``_flip_coco_person_keypoints`` of torchvision's detection reference."""
+    rng = np.random.default_rng()
+    keypoints = [keypoints_of(rng, int(rng.integers(4)), 40, 70).astype(np.float32) for _ in range(30)]
+    chosen = rng.random(30) < 0.5
+    x = gi.horizontal_flip(np.zeros((30, 40, 70, 3), np.uint8), where=chosen)
+    found = gi.transform_keypoints(x, keypoints, pixel_indices=True, flip_indices=LEFT_RIGHT)
+    for before, after, flipped in zip(keypoints, found, chosen, strict=True):
+        expected = before[:, LEFT_RIGHT] * (-1, 1, 1) + (69, 0, 0) if flipped else before
+        assert (after.shape, after.dtype) == (before.shape, np.float32)
+        np.testing.assert_allclose(after, np.where(expected[..., 2:] > 0, expected, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("move", "mirrors"),
+    [
+        (lambda x: gi.horizontal_flip(gi.vertical_flip(x)), False),
+        (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.rotate(x, 30), 3)), True),
+        (lambda x: gi.vertical_flip(gi.gaussian_blur(gi.horizontal_flip(x), 3)), False),
+        (lambda x: gi.perspective(x, SQUARE, [(30, 1), (2, 0), (0, 28), (29, 30)]), True),
+        (lambda x: gi.perspective(x, SQUARE, [(2, 1), (30, 0), (28, 28), (0, 30)]), False),
+    ],
+)  # fmt: skip
+def test_which_images_are_mirrored(move: Callable[[Any], gi.Batch], mirrors: bool) -> None:
+    x = move(np.zeros((1, 30, 30, 3), np.uint8))
+    given = np.array([[[(14, 15, 2), (15, 15, 1)]]], float)
+    plain = gi.transform_keypoints(x, given)
+    found = gi.transform_keypoints(x, given, flip_indices=[1, 0])
+    np.testing.assert_array_equal(found, plain[:, :, ::-1] if mirrors else plain)
+
+
+def test_the_border_is_inside() -> None:
+    corners = [[[(0, 0, 2), (20, 0, 2), (20, 10, 2), (0, 10, 2), (20.01, 5, 2), (-0.01, 5, 1)]]]
+    x = gi.resize(gi.horizontal_flip(np.zeros((1, 10, 20, 3), np.uint8)), (7, 9))
+    assert gi.transform_keypoints(x, corners)[0][0, :, 2].tolist() == [2, 2, 2, 2, 0, 0]
+
+
+def test_forms() -> None:
+    x = gi.horizontal_flip(np.zeros((3, 10, 20, 3), np.uint8))
+    found = gi.transform_keypoints(x, [[], np.zeros((2, 4, 3)), np.zeros((0, 4, 3))], flip_indices=[0, 1, 3, 2])
+    assert [part.shape for part in found] == [(0, 4, 3), (2, 4, 3), (0, 4, 3)]
+    assert [part.shape for part in gi.transform_keypoints(x, [[], [], []], flip_indices=[1, 0])] == [(0, 0, 3)] * 3
+    assert gi.transform_keypoints(x, np.zeros((3, 0, 4, 3), np.float32)).shape == (3, 0, 4, 3)
+    assert gi.transform_keypoints(x[:0], np.zeros((0, 2, 4, 3)), flip_indices=[0, 1, 2, 3]).shape == (0, 2, 4, 3)

@@ -224,16 +224,6 @@ def test_a_message_says_what_to_write(mistake: str) -> None:
         call()
 
 
-def test_folder_without_classes_names_the_source(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"no class folders; gpuimg\.file_list takes images without classes"):
-        gpuimg.folder(tmp_path)
-
-
-def test_dictionary_of_numbers_is_a_source() -> None:
-    assert len(first(dict(enumerate(SOURCE))).labels) == 2
-
-
 @pytest.mark.parametrize("part", [slice(2, 5), slice(None, None, -2), slice(-3, None), slice(4, 2), slice(0, 100, 3)])
 def test_slices_of_a_batch_are_batches(part: slice) -> None:
     images = [np.full((3 + k, 4, 1), k, np.uint8) for k in range(7)]

@@ -27,7 +27,8 @@ def test_wheel_holds_the_package_once(tmp_path: Path) -> None:
 
 
 def test_import_loads_no_framework() -> None:
-    heavy = "cupy torch jax tensorflow nvidia.nvimgcodec numba llvmlite numba_cuda PIL cv2 av fsspec"
+    heavy = "cupy torch jax tensorflow nvidia.nvimgcodec numba llvmlite numba_cuda PIL cv2 av fsspec aiohttp pyarrow "
+    heavy += "google_crc32c google.protobuf array_record lmdb"
     code = f"import gpuimg, sys; print([m for m in {heavy!r}.split() if m in sys.modules])"
     assert python("-c", code) == "[]\n"
 
@@ -39,6 +40,18 @@ MISSING = [
     ("jax", HANDED.format("to_jax"), "jax is not installed"),
     ("tensorflow", HANDED.format("to_tensorflow"), "tensorflow is not installed"),
     ("torch", "import gpuimg.torch", 'gpuimg.torch needs torch; in a checkout of gpuimg, pip install ".[torch]"'),
+    ("google_crc32c", "gpuimg.tfrecord('a')",
+     'reading TFRecord needs google-crc32c; in a checkout of gpuimg, pip install ".[tfrecord]"'),
+    ("pyarrow", "gpuimg.parquet('a')",
+     'reading Parquet needs pyarrow; in a checkout of gpuimg, pip install ".[parquet]"'),
+    ("array_record", "gpuimg.array_record('a')",
+     'reading ArrayRecord needs array_record; in a checkout of gpuimg, pip install ".[array-record]"'),
+    ("google.protobuf", "gpuimg.tfrecord('nowhere')", "reading Example messages needs protobuf;"),
+    ("google.protobuf", "gpuimg.array_record('nowhere')", "reading Example messages needs protobuf;"),
+    ("google.protobuf", "gpuimg.lmdb('nowhere', format='datum')", "reading Datum messages needs protobuf;"),
+    ("google.protobuf", "gpuimg.tfrecord('nowhere', image=None)", "[Errno 2] No such file"),
+    ("fsspec", "gpuimg.tar('s3://bucket/a.tar')",
+     'reading s3://bucket/a.tar needs fsspec; in a checkout of gpuimg, pip install ".[remote]"'),
     ("tqdm", "next(gpuimg.load([(b'', 0)], len, batch_size=1, progress=True))",
      'progress=True needs tqdm; in a checkout of gpuimg, pip install ".[progress]"'),
     ("nvidia.nvimgcodec", "from gpuimg._decoding.nvimgcodec import decoders, library; assert not decoders(); library()",
@@ -50,5 +63,6 @@ MISSING = [
 
 @pytest.mark.parametrize(("package", "call", "words"), MISSING)
 def test_missing_package_is_named(package: str, call: str, words: str) -> None:
-    code = f"import sys, gpuimg\nsys.modules[{package!r}] = None\ntry:\n    {call}\nexcept ImportError as error:\n"
-    assert python("-c", code + "    print(error)", folder=ROOT / "examples").startswith(words)
+    code = f"import sys, gpuimg\nsys.modules[{package!r}] = None\ntry:\n    {call}\n"
+    code += "except (ImportError, OSError) as error:\n    print(error)"
+    assert python("-c", code, folder=ROOT / "examples").startswith(words)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
-import os
 import re
 import shutil
 import tarfile
@@ -16,7 +15,7 @@ import pytest
 import gpuimg
 from bench import figures
 
-from ..processes import python
+from ..processes import needs, python
 from ..samples import PHOTOS, ROOT
 from .test_api import RECORDS
 
@@ -41,12 +40,6 @@ STATED = {
     "vlm": "5 %, 1.8 %",
     "which-pixels": "0.0 %, 0.8 %, 1.0 %, 1.2 %, 15.6 %, 16.4 %, 42.3 %, 44.6 %",
 }
-
-
-def needs(*libraries: str) -> None:
-    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
-    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
-        pytest.skip(f"needs {' and '.join(missing)}")
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
@@ -100,29 +93,30 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "examples").mkdir()
     (place / "examples" / "photos").symlink_to(place / "photos")
     (place / "shards").mkdir()
-    photos = PHOTOS
     for part in ("train", "val"):
-        for photo in photos:
+        for photo in PHOTOS:
             folder = place / part / photo.stem.split("_")[0]
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(photo, folder)
     for k in range(2):
         with tarfile.open(place / "shards" / f"train-{k:03}.tar", "w") as shard:
-            for number, photo in enumerate(photos[6 * k : 6 * k + 6]):
+            for number, photo in enumerate(PHOTOS[6 * k : 6 * k + 6]):
                 (place / "label").write_text(str(number))
                 shard.add(photo, f"{number}.jpg")
                 shard.add(place / "label", f"{number}.cls")
-    (place / "instances.json").write_text(json.dumps(_annotations(photos)))
+    (place / "instances.json").write_text(json.dumps(_annotations()))
     if importlib.util.find_spec("av"):
-        _write_video(place / "a.mp4", gpuimg.center_crop(gpuimg.open_batch(photos[:1] * 100), (128, 128)).array())
+        from ..video.videos import made
+
+        (place / "a.mp4").write_bytes(made("h264"))
     return place
 
 
-def _annotations(photos: list[Path]) -> dict[str, object]:
+def _annotations() -> dict[str, object]:
     """A COCO file: two objects in each photo, as a polygon and as run lengths, with three key points."""
     images: list[dict[str, object]] = []
     annotations: list[dict[str, object]] = []
-    for k, (photo, (height, width)) in enumerate(zip(photos, gpuimg.open_batch(photos).sizes.tolist(), strict=True)):
+    for k, (photo, (height, width)) in enumerate(zip(PHOTOS, gpuimg.open_batch(PHOTOS).sizes.tolist(), strict=True)):
         images.append({"id": k, "file_name": photo.name, "height": height, "width": width})
         x, y, w, h = width // 5, height // 4, width // 2, height // 3
         corners = [x, y, x + w, y, x + w, y + h, x, y + h]
@@ -137,16 +131,6 @@ def _annotations(photos: list[Path]) -> dict[str, object]:
     return {"images": images, "annotations": annotations, "categories": categories}
 
 
-def _write_video(path: Path, frames: object) -> None:
-    import av
-
-    with av.open(path, "w") as container:
-        stream = container.add_stream("mpeg4", rate=25, width=128, height=128, pix_fmt="yuv420p")
-        for frame in frames:  # type: ignore[attr-defined]
-            container.mux(list(stream.encode(av.VideoFrame.from_ndarray(frame))))
-        container.mux(list(stream.encode(None)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
@@ -156,14 +140,6 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     script.write_text(BEFORE.get(name, "") + code)
     # The output is what a page states in comments.
     assert python(script, folder=place).splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
-
-
-def test_recipes_are_short() -> None:
-    recipes = re.split(r"^### ", PAGES["recipes"], flags=re.MULTILINE)[1:]
-    assert len(recipes) >= 30
-    for recipe in recipes:
-        code = re.findall(r"```python\n(.*?)```", recipe, re.DOTALL)
-        assert sum(bool(line) for part in code for line in part.splitlines()) <= 12, recipe
 
 
 def test_reference_has_every_public_name() -> None:
@@ -187,6 +163,7 @@ def test_jax_trains_on_several_devices() -> None:
     assert float(found[2]) < 0.9 * float(found[1]) < 4.0
 
 
+@pytest.mark.slow
 def test_code_of_the_readme_runs(place: Path, tmp_path: Path) -> None:
     needs("torch")
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -87,7 +87,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
                         yield f"{name}.{method}", function
 
 
-def test_parameters_have_types() -> None:
+def test_parameters_and_results_have_types() -> None:
     untyped = {
         f"{name}.{parameter.name}"
         for name, function in public()
@@ -95,9 +95,6 @@ def test_parameters_have_types() -> None:
         if re.fullmatch(r"(.*\| )?Any( \|.*)?", str(parameter.annotation))
     }
     assert untyped == set(UNTYPED)
-
-
-def test_results_have_types() -> None:
     untyped = {name for name, function in public() if inspect.signature(function).return_annotation == "Any"}
     assert untyped == {"to_tensorflow"}  # which has no types
 

@@ -28,14 +28,10 @@ Drawn = tuple[Call, dict[str, Any]]  # a function, and its parameters for each i
 
 @st.composite
 def arrays(
-    draw: st.DrawFn,
-    dtype: st.SearchStrategy[str] = dtypes,
-    channels: st.SearchStrategy[int] = channels,
-    square: bool = False,
+    draw: st.DrawFn, dtype: st.SearchStrategy[str] = dtypes, channels: st.SearchStrategy[int] = channels
 ) -> NDArray[Any]:
     """(N, H, W, C) noise, one to three images."""
-    height = draw(sides)
-    width = height if square else draw(sides)
+    height, width = draw(sides), draw(sides)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     kind, count, depth = draw(dtype), draw(st.integers(1, 3)), draw(channels)
     return np.stack([image(rng, height, width, depth, kind) for _ in range(count)])

@@ -44,21 +44,11 @@ def same(one: gi.Batch, other: gi.Batch) -> None:
 @given(st.data(), names, strategies.ragged())
 def test_pair_is_its_array(data: st.DataObject, name: str, images: list[NDArray[Any]]) -> None:
     call, n = PAIRS[name][0], len(images)
-    first, second = numbers(data, name, (2,)).tolist()
+    rows = numbers(data, name, (n, 2))
+    same(call(images, (rows[:, 0], rows[:, 1])), call(images, rows))
+    first, second = rows[0].tolist()
     pair = data.draw(st.sampled_from([(first, second), [first, second], (np.full(n, first), second)]))
     same(call(images, pair), call(images, np.tile([first, second], (n, 1))))
-
-
-@given(st.data(), names, strategies.ragged())
-def test_row_for_each_image_is_its_call(data: st.DataObject, name: str, images: list[NDArray[Any]]) -> None:
-    call, n = PAIRS[name][0], len(images)
-    if name == "random_crop":  # whose draws depend on the index of a sample
-        return
-    rows = numbers(data, name, (n, 2))
-    together = call(images, rows)
-    same(call(images, (rows[:, 0], rows[:, 1])), together)
-    for image, row, result in zip(images, rows.tolist(), together.compute("float32"), strict=True):
-        assert_same(list(call([image], row).compute("float32")), [result])
 
 
 @given(st.data(), names, strategies.ragged())

@@ -1,14 +1,14 @@
-"""Tests of distributions: p values, written out so that the tests need no SciPy."""
+"""Tests of distributions, and draws that descriptions have."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 import gpuimg as gi
 
@@ -23,48 +23,20 @@ def rng(seed: int = 1, n: int = COUNT) -> gi.Rng:
 
 
 def kolmogorov_smirnov(sample: Any, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> float:
-    """The p value of a sample from a continuous distribution (asymptotic, with Stephens's correction of 1970)."""
-    values = np.sort(np.asarray(sample, np.float64).ravel())
-    n = len(values)
-    expected = cdf(values)
-    steps = np.arange(n + 1) / n
-    return _p_value(max(float(np.max(steps[1:] - expected)), float(np.max(expected - steps[:-1]))), n)
+    """The p value of a sample from a continuous distribution."""
+    return float(stats.kstest(np.ravel(sample), cdf).pvalue)
 
 
 def same_distribution(one: Any, other: Any) -> float:
     """The p value of two samples being from one distribution; of a discrete distribution it is larger."""
-    first, second = np.sort(np.asarray(one, np.float64)), np.sort(np.asarray(other, np.float64))
-    both = np.concatenate([first, second])
-    shares = [np.searchsorted(sample, both, side="right") / len(sample) for sample in (first, second)]
-    return _p_value(float(np.max(np.abs(shares[0] - shares[1]))), len(first) * len(second) / len(both))
-
-
-def _p_value(distance: float, n: float) -> float:
-    root = math.sqrt(n)
-    x = (root + 0.12 + 0.11 / root) * distance
-    if x < 0.2:  # the series does not converge there, and the p value is 1 to twelve digits
-        return 1.0
-    return min(max(2.0 * sum((-1.0) ** (k - 1) * math.exp(-2.0 * (k * x) ** 2) for k in range(1, 101)), 0.0), 1.0)
+    return float(stats.ks_2samp(one, other, method="asymp").pvalue)
 
 
 def chi_square(counts: Any, shares: Any = None) -> float:
     """The p value of counts; their expected shares are equal by default."""
-    observed = np.asarray(counts, np.float64).ravel()
-    n = len(observed)
-    share = np.full(n, 1.0 / n) if shares is None else np.asarray(shares, np.float64)
-    expected = share / share.sum() * observed.sum()
-    half = float(np.sum((observed - expected) ** 2 / expected)) / 2.0
-    # The regularised upper incomplete gamma function of a = (n - 1) / 2, from that of 1/2 or 1 upwards.
-    a, p = (0.5, math.erfc(math.sqrt(half))) if n % 2 == 0 else (1.0, math.exp(-half))
-    while a < (n - 1) / 2 - 0.25:
-        p += math.exp(a * math.log(half) - half - math.lgamma(a + 1.0)) if half else 0.0
-        a += 1.0
-    return p
-
-
-def uniform(low: float, high: float) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Distribution function of the uniform distribution."""
-    return lambda x: np.clip((x - low) / (high - low), 0.0, 1.0)
+    observed = np.ravel(counts)
+    expected = None if shares is None else np.asarray(shares) / np.sum(shares) * observed.sum()
+    return float(stats.chisquare(observed, expected).pvalue)
 
 
 def assert_uniform(sample: Any, low: float, high: float) -> None:
@@ -73,7 +45,7 @@ def assert_uniform(sample: Any, low: float, high: float) -> None:
     slack = 1e-5 * max(abs(low), abs(high))  # of what was recovered from float32
     assert values.min() >= low - slack
     assert values.max() <= high + slack
-    assert kolmogorov_smirnov(values, uniform(low, high)) > SMALLEST
+    assert kolmogorov_smirnov(values, stats.uniform(low, high - low).cdf) > SMALLEST
 
 
 def assert_share(chosen: Any, p: float) -> None:

@@ -99,13 +99,3 @@ def test_points_of_folded_images_are_refused() -> None:
     grid = centers(40, 40).reshape(1, -1, 2)
     with pytest.raises(ValueError, match="points of image 1 have no unique position: its elastic displacement"):
         gi.transform_points(x, np.repeat(grid, 2, 0))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [({"alpha": -1}, "^alpha"), ({"sigma": 0.9}, "^sigma must be a number of at least 1"),
-     ({"seed": 2**48}, "^seed"), ({"interpolation": "bicubic"}, '^interpolation must be "bilinear" or "nearest"')],
-)  # fmt: skip
-def test_bad_arguments_are_refused(given: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.elastic(np.zeros((2, 9, 9, 3), np.uint8), **({"seed": 1} | given))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 import gpuimg as gi
-from gpuimg import presets
 from gpuimg._random import mixing, timm_policies
 from gpuimg._random.policies import apply_ops
 from gpuimg._random.policy_tables import IDENTITY
@@ -79,23 +78,6 @@ def test_arguments_are_timms(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(random, "random", lambda sign=sign: 0.9 if sign < 0 else 0.1)
         expected = [float(level_to_argument(level, {"translate_pct": 0.45})[0]) for level in STRENGTHS]
         np.testing.assert_allclose(argument(name, np.array(STRENGTHS) / 10.0, sign), expected, rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("randaug-m9", "policy must begin with rand, augmix, original, originalr, v0, v0r, 3a, not 'randaug-m9'"),
-        ("rand-x5", "sections must be m, n, p, mstd, mmax, inc and a number or t and a set of ops in 'rand-x5', not"),
-        ("rand-m9-inc", "inc needs a number in 'rand-m9-inc'; timm ignores it without"),
-        ("rand-tbest", "t must be one of t3a, t3aw, tweights in 'rand-tbest', not 'tbest'"),
-        ("rand-tweights-n16", "n must be at most 15 in 'rand-tweights-n16'"),
-    ],
-)
-def test_what_is_wrong_with_a_policy(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gi.timm_augment(np.zeros((1, 8, 8, 3), np.uint8), text, rng=0)
-    with pytest.raises(ValueError, match=message):
-        presets.timm_train(auto_augment=text)
 
 
 @pytest.mark.parametrize("text", [*REFUSED, *IGNORED])

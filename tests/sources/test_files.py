@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from gpuimg.sources import file_list, folder
 
-from .laws import assert_law, assert_vanished, open_files, photos
+from .laws import assert_law, assert_vanished, needs, open_files, photos
 
 
 def tree(root: Path, *names: str) -> None:
@@ -28,23 +29,10 @@ LABELS = (0, 1, 1, 1, 1, 2)
 def test_folder(tmp_path: Path) -> None:
     tree(tmp_path, *NAMES, "ant/notes.txt", "loose.jpg")
     found = folder(tmp_path)
-    assert found.classes == ["Cow", "ant", "bee"]
+    assert (found.classes, found.labels) == (["Cow", "ant", "bee"], list(LABELS))
     samples = [(name.encode(), label) for name, label in zip(SORTED, LABELS, strict=True)]
     assert_law(found, samples, [f"{tmp_path}/{name}" for name in SORTED])
     assert repr(found) == f"<gpuimg.folder '{tmp_path}': 6 images, 3 classes>"
-
-
-def image_folder(root: str) -> tuple[list[str], list[tuple[str, int]]]:
-    """Classes and samples as torchvision's ImageFolder finds them."""
-    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
-    samples = [
-        (os.path.join(where, name), label)
-        for label, cls in enumerate(classes)
-        for where, _, names in sorted(os.walk(os.path.join(root, cls), followlinks=True))
-        for name in sorted(names)
-        if name.lower().endswith((".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))
-    ]
-    return classes, samples
 
 
 def test_folder_is_image_folder(tmp_path: Path) -> None:
@@ -53,12 +41,12 @@ def test_folder_is_image_folder(tmp_path: Path) -> None:
     tree(tmp_path / "elsewhere", "9.jpg", "deep/8.jpg")
     (tmp_path / "bee" / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "dog").symlink_to(tmp_path / "ant")
-    classes, expected = image_folder(str(tmp_path))
+    needs("torchvision")
+    expected = importlib.import_module("torchvision.datasets").ImageFolder(tmp_path)
     found = folder(str(tmp_path) + "/")
-    assert found.classes == classes
-    assert found.class_to_idx == {name: classes.index(name) for name in classes}
-    assert [(found.describe(i), found[i][1]) for i in range(len(found))] == expected
-    assert len(expected) == 22
+    assert (found.classes, found.class_to_idx) == (expected.classes, expected.class_to_idx)
+    assert [(found.describe(i), found[i][1]) for i in range(len(found))] == expected.samples
+    assert len(found) == 22
 
 
 def test_folder_finds_what_decodes(tmp_path: Path) -> None:
@@ -87,7 +75,8 @@ def test_folder_of_names_that_are_not_utf8(tmp_path: Path) -> None:
 def test_folder_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         folder(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=f"{tmp_path}: no class folders"):
+    tree(tmp_path, "loose.jpg")
+    with pytest.raises(ValueError, match=f"{tmp_path}: no class folders; gpuimg.file_list takes images without"):
         folder(tmp_path)
     tree(tmp_path, "full/1.jpg")
     for i in range(7):
@@ -184,9 +173,6 @@ def test_list_errors(tmp_path: Path) -> None:
         file_list(["a"], columns=("path",))
     (tmp_path / "a").write_bytes(b"x")
     assert_vanished(file_list([tmp_path / "a"]), 0, tmp_path / "a")
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "content", "options", "labels"), [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import shutil
 import struct
@@ -22,8 +21,6 @@ from gpuimg.sources.recordio import joined, unpack
 from .laws import assert_law
 from .writers import MAGIC, packed
 from .writers import record as write
-
-recordio_module = importlib.import_module("gpuimg.sources.recordio")  # the name in the package is the function's
 
 GOLDEN = Path(__file__).parent / "golden"
 KEYS = (7, 17, 27, 37)

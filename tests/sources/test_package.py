@@ -4,57 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
 
-from gpuimg import sources
 from gpuimg.sources._names import Names, printable
 from gpuimg.sources._reading import OpenFiles, shards
-
-from ..processes import python
-
-FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, name), FunctionType)]
-OPTIONAL = ("google_crc32c", "pyarrow", "array_record", "lmdb", "google.protobuf", "fsspec", "aiohttp")
-
-
-@pytest.mark.parametrize(("module", "call", "words"), [
-    ("google_crc32c", "tfrecord", "TFRecord needs google-crc32c"), ("pyarrow", "parquet", "Parquet needs pyarrow"),
-    ("array_record", "array_record", "ArrayRecord needs array_record"),
-])  # fmt: skip
-def test_missing_library_is_named(module: str, call: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == module]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError) as caught:
-        getattr(sources, call)("a")
-    extra = call.replace("_", "-")
-    hint = f'in a checkout of gpuimg, pip install ".[{extra}]"'
-    assert str(caught.value) == f"reading {words}; {hint}"
-
-
-def test_missing_protobuf_is_named() -> None:
-    code = """
-import sys
-sys.modules["google.protobuf"] = None
-from gpuimg.sources import array_record, lmdb, tfrecord
-for call, options in ((tfrecord, {}), (array_record, {}), (lmdb, {"format": "datum"}), (tfrecord, {"image": None})):
-    try:
-        call("nowhere", **options)
-    except (ImportError, FileNotFoundError) as error:
-        print(str(error).split(";")[0])
-"""
-    *found, last = python("-c", code).splitlines()
-    assert found == [f"reading {name} messages needs protobuf" for name in ("Example", "Example", "Datum")]
-    assert "nowhere" in last
-
-
-def test_import_loads_nothing_optional() -> None:
-    code = f"import gpuimg.sources, sys; print([name for name in {OPTIONAL!r} if name in sys.modules])"
-    assert python("-c", code) == "[]\n"
 
 
 def test_names_take_little_memory() -> None:

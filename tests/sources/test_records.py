@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from .laws import assert_law, needs, photos
 from .writers import framed as frame
 from .writers import write_array
 from .writers import write_examples as write
-
-tfrecord_module = importlib.import_module("gpuimg.sources.tfrecord")  # the name in the package is the function's
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
 

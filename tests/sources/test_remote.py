@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -74,14 +73,9 @@ def requests_since(server: Server, since: int = 0) -> list[Request]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["http", "s3"])
-def test_tar(where: str, web: Server, stored: Server) -> None:
-    base, remote = (f"{web.url}/bucket", None) if where == "http" else ("s3://bucket", options(stored))
-    source = gi.tar(f"{base}/0.tar", remote=remote)
-    assert_law(source, SAMPLES[::3], [f"{base}/0.tar: {label:05d}" for _, label in SAMPLES[::3]])
-    source = gi.tar(f"{base}/{{0..2}}.tar", remote=remote)
-    for shuffle in (False, True):
-        assert pixels_of(cpu(source, shuffle=shuffle)) == pixels_of(cpu(ORDER, shuffle=shuffle))
+def test_tar_on_s3(stored: Server) -> None:
+    source = gi.tar("s3://bucket/0.tar", remote=options(stored))
+    assert_law(source, SAMPLES[::3], [f"s3://bucket/0.tar: {label:05d}" for _, label in SAMPLES[::3]])
 
 
 def _parquet(root: Path) -> Callable[..., Table]:
@@ -601,18 +595,9 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
     (lambda: gi.Remote(tries=0), ValueError, "tries"), (lambda: gi.Remote(cache_bytes=0), ValueError, "cache_bytes"),
     (lambda: gi.Remote(storage_options="anon"), TypeError, "storage_options must be a mapping"),  # type: ignore[arg-type]
     (lambda: gi.tar("gs://bucket/a.tar"), ImportError, r"gs://bucket/a.tar: .*gcsfs"),
+    (lambda: gi.array_record("s3://bucket/a.array_record"), ValueError, "must be a local file"),
     (lambda: gi.tar("nonsense://a.tar"), OSError, "Protocol not known"),
 ])  # fmt: skip
 def test_what_is_refused(make: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
-
-
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs("array_record")
-    with pytest.raises(ValueError, match="must be a local file"):
-        gi.array_record("s3://bucket/a.array_record")
-    for module in ("fsspec", "fsspec.core"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"reading s3://bucket/a.tar needs fsspec; in a .* pip install .\.\[remote\]"):
-        gi.tar("s3://bucket/a.tar")

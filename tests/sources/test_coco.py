@@ -1,4 +1,4 @@
-"""COCO annotations."""
+"""COCO annotations, with pycocotools as the oracle: boxes, masks and key points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gpuimg
 from gpuimg.sources import coco
 from tests.data_sets import FILES, cpu
 
@@ -153,3 +154,139 @@ def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values
     assert re.search(f"annotation 70: {reason}", loader.failures[0].reason)
     for k in range(2):
         assert batch.labels[k]["boxes"].tolist() == whole[k][1]["boxes"].tolist()
+
+
+of_older_numpy = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
+BOX = {"category_id": 1, "bbox": [0, 0, 3, 4]}
+#: By hand: a square, and a pixel of a 24 x 16 image as run lengths down the columns, and as a string.
+SQUARE = [[2, 3, 5, 3, 5, 7, 2, 7]]
+RUNS = {"size": [24, 16], "counts": [24 * 3 + 5, 1, 384 - 78]}
+TEXT = {"size": [24, 16], "counts": "]21b9"}
+
+
+def opened(root: Path, annotations: list[dict[str, Any]], **options: Any) -> Any:
+    return coco(root, write(root, annotations=annotations), **options)
+
+
+def annotations_of(*segmentations: Any, image: int = 2, **more: Any) -> list[dict[str, Any]]:
+    """Annotations of an image, without a segmentation where it is ``...``."""
+    return [
+        {"id": k, "image_id": image, **BOX} | ({} if each is ... else {"segmentation": each}) | more
+        for k, each in enumerate(segmentations, 1)
+    ]
+
+
+def polygons(rng: np.random.Generator, height: int, width: int) -> list[list[float]]:
+    """Stars that cross themselves, reach out of the image, and have whole, half and repeated coordinates."""
+    result = []
+    for _ in range(int(rng.integers(1, 4))):
+        points = rng.uniform(-9, (width + 9, height + 9), (int(rng.integers(3, 25)), 2))
+        if rng.integers(2):
+            points = np.round(points * 2) / 2
+            points[1] = points[0]
+        result.append(points.round(int(rng.integers(4))).ravel().tolist())
+    return result
+
+
+def test_masks_by_hand(tmp_path: Path) -> None:
+    found = opened(tmp_path, annotations_of(SQUARE, RUNS, TEXT, [], ..., None), segments=True)
+    masks = found[0][1]["masks"]
+    assert (masks.shape, masks.dtype) == ((6, 24, 16), bool)
+    square, pixel = np.zeros((2, 24, 16), bool)
+    square[3:7, 2:5] = True
+    pixel[5, 3] = True
+    np.testing.assert_array_equal(masks, [square, pixel, pixel, *[np.zeros((24, 16), bool)] * 3])
+    assert found[1][1]["masks"].shape == (0, 24, 16)
+    assert "masks" not in coco(tmp_path, tmp_path / "instances.json")[0][1]
+    masks[:] = False
+    assert found[0][1]["masks"].any()
+
+
+@of_older_numpy
+def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library, codes = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.mask")
+    rng = np.random.default_rng()
+    sizes = {9: (24, 16), 2: (1, 90), 5: (311, 517)}
+    images = [{"id": k, "file_name": f"{k}.jpg", "height": size[0], "width": size[1]} for k, size in sizes.items()]
+    entries: list[dict[str, Any]] = []
+    for k in range(300):
+        image = int(rng.choice(list(sizes)))
+        height, width = sizes[image]
+        segmentation: Any = polygons(rng, height, width)
+        if k % 3:
+            runs = codes.merge(codes.frPyObjects(segmentation, height, width))
+            segmentation = {"size": [height, width], "counts": runs["counts"].decode()}
+            if k % 3 == 2:
+                pixels = codes.decode(runs).T.ravel()
+                ends = np.flatnonzero(np.diff(pixels, prepend=9))
+                segmentation["counts"] = [0] * int(pixels[0]) + np.diff(ends, append=len(pixels)).tolist()
+        entries.append({"id": k + 1, "image_id": image, **BOX, "segmentation": segmentation, "iscrowd": int(k % 3 > 0)})
+    path = write(tmp_path, annotations=entries, images=images)
+    for k in sizes:
+        (tmp_path / f"{k}.jpg").write_bytes(b"x")
+    reference = library.COCO(str(path))
+    capsys.readouterr()
+    for _, label in coco(tmp_path, path, segments=True):
+        annotations = reference.loadAnns(reference.getAnnIds(imgIds=label["image_id"]))
+        expected = [reference.annToMask(annotation) for annotation in annotations]
+        np.testing.assert_array_equal(label["masks"], expected)
+    capsys.readouterr()
+
+
+def test_key_points(tmp_path: Path) -> None:
+    some = [1, 2, 2, 15.75, 23, 1, 0, 0, 0]
+    entries = annotations_of(..., keypoints=some) + annotations_of(...) + annotations_of(..., image=9, keypoints=some)
+    found = opened(tmp_path, entries, keypoints=True)
+    labels = [label for _, label in found]
+    expected = np.array(some, np.float32).reshape(3, 3)
+    assert labels[0]["keypoints"].dtype == np.float32
+    np.testing.assert_array_equal(labels[0]["keypoints"], [expected, np.zeros((3, 3))])
+    assert labels[1]["keypoints"].shape == (0, 3, 3)
+    np.testing.assert_array_equal(labels[2]["keypoints"], [expected])
+    x = gpuimg.horizontal_flip(np.zeros((3, 24, 16, 3), np.uint8))
+    moved = gpuimg.transform_keypoints(x, [label["keypoints"] for label in labels], pixel_indices=True)
+    assert moved[0][0].tolist() == [[14, 2, 2], [0, 0, 0], [0, 0, 0]]
+    assert opened(tmp_path, annotations_of(...), keypoints=True)[0][1]["keypoints"].shape == (1, 0, 3)
+
+
+def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> None:
+    """Those of other images are decoded as without it."""
+    good, points = annotations_of(SQUARE, RUNS, keypoints=[1, 2, 2]), {"keypoints": [3, 4, 1]}
+    for wrong in ({"segmentation": [[1, 2]], **points}, {"segmentation": SQUARE, "keypoints": [1, 2]}):
+        entries = [*annotations_of(TEXT, image=9, **points), {"id": 7, "image_id": 5, **BOX} | wrong, *good]
+        found = opened(tmp_path, entries, segments=True, keypoints=True)
+        with pytest.raises(ValueError, match="annotation 7: "):
+            found.label(1)
+        assert found.label(0)["masks"].sum((1, 2)).tolist() == [12, 1]
+        assert found.label(0)["keypoints"].tolist() == [[[1, 2, 2]]] * 2
+        assert found.label(2)["masks"].sum((1, 2)).tolist() == [1]
+        assert found.label(2)["keypoints"].tolist() == [[[3, 4, 1]]]
+
+
+RUN = "segmentation counts must be run lengths"
+POLYGON = "a polygon must have x and y of at least 3 points"
+
+
+@pytest.mark.parametrize(("values", "match"), [
+    ({"segmentation": [[1, 2, 3, 4]]}, rf"{POLYGON}, not \[1, 2, 3, 4\]"),
+    ({"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, POLYGON),
+    ({"segmentation": [1, 2, 3, 4, 5, 6]}, "segmentation must be a list of polygons or an object with counts"),
+    ({"segmentation": "polygon"}, "segmentation must be a list of polygons"),
+    *(({"segmentation": [[1, 2, 3, 4, 5, wrong]]}, r"a polygon must hold numbers within 100000 pixels, not \[1, 2")
+      for wrong in ("6", float("nan"), 1e6)),
+    ({"segmentation": RUNS | {"size": [16, 24]}}, r"segmentation size must be \[24, 16\], not \[16, 24\]"),
+    *(({"segmentation": RUNS | {"counts": counts}}, f"{RUN} of 384 pixels")
+      for counts in ([383], [-1, 385], [384.0], [10**30], "]21b", "é", "", "oooooooooooooooooo0")),
+    ({"segmentation": {"size": [24, 16]}}, RUN),
+    *(({"keypoints": points}, "keypoints must be 1 times x, y and visibility, not")
+      for points in ([1, 2, 2, 3], [1, 2, "2"], [1, float("nan"), 2])),
+    ({"keypoints": 5}, "keypoints must be 0 times x, y and visibility, not 5"),
+    ({"keypoints": [1, 2, 3]}, r"the visibility of keypoints must be 0, 1 or 2, not \[3.0\]"),
+])  # fmt: skip
+def test_wrong_segments(tmp_path: Path, values: dict[str, Any], match: str) -> None:
+    path = write(tmp_path, annotations=annotations_of(..., **values))
+    coco(tmp_path, path)
+    with pytest.raises(ValueError, match=rf"instances\.json: annotation 1: {match}"):
+        coco(tmp_path, path, segments=True, keypoints=True)
+    with pytest.raises(TypeError, match="segments must be True or False"):
+        coco(tmp_path, path, segments=1)  # type: ignore[arg-type]
