@@ -25,7 +25,7 @@ from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
-from .plain_parts import bmp_pixels, check_bmp, pnm_contents, pnm_pixels
+from .plain_parts import bmp_pixels, bmp_rows, check_bmp, pnm_contents, pnm_pixels
 from .recoded import is_recoded, restore_jpeg
 from .tiff_parts import tiff_contents
 
@@ -223,6 +223,8 @@ def _contents(data: bytes, codec: str) -> Contents:
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
         return Contents(height, width, len(mode), [data], orientation)
+    if codec == "bmp" and (plain := bmp_rows(data)):
+        return Contents(*plain[:2], 3, [data])
     image = _bmp(data) if codec == "bmp" else _heic(data)
     width, height = image.size
     return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])

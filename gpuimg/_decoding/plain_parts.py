@@ -67,18 +67,25 @@ def pnm_pixels(contents: Contents) -> NDArray[np.uint8] | None:
     return pixels
 
 
+def bmp_rows(data: bytes) -> tuple[int, int, int, int] | None:
+    """Return height, width, and the places of the first row and from it to the next; None if not 24 bits per pixel."""
+    start, size, width, height, _, bits, packing = struct.unpack_from("<IIiiHHI", data.ljust(34, b"\0"), 10)
+    rows, stride = abs(height), (3 * width + 3) // 4 * 4
+    if size < 40 or bits != 24 or packing or min(width, rows) < 1 or len(data) < start + stride * rows:
+        return None
+    return (rows, width, start, stride) if height < 0 else (rows, width, start + (rows - 1) * stride, -stride)
+
+
 def bmp_pixels(data: bytes) -> NDArray[np.uint8] | None:
     """Return the pixels of a file of 24 bits per pixel; None for other files, and for one that is truncated."""
-    start, size, width, height, _, bits, packing = struct.unpack_from("<IIiiHHI", data, 10)
-    stride = (3 * width + 3) // 4 * 4
-    if size < 40 or bits != 24 or packing or width < 1 or len(data) < start + stride * abs(height):
+    found = bmp_rows(data)
+    if found is None:
         return None
     from ..kernels.gray import colors_of_rows  # imports Numba, which takes as long as all of gpuimg
 
-    rows = abs(height)
-    pixels = np.empty((rows, width, 3), np.uint8)
-    first, step = (start + (rows - 1) * stride, -stride) if height > 0 else (start, stride)
-    colors_of_rows(np.frombuffer(data, np.uint8), first, step, pixels.reshape(rows, -1))
+    height, width, first, step = found
+    pixels = np.empty((height, width, 3), np.uint8)
+    colors_of_rows(np.frombuffer(data, np.uint8), first, step, pixels.reshape(height, -1))
     return pixels
 
 
