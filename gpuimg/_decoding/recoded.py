@@ -17,8 +17,8 @@ ENDING: Final = "gji"
 _NAME = bytes(layout.RECODED_MAGIC[:-1])
 _VERSION = layout.RECODED_MAGIC[-1]
 # After the name and the version: the checksum of what follows up to the segments, bytes of the JPEG's header, number of
-# segments, bytes after them, MCU rows of a segment, set of tables, 0.
-_HEAD = struct.Struct("<IIIIBBH")
+# segments, bytes after them, MCU rows of a segment, sets of tables for luma and for chroma, 0.
+_HEAD = struct.Struct("<IIIIBBBB")
 # At the start of the last part: CRC-32 of the JPEG, bytes of its scan, padding bit, number of table segments.
 _LAST = struct.Struct("<IQBH")
 _DHT = 0xC4
@@ -141,13 +141,14 @@ class _Listed:
         )  # fmt: skip
         if self._stop < 0:
             raise UnfitError("its scan cannot be decoded, or has values that no photo has")
-        bits = np.einsum("nts,ts->n", books.lengths().astype(np.int64), self.counts)
-        self._chosen = int(bits.argmin())
+        lengths = books.lengths()
+        bits = np.einsum("ncts,cts->nc", lengths.astype(np.int64), self.counts.reshape(lengths[0].shape))
+        self._chosen = bits.argmin(0)
         self._stops = np.zeros(segments, np.int64)
         size = 12 * blocks + 64 * segments + len(self._rest)
         room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
         recode.join_segments(
-            self._symbols, self._places, self._rest, books.codes()[self._chosen], np.empty(4, np.int64), room,
+            self._symbols, self._places, self._rest, books.codes(*self._chosen), np.empty(4, np.int64), room,
             self._stops, out,
         )  # fmt: skip
         self._segments = out[: self._stops[-1]].tobytes()
@@ -163,7 +164,7 @@ class _Listed:
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
         last = packer.compress(last) + packer.flush()
         count = len(self._stops)
-        head = _HEAD.pack(0, len(kept), count, len(last), self.each, self._chosen, 0)
+        head = _HEAD.pack(0, len(kept), count, len(last), self.each, *self._chosen, 0)
         head = _NAME + bytes([_VERSION]) + head + kept + self._stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
         return b"".join([head[:8], struct.pack("<I", sum_), head[12:], self._segments, last])

@@ -220,28 +220,3 @@ def magnitude_bits(typing_context, values, at, k):
         return builder.bitcast(found, I64)
 
     return types.uint64(values, types.uintp, k), generate
-
-
-def extract_bit_by_bit(bits, mask):
-    """Do what :func:`extract` does on any processor."""
-    found, one = u64(0), u64(1)
-    while mask != u64(0):
-        lowest = mask & (~mask + u64(1))
-        if bits & lowest:
-            found |= one
-        one <<= u64(1)
-        mask ^= lowest
-    return found
-
-
-@intrinsic
-def extract(typing_context, bits, mask):
-    """The bits of a number on those of a mask, side by side, lowest first."""
-
-    def generate(context, builder, signature, args):
-        if "+bmi2" in _features(context):
-            kind = ir.FunctionType(I64, [I64] * 2)
-            return builder.call(builder.module.declare_intrinsic("llvm.x86.bmi.pext.64", (), kind), list(args))
-        return context.compile_internal(builder, extract_bit_by_bit, signature, args)
-
-    return types.uint64(types.uint64, types.uint64), generate

@@ -9,8 +9,9 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import records_in
 from ..scalar import loop, scalar, up
-from .bits import extract, load64, magnitude_bits, mask_of_block, store64
+from .bits import load64, magnitude_bits, mask_of_block, store64
 from .books import BOOKS
+from .deposit import extract
 from .frame import MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus, next_marker
 from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
