@@ -1,4 +1,4 @@
-"""Bits of a mask by their rank: one instruction where the processor has a fast one, else loops with the same results."""
+"""Bits of a mask by their rank: one instruction where the processor has a fast one, else loops of the same results."""
 
 from __future__ import annotations
 
