@@ -200,7 +200,8 @@ def _rows_of_bytes(builder, v):
     a = [shuffle(builder, v[k], v[k + 4], [lane for j in range(n) for lane in (j, n + j)]) for k in range(4)]
     for _ in range(2):
         a = [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2], 16)]
-    return [shuffle(builder, two, two, range(at, at + 8)) for k in range(0, 2 * n, 16) for two in a for at in (k, k + 8)]
+    starts = range(0, 2 * n, 16)
+    return [shuffle(builder, two, two, range(k, k + 8)) for at in starts for two in a for k in (at, at + 8)]
 
 
 def _transform8(builder, v, known):
