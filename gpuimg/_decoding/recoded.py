@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..kernels.jpeg import layout
-from . import jpeg
+from . import jpeg, jpeg_parts
 
 #: File name ending, without the dot.
 ENDING: Final = "gji"
@@ -136,7 +136,7 @@ class _Listed:
         self._stop = recode.list_segments(
             self.headers, np.frombuffer(data, np.uint8), self.each, np.zeros(layout.TABLES, layout.TABLE),
             np.empty(recode.WORK_BYTES, np.uint8), np.empty(128 * most + 64, np.int16),
-            np.empty(65 * most + 8, np.uint8), np.empty(48 * most + 384, np.uint8), self._symbols, self._places,
+            np.empty(most, np.uint8), np.empty((6, 8 * most + 64), np.uint8), self._symbols, self._places,
             self.counts, self._rest,
         )  # fmt: skip
         if self._stop < 0:
@@ -262,16 +262,9 @@ def _grid(header: Any) -> tuple[int, int, int]:
 
 def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
-    kept, tables, at = [header[:2]], [], 2
-    while at < len(header):
-        first = at
-        while header[at + 1] == 0xFF:  # fill bytes
-            at += 1
-        marker, stop = header[at + 1], at + 2 + int.from_bytes(header[at + 2 : at + 4], "big")
-        if marker == _DHT:
-            kept.append(header[first:at])
-            tables.append((at, header[at:stop]))
-        else:
-            kept.append(header[first:stop])
-        at = stop
-    return b"".join(kept), tables
+    found = [(one.start, 4 + len(one.body)) for one in jpeg_parts.segments(header) if one.marker == _DHT]
+    kept, at = b"", 0
+    for start, size in found:
+        kept += header[at:start]
+        at = start + size
+    return kept + header[at:], [(start, header[start : start + size]) for start, size in found]
