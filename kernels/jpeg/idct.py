@@ -16,6 +16,7 @@ import functools
 from typing import Final, NamedTuple
 
 from ..cpu.intrinsics import shuffle
+from ..cpu.products import joined
 from ..lang import cgutils, intrinsic, ir, types
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
@@ -309,7 +310,7 @@ def _make(transformed, side, known, count=1):
                     store(builder, splat(I16, 0, 8), row_at(block, k))
             v = [_Lanes(builder, None)] * 8
             for k, row in rows.items():
-                v[k] = _wide(builder, row[0] if count == 1 else shuffle(builder, *row, range(16)))
+                v[k] = _wide(builder, joined(builder, row))
             for y, row in enumerate(transformed(builder, v, known)):
                 start = args[6] if y < side else builder.add(args[6], args[7])
                 start = builder.add(start, builder.mul(args[8], ir.Constant(args[8].type, y % side)))

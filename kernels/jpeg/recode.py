@@ -150,7 +150,7 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
                     n += 1
     bit = (bit + 7) & ~7
     for first in range(0, n, GROUP):
-        here = min(n - first, GROUP)
+        here = GROUP if n - first > GROUP else n - first
         bit = _put(out, bit, bits_set(values, up(first), i64(-32768)) & ((u64(1) << u64(here)) - u64(1)), here)
     for k in range(n):
         values[k] = abs(values[k])

@@ -374,7 +374,7 @@ def lay_lists(header, data, books_address, memory, at):
     each = min(i64(data[RECODED_HEAD - 4]), rows)
     luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
     if (each > 1 and each * blocks > MOST_BLOCKS) or max(luma, chroma) >= SETS:
-        each = i64(0)
+        each = luma = chroma = i64(0)
     if each and header.scan + 4 * -(-rows // each) > data.size:
         each = i64(0)
     most = blocks * max(each, 1)
@@ -391,7 +391,7 @@ def lay_lists(header, data, books_address, memory, at):
     runs = memory[at + 2 * (most + 32) : at + 3 * (most + 32)]
     at += 3 * (most + 32)
     books = shorts_at(books_address, 2 * SETS * _HALF)
-    chosen = books[2 * min(luma, SETS - 1) * _HALF :], books[(2 * min(chroma, SETS - 1) + 1) * _HALF :]
+    chosen = books[2 * luma * _HALF :], books[(2 * chroma + 1) * _HALF :]
     return each, (segment, symbols, sizes, runs, masks, dcs, values), chosen, (at + 7) & ~7
 
 

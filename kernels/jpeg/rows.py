@@ -161,7 +161,7 @@ def _make_blocks(flat, fill, two, whole, corner4, corner2):
             to = up(at + m * step)
             if m + 1 < columns and lasts[up(b)] >= 10 and lasts[up(b + per)] >= 10:
                 two(coefficients, k, more, steps, q, planes, to, right, stride)
-                done = m + 2
+                done = i64(m + 2)
                 continue
             # Transforms for few coefficients: positions below 3 and 10 are among the 2 x 2 and 4 x 4 lowest
             # frequencies.
