@@ -177,13 +177,8 @@ def _interleaved(builder, one, other, n=0):
     """Return two vectors with the lanes of both in turn: of the low halves, and of the high halves, of each n lanes."""
     count = one.type.count
     n = n or count
-    return [
-        shuffle(
-            builder, one, other,
-            [lane for at in range(start, count, n) for k in range(at, at + n // 2) for lane in (k, count + k)],
-        )
-        for start in (0, n // 2)
-    ]  # fmt: skip
+    halves = [[at + k for at in range(start, count, n) for k in range(n // 2)] for start in (0, n // 2)]
+    return [shuffle(builder, one, other, [lane for k in half for lane in (k, count + k)]) for half in halves]
 
 
 def _transposed(builder, v):

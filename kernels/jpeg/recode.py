@@ -93,17 +93,16 @@ def _put_planes(values, n, planes, bits, out, at):
                 kept += 1
                 asked &= asked - u64(1)
         for plane in range(6):
-            at = _append(planes[plane], bits[(plane + 1) >> 1], out, at)
+            at = _append(planes[plane], (bits[(plane + 1) >> 1] + 7) >> 3, out, at)
         n = kept
     return at
 
 
 @loop
-def _append(plane, bits, out, at):
-    n = (bits + 7) >> 3
+def _append(data, n, out, at):
     some = out[at : at + n]
     for k in range(n):
-        some[k] = plane[k]
+        some[k] = data[k]
     return at + n
 
 
@@ -281,12 +280,8 @@ def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
         at += 4
         for k in range(4):
             at = _put_number(lengths[k], width, out, at)
-        for k in range(size):
-            out[at + k] = room[k]
-        at += size
-        for k in range(more):
-            out[at + k] = rest[begins[BOOKS] + k]
-        at += more
+        at = _append(room, size, out, at)
+        at = _append(rest[begins[BOOKS] :], more, out, at)
         _put_number(i64(u32(checksum(out[first:at], 4))), 4, out, first)
         stops[s] = at
 
