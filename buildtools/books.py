@@ -1,8 +1,9 @@
 """Train the tables of recoded JPEGs: ``python -m buildtools.books FILES`` prints the text for kernels/jpeg/books.py.
 
 Files are divided among the sets by the bits that each set would take, and each set is trained on its files again, until
-nothing changes. Files count equally, whatever their size. Codes are optimal for a limited length: Larmore and
-Hirschberg, "A fast algorithm for optimal length-limited Huffman codes", Journal of the ACM 37, 1990.
+nothing changes; for luma and for chroma separately. Files count equally, whatever their size. Codes are optimal for a
+limited length: Larmore and Hirschberg, "A fast algorithm for optimal length-limited Huffman codes", Journal of the ACM
+37, 1990.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from gpuimg._decoding.recoded import symbol_counts
 from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, HEADS, SETS, packed
 
-_ROUNDS = 20
+_ROUNDS = 30
 _WEIGHT = 10_000  # symbols that each file counts for
 _LEAST = 0.05  # times a symbol counts that does not occur
 
@@ -25,9 +26,15 @@ def main(paths: list[str]) -> None:
     """Print the sets trained on these files."""
     counts = np.stack([found for path in paths if (found := symbol_counts(Path(path).read_bytes())) is not None])
     print(f"{len(counts)} files", file=sys.stderr)
+    print("\n".join(packed(np.stack([sets_for(half) for half in np.split(counts, 2, 1)], 1))))
+
+
+def sets_for(counts: Any) -> Any:
+    """Return (SETS, BOOKS / 2, 256) lengths of codes for counts of files."""
+    counts = counts[counts.any((1, 2))]  # gray files have no chroma
     weights = counts * (_WEIGHT / counts.sum((1, 2), keepdims=True))
-    values = counts[:, [k for k in range(BOOKS) if k % 9]].sum((1, 2)) / counts[:, [0, 9]].sum((1, 2))
-    chosen = np.argsort(np.argsort(values)) * SETS // len(counts)  # by density at first
+    rows = counts[:, 1:].sum((1, 2)) / counts[:, 0].sum(1)
+    chosen = np.argsort(np.argsort(rows)) * SETS // len(counts)  # by density at first
     for _ in range(_ROUNDS):
         sets = np.stack([trained(weights[chosen == k].sum(0)) for k in range(SETS)])
         bits = np.einsum("nts,kts->nk", weights, sets)
@@ -35,17 +42,17 @@ def main(paths: list[str]) -> None:
         if (bits.argmin(1) == chosen).all():
             break
         chosen = bits.argmin(1)
-    print("\n".join(packed(sets)))
+    return sets
 
 
 def trained(counts: Any) -> Any:
-    """Return (BOOKS, 256) lengths of codes for (BOOKS, 256) weights."""
-    sets = np.zeros((BOOKS, 256), np.uint8)
-    for t in range(BOOKS):
+    """Return (BOOKS / 2, 256) lengths of codes for as many weights."""
+    sets = np.zeros((BOOKS // 2, 256), np.uint8)
+    for t in range(BOOKS // 2):
         legal = np.arange(256)
-        if t % 9 == 0:
+        if t == 0:
             legal = np.array(HEADS)
-        elif t % 9 == 1:  # the first of the row is the DC coefficient, which has no mask
+        elif t == 1:  # the first of the row is the DC coefficient, which has no mask
             legal = legal[::2]
         sets[t, legal] = limited(np.maximum(counts[t, legal], _LEAST))
     return sets

@@ -65,6 +65,7 @@ def compile_for(level: Level) -> None:
     codegen.CPUCodegen._init = initialize
     codegen.JITCPUCodegen._add_module = lambda self, module: None
     codegen.JITCPUCodegen._check_llvm_bugs = lambda self: None
+    codegen.JITCPUCodegen._get_host_cpu_name = lambda self: level.cpu
     codegen.JITCPUCodegen.set_env = lambda *args: None
     codegen.JITCodeLibrary._finalize_specific = lambda self: None
     codegen.JITCodeLibrary.get_pointer_to_function = finalized_address

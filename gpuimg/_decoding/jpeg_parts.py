@@ -51,7 +51,7 @@ def jpeg_contents(data: bytes) -> Contents:
     view = memoryview(data)
     parts: list[bytes | memoryview] = [b"\xff\xd8"]
     frame, orientation = None, 0
-    for segment in _segments(data):
+    for segment in segments(data):
         if segment.marker == _SOS and frame:
             parts.append(view[segment.start :])
             _check_scans(data, segment.start)
@@ -77,13 +77,13 @@ def _check_scans(data: bytes, at: int) -> None:
     if data.count(_SCAN, at) <= MAX_SCANS:
         return
     scans = 0
-    for segment in _segments(data, at):
+    for segment in segments(data, at):
         scans += segment.marker == _SOS
         if scans > MAX_SCANS:
             raise RefusedError(f"more than {MAX_SCANS} scans, which is the limit")
 
 
-def _segments(data: bytes, at: int = 2) -> Iterator[_Segment]:
+def segments(data: bytes, at: int = 2) -> Iterator[_Segment]:
     """Yield marker segments with a length, up to the end of the image or to a truncated segment."""
     view = memoryview(data)
     while found := _MARKER.search(data, at):

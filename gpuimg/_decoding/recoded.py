@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..kernels.jpeg import layout
-from . import jpeg
+from . import jpeg, jpeg_parts
 
 #: File name ending, without the dot.
 ENDING: Final = "gji"
@@ -17,8 +17,8 @@ ENDING: Final = "gji"
 _NAME = bytes(layout.RECODED_MAGIC[:-1])
 _VERSION = layout.RECODED_MAGIC[-1]
 # After the name and the version: the checksum of what follows up to the segments, bytes of the JPEG's header, number of
-# segments, bytes after them, MCU rows of a segment, set of tables, 0.
-_HEAD = struct.Struct("<IIIIBBH")
+# segments, bytes after them, MCU rows of a segment, sets of tables for luma and for chroma, 0.
+_HEAD = struct.Struct("<IIIIBBBB")
 # At the start of the last part: CRC-32 of the JPEG, bytes of its scan, padding bit, number of table segments.
 _LAST = struct.Struct("<IQBH")
 _DHT = 0xC4
@@ -136,18 +136,19 @@ class _Listed:
         self._stop = recode.list_segments(
             self.headers, np.frombuffer(data, np.uint8), self.each, np.zeros(layout.TABLES, layout.TABLE),
             np.empty(recode.WORK_BYTES, np.uint8), np.empty(128 * most + 64, np.int16),
-            np.empty(65 * most + 8, np.uint8), np.empty(48 * most + 384, np.uint8), self._symbols, self._places,
+            np.empty(most, np.uint8), np.empty((6, 8 * most + 64), np.uint8), self._symbols, self._places,
             self.counts, self._rest,
         )  # fmt: skip
         if self._stop < 0:
             raise UnfitError("its scan cannot be decoded, or has values that no photo has")
-        bits = np.einsum("nts,ts->n", books.lengths().astype(np.int64), self.counts)
-        self._chosen = int(bits.argmin())
+        lengths = books.lengths()
+        bits = np.einsum("ncts,cts->nc", lengths.astype(np.int64), self.counts.reshape(lengths[0].shape))
+        self._chosen = bits.argmin(0)
         self._stops = np.zeros(segments, np.int64)
         size = 12 * blocks + 64 * segments + len(self._rest)
         room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
         recode.join_segments(
-            self._symbols, self._places, self._rest, books.codes()[self._chosen], np.empty(4, np.int64), room,
+            self._symbols, self._places, self._rest, books.codes(*self._chosen), np.empty(4, np.int64), room,
             self._stops, out,
         )  # fmt: skip
         self._segments = out[: self._stops[-1]].tobytes()
@@ -163,7 +164,7 @@ class _Listed:
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
         last = packer.compress(last) + packer.flush()
         count = len(self._stops)
-        head = _HEAD.pack(0, len(kept), count, len(last), self.each, self._chosen, 0)
+        head = _HEAD.pack(0, len(kept), count, len(last), self.each, *self._chosen, 0)
         head = _NAME + bytes([_VERSION]) + head + kept + self._stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
         return b"".join([head[:8], struct.pack("<I", sum_), head[12:], self._segments, last])
@@ -261,16 +262,9 @@ def _grid(header: Any) -> tuple[int, int, int]:
 
 def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
-    kept, tables, at = [header[:2]], [], 2
-    while at < len(header):
-        first = at
-        while header[at + 1] == 0xFF:  # fill bytes
-            at += 1
-        marker, stop = header[at + 1], at + 2 + int.from_bytes(header[at + 2 : at + 4], "big")
-        if marker == _DHT:
-            kept.append(header[first:at])
-            tables.append((at, header[at:stop]))
-        else:
-            kept.append(header[first:stop])
-        at = stop
-    return b"".join(kept), tables
+    found = [(one.start, 4 + len(one.body)) for one in jpeg_parts.segments(header) if one.marker == _DHT]
+    kept, at = b"", 0
+    for start, size in found:
+        kept += header[at:start]
+        at = start + size
+    return kept + header[at:], [(start, header[start : start + size]) for start, size in found]

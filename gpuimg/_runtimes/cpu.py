@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .._data.patches import Form
 from .._decoding import one_file, pillow, route
@@ -28,8 +27,8 @@ from .draft import decoded_sizes
 from .protocol import Outcome, Timings
 
 
-def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, form: Form) -> bool:
-    """Return True if results are the decoded frames themselves, which are then decoded into place without a pass."""
+def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:
+    """Return True if results are the decoded images themselves, which are then decoded into place without a pass."""
     same = all(plan.changes_nothing and plan.channels == source.channels for plan in segments)
     return same and kind == layout.UINT8 and form == "pixels" and source.first_occurrences() is None
 
@@ -152,7 +151,7 @@ class CpuRuntime:
         form: Form,
     ) -> Outcome:
         """Run all segments of an image before the next one; launches are those that a GPU would need for the batch."""
-        if isinstance(source, EncodedClips) and _as_decoded(source, segments, kind, form):
+        if not isinstance(source, Pixels) and _as_decoded(source, segments, kind, form):
             segments = []
         return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, form, self._running_threads))
 

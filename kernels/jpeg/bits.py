@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cpu.intrinsics import shuffle
+from ..cpu.intrinsics import shuffle, spread
 from ..cpu.products import joined
 from ..lang import cgutils, intrinsic, ir, types
 from .vectors import I8, I16, I32, I64, load, place, splat, store, trailing_zeros, vector
@@ -196,52 +196,12 @@ def store64(typing_context, value, array, index):
 
 
 @intrinsic
-def mask_of_block(typing_context, coefficients, at):
-    """A bit for each of 64 coefficients, 1 where it is not zero."""
+def bits_set(typing_context, values, at, mask):
+    """A bit for each of 64 values: 1 where it has a bit of a mask."""
 
     def generate(context, builder, signature, args):
         value = load(builder, place(context, builder, signature.args[0], args[0], args[1], 64), vector(I16, 64))
-        return builder.bitcast(builder.icmp_unsigned("!=", value, splat(I16, 0, 64)), I64)
+        found = builder.and_(value, spread(builder, builder.trunc(args[2], I16), 64))
+        return builder.bitcast(builder.icmp_unsigned("!=", found, splat(I16, 0, 64)), I64)
 
-    return types.uint64(coefficients, types.uintp), generate
-
-
-@intrinsic(prefer_literal=True)
-def magnitude_bits(typing_context, values, at, k):
-    """A bit for each of 64 values: 1 where it has more than ``k`` bits; for -k where bit k - 1 is 1."""
-    n = k.literal_value
-
-    def generate(context, builder, signature, args):
-        value = load(builder, place(context, builder, signature.args[0], args[0], args[1], 64), vector(I16, 64))
-        if n > 0:
-            found = builder.icmp_unsigned(">=", value, splat(I16, 1 << n, 64))
-        else:
-            found = builder.icmp_unsigned("!=", builder.and_(value, splat(I16, 1 << -n - 1, 64)), splat(I16, 0, 64))
-        return builder.bitcast(found, I64)
-
-    return types.uint64(values, types.uintp, k), generate
-
-
-def extract_bit_by_bit(bits, mask):
-    """Do what :func:`extract` does on any processor."""
-    found, one = u64(0), u64(1)
-    while mask != u64(0):
-        lowest = mask & (~mask + u64(1))
-        if bits & lowest:
-            found |= one
-        one <<= u64(1)
-        mask ^= lowest
-    return found
-
-
-@intrinsic
-def extract(typing_context, bits, mask):
-    """The bits of a number on those of a mask, side by side, lowest first."""
-
-    def generate(context, builder, signature, args):
-        if "+bmi2" in _features(context):
-            kind = ir.FunctionType(I64, [I64] * 2)
-            return builder.call(builder.module.declare_intrinsic("llvm.x86.bmi.pext.64", (), kind), list(args))
-        return context.compile_internal(builder, extract_bit_by_bit, signature, args)
-
-    return types.uint64(types.uint64, types.uint64), generate
+    return types.uint64(values, types.uintp, types.int64), generate

@@ -1,6 +1,6 @@
-"""The inverse DCT of libjpeg ("islow") as vector code, one block at a time, bit for bit that of libjpeg-turbo.
+"""The inverse DCT of libjpeg ("islow") as vector code, one or two blocks at a time, bit for bit that of libjpeg-turbo.
 
-A vector holds a row of the block, so that its lanes are columns. A first pass transforms the columns, the block is
+A vector holds a row of each block, so that its lanes are columns. A first pass transforms the columns, the block is
 transposed, and a second pass transforms the rows. Also the reduced forms, which return a block at half or quarter size;
 at an eighth a pixel is the DC coefficient alone.
 
@@ -16,6 +16,7 @@ import functools
 from typing import Final, NamedTuple
 
 from ..cpu.intrinsics import shuffle
+from ..cpu.products import joined
 from ..lang import cgutils, intrinsic, ir, types
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
@@ -91,9 +92,10 @@ class _Lanes(NamedTuple):
         """Return the sum or difference, wrapped at 16 bits."""
         if other.value is None:
             return self
-        one = splat(I16, 0, 8) if self.value is None else self.builder.trunc(self.value, _ROW)
-        both = combine(one, self.builder.trunc(other.value, _ROW))
-        return _Lanes(self.builder, self.builder.sext(both, _WIDE))
+        row = vector(I16, other.value.type.count)
+        one = splat(I16, 0, row.count) if self.value is None else self.builder.trunc(self.value, row)
+        both = combine(one, self.builder.trunc(other.value, row))
+        return _wide(self.builder, both)
 
     def rounded(self, bits):
         """Return the lanes shifted right by ``bits``, rounded to the nearest, halves up."""
@@ -171,13 +173,12 @@ def _to_pixels(builder, lanes):
     return builder.xor(value, splat(I8, -128, value.type.count))
 
 
-def _interleaved(builder, one, other):
-    """Return two vectors with the lanes of both in turn: those of the low halves, and those of the high halves."""
-    n = one.type.count
-    return [
-        shuffle(builder, one, other, [lane for k in range(start, start + n // 2) for lane in (k, n + k)])
-        for start in (0, n // 2)
-    ]
+def _interleaved(builder, one, other, n=0):
+    """Return two vectors with the lanes of both in turn: of the low halves, and of the high halves, of each n lanes."""
+    count = one.type.count
+    n = n or count
+    halves = [[at + k for at in range(start, count, n) for k in range(n // 2)] for start in (0, n // 2)]
+    return [shuffle(builder, one, other, [lane for k in half for lane in (k, count + k)]) for half in halves]
 
 
 def _transposed(builder, v):
@@ -185,16 +186,18 @@ def _transposed(builder, v):
     # The index of an element has 3 bits of row and 3 of lane. Interleaving vectors k and k + 4 rotates these 6 bits by
     # one, so three times exchanges rows and lanes.
     for _ in range(3):
-        v = [half for k in range(4) for half in _interleaved(builder, v[k], v[k + 4])]
+        v = [half for k in range(4) for half in _interleaved(builder, v[k], v[k + 4], 8)]
     return v
 
 
 def _rows_of_bytes(builder, v):
     """Transpose eight vectors of eight bytes, as :func:`_transposed`, but with two rows in a vector."""
-    a = [shuffle(builder, v[k], v[k + 4], [lane for j in range(8) for lane in (j, 8 + j)]) for k in range(4)]
+    n = v[0].type.count
+    a = [shuffle(builder, v[k], v[k + 4], [lane for j in range(n) for lane in (j, n + j)]) for k in range(4)]
     for _ in range(2):
-        a = [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2])]
-    return [shuffle(builder, two, two, range(k, k + 8)) for two in a for k in (0, 8)]
+        a = [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2], 16)]
+    starts = range(0, 2 * n, 16)
+    return [shuffle(builder, two, two, range(k, k + 8)) for at in starts for two in a for k in (at, at + 8)]
 
 
 def _transform8(builder, v, known):
@@ -268,45 +271,57 @@ def _any(builder, row):
     return builder.icmp_unsigned("!=", builder.bitcast(row, ir.IntType(128)), ir.Constant(ir.IntType(128), 0))
 
 
-def _make(transformed, side, known):
+def _make(transformed, side, known, count=1):
     used = [k for k in _USED[side] if k < known]
 
     @intrinsic
-    def transform(typing_context, coefficients, at, quant, q, out, o, stride):
-        """Dequantize and transform one block to ``side`` rows of bytes, ``stride`` from row to row; zero the block.
+    def transform(typing_context, coefficients, at, more, quant, q, out, o, step, stride):
+        """Dequantize and transform ``count`` blocks to ``side`` rows of bytes, ``stride`` from row to row; zero them.
 
-        The block is at ``coefficients[at]``, its quantization steps at ``quant[q]``, the pixels go to ``out[o]``.
+        Blocks are at ``coefficients[at]`` and, of two, ``more`` after that, their quantization steps at ``quant[q]``.
+        The pixels go to ``out[o]``, and those of the second one ``step`` after that.
         """
 
         def generate(context, builder, signature, args):
             kinds = signature.args
-            block = place(context, builder, kinds[0], args[0], args[1], 64)
-            steps = place(context, builder, kinds[2], args[2], args[3], 64)
+            blocks = [place(context, builder, kinds[0], args[0], args[1], 64)]
+            blocks += [builder.gep(blocks[0], [args[2]])] * (count - 1)
+            steps = place(context, builder, kinds[3], args[3], args[4], 64)
 
             def row_at(start, k):
                 return builder.gep(start, [ir.IntType(64)(8 * k)])
 
-            rows = {
-                k: builder.mul(load(builder, row_at(block, k), _ROW), load(builder, row_at(steps, k), _ROW))
-                for k in used
-            }
+            rows = {}
+            for k in used:
+                factors = load(builder, row_at(steps, k), _ROW)
+                rows[k] = [builder.mul(load(builder, row_at(block, k), _ROW), factors) for block in blocks]
             if side != 2:  # that form has no such shortcut
-                rows[0] = _first_wrapped(builder, rows[0], [row_at(block, k) for k in used[1:]])
-            for k in range(known):
-                store(builder, splat(I16, 0, 8), row_at(block, k))
-            v = [_wide(builder, rows[k]) if k in rows else _Lanes(builder, None) for k in range(8)]
+                rows[0] = [
+                    _first_wrapped(builder, row, [row_at(block, k) for k in used[1:]])
+                    for row, block in zip(rows[0], blocks, strict=True)
+                ]
+            for block in blocks:
+                for k in range(known):
+                    store(builder, splat(I16, 0, 8), row_at(block, k))
+            v = [_Lanes(builder, None)] * 8
+            for k, row in rows.items():
+                v[k] = _wide(builder, joined(builder, row))
             for y, row in enumerate(transformed(builder, v, known)):
-                start = builder.add(args[5], builder.mul(args[6], ir.Constant(args[6].type, y)))
-                store(builder, row, place(context, builder, kinds[4], args[4], start, side))
+                start = args[6] if y < side else builder.add(args[6], args[7])
+                start = builder.add(start, builder.mul(args[8], ir.Constant(args[8].type, y % side)))
+                store(builder, row, place(context, builder, kinds[5], args[5], start, side))
             return context.get_dummy_value()
 
-        return types.none(coefficients, types.uintp, quant, types.uintp, out, types.uintp, types.uintp), generate
+        u = types.uintp
+        return types.none(coefficients, u, u, quant, u, out, u, u, u), generate
 
     return transform
 
 
 #: To 8 x 8 pixels: any block, and blocks with coefficients in the upper left 4 x 4 or 2 x 2 only.
 transform8, transform4, transform2 = (_make(_transform8, 8, known) for known in (8, 4, 2))
+#: Any two blocks, in the time of one and a half.
+two8 = _make(_transform8, 8, 8, 2)
 #: The same to 4 x 4 pixels, and any block to 2 x 2.
 half8, half4, half2 = (_make(_transform4, 4, known) for known in (8, 4, 2))
 quarter8 = _make(_transform2, 2, 8)

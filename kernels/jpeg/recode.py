@@ -9,8 +9,9 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import records_in
 from ..scalar import loop, scalar, up
-from .bits import extract, load64, magnitude_bits, mask_of_block, store64
+from .bits import bits_set, load64, store64
 from .books import BOOKS
+from .deposit import extract
 from .frame import MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus, next_marker
 from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
@@ -24,7 +25,6 @@ u64, i64, u32 = np.uint64, np.int64, np.uint32
 UNFIT: Final = -1  # a number does not fit into the format, or a symbol has no code
 _STORED = i64(1)
 _LARGEST_DC = 11  # bits of a difference
-_PLANES = 6
 REST_BYTES: Final = 192  # of a block at most, without its symbols
 SYMBOLS: Final = 9  # of a block at most
 _MOST_BLOCK = 512  # bytes that a block takes in a scan at most, with stuffed zeros and a restart marker
@@ -41,7 +41,9 @@ _WRITER: Final = np.dtype(
     ],
     align=True,
 )
-_WORK: Final = np.dtype([("stream", STREAM), ("state", STATE), ("mcu", MCU), ("writer", _WRITER)], align=True)
+_WORK: Final = np.dtype(
+    [("stream", STREAM), ("state", STATE), ("mcu", MCU), ("writer", _WRITER), ("bits", "<i8", 4)], align=True
+)
 _work_in = records_in(_WORK)
 WORK_BYTES: Final = _WORK.itemsize
 
@@ -71,49 +73,36 @@ def _put(out, bit, value, n):
 
 
 @loop
-def _put_planes(values, n, planes, out, at):
+def _put_planes(values, n, planes, bits, out, at):
     """Write the planes of ``n`` magnitudes, which are changed; return the byte after them."""
-    room = planes.size // _PLANES
-    larger2, low, larger3 = planes[:room], planes[room : 2 * room], planes[2 * room : 3 * room]
-    middle, larger4, high = planes[3 * room : 4 * room], planes[4 * room : 5 * room], planes[5 * room :]
     while n:
-        bit2, bit3, bit4, kept = i64(0), i64(0), i64(0), i64(0)
+        kept = i64(0)
+        for level in range(4):
+            bits[level] = 0
         for first in range(0, n, GROUP):
-            here = min(n - first, GROUP)
-            known = (u64(1) << u64(here)) - u64(1)
-            k = up(first)
-            two, three = magnitude_bits(values, k, 1) & known, magnitude_bits(values, k, 2) & known
-            four = magnitude_bits(values, k, 3) & known
-            count2, count3, count4 = i64(count_bits(two)), i64(count_bits(three)), i64(count_bits(four))
-            _put(larger2, i64(first), two, here)
-            _put(low, bit2, extract(magnitude_bits(values, k, -1), two), count2)
-            _put(larger3, bit2, extract(three, two), count2)
-            _put(middle, bit3, extract(magnitude_bits(values, k, -2), three), count3)
-            _put(larger4, bit3, extract(four, three), count3)
-            _put(high, bit4, extract(magnitude_bits(values, k, -3), four), count4)
-            bit2 += count2
-            bit3 += count3
-            bit4 += count4
-            while four != u64(0):
-                values[kept] = values[first + i64(trailing_zeros(four))] >> 3
+            asked = (u64(1) << u64(min(n - first, GROUP))) - u64(1)
+            for level in range(3):
+                larger = asked & bits_set(values, up(first), i64(-2) << level)
+                low = extract(bits_set(values, up(first), i64(1) << level), larger)
+                bits[level] = _put(planes[2 * level], bits[level], extract(larger, asked), i64(count_bits(asked)))
+                _put(planes[2 * level + 1], bits[level + 1], low, i64(0))
+                asked = larger
+            bits[3] += i64(count_bits(asked))
+            while asked != u64(0):
+                values[kept] = values[first + i64(trailing_zeros(asked))] >> 3
                 kept += 1
-                four &= four - u64(1)
-        at = _append(larger2, n, out, at)
-        at = _append(low, bit2, out, at)
-        at = _append(larger3, bit2, out, at)
-        at = _append(middle, bit3, out, at)
-        at = _append(larger4, bit3, out, at)
-        at = _append(high, bit4, out, at)
+                asked &= asked - u64(1)
+        for plane in range(6):
+            at = _append(planes[plane], (bits[(plane + 1) >> 1] + 7) >> 3, out, at)
         n = kept
     return at
 
 
 @loop
-def _append(plane, bits, out, at):
-    n = (bits + 7) >> 3
+def _append(data, n, out, at):
     some = out[at : at + n]
     for k in range(n):
-        some[k] = plane[k]
+        some[k] = data[k]
     return at + n
 
 
@@ -123,7 +112,7 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
 
     ``ends`` has where symbols of each table are listed, and is moved to their ends.
     """
-    symbols, values, signs, planes = lists
+    symbols, values, planes, bits = lists
     across, down = factors(header)
     _, columns = grid(header)
     per = across * down + header.components - 1
@@ -146,7 +135,7 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
                 before = dc
                 if x == 0:
                     above = dc
-                mask = mask_of_block(coefficients, block) & ~u64(1)
+                mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
                 used = (i64(71) - i64(leading_zeros(mask))) >> 3
                 symbol = used << 4 | size
                 for r in range(used + 1):
@@ -155,36 +144,34 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
                     counts[book + r, symbol] += 1
                     symbol = i64((mask >> u64(8 * r)) & u64(255))
                 while mask != u64(0):
-                    value = i64(coefficients[block + up(trailing_zeros(mask))])
+                    values[n] = coefficients[block + up(trailing_zeros(mask))]
                     mask &= mask - u64(1)
-                    values[n], signs[n] = abs(value), value < 0
                     n += 1
-    at = (bit + 7) >> 3
-    for k in range(n, n + 8):
-        signs[k] = 0
+    bit = (bit + 7) & ~7
+    for first in range(0, n, GROUP):
+        here = GROUP if n - first > GROUP else n - first
+        bit = _put(out, bit, bits_set(values, up(first), i64(-32768)) & ((u64(1) << u64(here)) - u64(1)), here)
     for k in range(n):
+        values[k] = abs(values[k])
         if values[k] >> CATEGORY:
             return i64(UNFIT)
-    for k in range(0, n, 8):
-        out[at] = (load64(signs, up(k)) * u64(0x0102040810204080)) >> u64(56)  # a bit of each of eight bytes
-        at += 1
-    return _put_planes(values, n, planes, out, at)
+    return _put_planes(values, n, planes, bits, out, (bit + 7) >> 3)
 
 
 @cached_jit(
-    "int64(HEADER[::1], uint8[::1], int64, TABLE[::1], uint8[::1], int16[::1], uint8[::1], uint8[::1], uint8[::1], "
+    "int64(HEADER[::1], uint8[::1], int64, TABLE[::1], uint8[::1], int16[::1], uint8[::1], uint8[:, ::1], uint8[::1], "
     "int64[:, :, ::1], int64[:, ::1], uint8[::1])",
     HEADER=HEADER,
     TABLE=TABLE,
 )
-def list_segments(headers, data, each, tables, memory, numbers, flags, planes, symbols, places, counts, out):
+def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, symbols, places, counts, out):
     """List the symbols of a baseline JPEG's segments of ``each`` MCU rows, and write the rest of them to ``out``.
 
     Parameters
     ----------
-    tables, memory, numbers, flags, planes
-        Scratch: tables of zeros; WORK_BYTES; int16, bytes and bytes: 128, 65 and 48 for each block of a segment, and
-        64, 8 and 384 more.
+    tables, memory, numbers, lasts, planes
+        Scratch: tables of zeros; WORK_BYTES; int16 and bytes, 128 and 1 for each block of a segment and 64 more of the
+        former; (6, 8 for each block and 64).
     symbols, out
         Filled; SYMBOLS and REST_BYTES for each block, and 64 of ``out`` for each segment.
     places : (S, 2, BOOKS + 1) int64
@@ -212,7 +199,6 @@ def list_segments(headers, data, each, tables, memory, numbers, flags, planes, s
     across, down = factors(header)
     luma, blocks = across * down * columns, mcu.blocks * columns  # of an MCU row
     coefficients, values = numbers[: 64 * each * blocks], numbers[64 * each * blocks :]
-    lasts, signs = flags[: each * blocks], flags[each * blocks :]
     at = i64(0)
     symbol = i64(0)
     for s in range(places.shape[0]):
@@ -227,7 +213,7 @@ def list_segments(headers, data, each, tables, memory, numbers, flags, planes, s
             begins[t] = ends[t] = symbol
             symbol += here * (luma if t < BOOKS // 2 else blocks - luma)
         begins[BOOKS] = at
-        at = _list_segment(header, coefficients, here, (symbols, values, signs, planes), ends, counts, out, at)
+        at = _list_segment(header, coefficients, here, (symbols, values, planes, work.bits), ends, counts, out, at)
         if at < 0:
             return i64(UNFIT)
         ends[BOOKS] = at
@@ -294,12 +280,8 @@ def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
         at += 4
         for k in range(4):
             at = _put_number(lengths[k], width, out, at)
-        for k in range(size):
-            out[at + k] = room[k]
-        at += size
-        for k in range(more):
-            out[at + k] = rest[begins[BOOKS] + k]
-        at += more
+        at = _append(room, size, out, at)
+        at = _append(rest[begins[BOOKS] :], more, out, at)
         _put_number(i64(u32(checksum(out[first:at], 4))), 4, out, first)
         stops[s] = at
 
@@ -362,7 +344,7 @@ def _write_block(block, coefficients, difference, dc, ac, writer, out):
     if size > 15 or dc[size] == 0:
         return False
     _write(writer, dc[size], _low_bits(difference, size), size, out)
-    mask = mask_of_block(coefficients, block) & ~u64(1)
+    mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
     k, run = 1, 0
     while mask != u64(0):
         place = up(ZIGZAG[k])

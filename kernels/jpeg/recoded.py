@@ -45,6 +45,7 @@ _PADDING = 128  # elements after lists, which vectors read or write
 _SEGMENT_BYTES = 208  # of a block at most: 12 of symbols, 2 of DC, 63 values of 19 bits, and the ends of lists
 _STREAM_BYTES = 4  # of a block at most that a stream is read past a segment's end: 9 symbols of 10 bits, in 4 streams
 
+_HALF = BOOKS // 2 << BOOK_BITS  # entries of a set of tables for luma, or for chroma
 _EACH = u64(0x0101010101010101)
 _HIGH = u64(0x8080808080808080)
 _GROUP_MASK = u64((1 << GROUP) - 1)
@@ -291,10 +292,9 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
         state.bits[k] = load_big(segment, up(byte)) | u64(1)
         byte += length
     begin = _luma_end(luma)
-    _read_masks(segment, state, books[: 9 << BOOK_BITS], luma, symbols, sizes, runs, masks)
+    _read_masks(segment, state, books[0], luma, symbols, sizes, runs, masks)
     if one:
-        chroma = books[9 << BOOK_BITS :]
-        _read_masks(segment, state, chroma, 2 * one, symbols, sizes[begin:], runs, masks[begin:])
+        _read_masks(segment, state, books[1], 2 * one, symbols, sizes[begin:], runs, masks[begin:])
     bit = _read_dc(segment, byte, sizes, rows * down, columns * across, i64(0), dcs)
     total = i64(0)
     for c in range(header.components):
@@ -371,10 +371,10 @@ def lay_lists(header, data, books_address, memory, at):
     across, down = factors(header)
     rows, columns = grid(header)
     blocks = columns * (across * down + header.components - 1)  # of an MCU row
-    each, chosen = i64(data[RECODED_HEAD - 4]), i64(data[RECODED_HEAD - 3])
-    each = min(each, rows)
-    if (each > 1 and each * blocks > MOST_BLOCKS) or chosen >= SETS:
-        each = i64(0)
+    each = min(i64(data[RECODED_HEAD - 4]), rows)
+    luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
+    if (each > 1 and each * blocks > MOST_BLOCKS) or max(luma, chroma) >= SETS:
+        each = luma = chroma = i64(0)
     if each and header.scan + 4 * -(-rows // each) > data.size:
         each = i64(0)
     most = blocks * max(each, 1)
@@ -390,8 +390,9 @@ def lay_lists(header, data, books_address, memory, at):
     sizes = memory[at + most + 32 : at + 2 * (most + 32)]
     runs = memory[at + 2 * (most + 32) : at + 3 * (most + 32)]
     at += 3 * (most + 32)
-    books = shorts_at(books_address, SETS * BOOKS << BOOK_BITS)[(chosen if chosen < SETS else 0) * BOOKS << BOOK_BITS :]
-    return each, (segment, symbols, sizes, runs, masks, dcs, values), books, (at + 7) & ~7
+    books = shorts_at(books_address, 2 * SETS * _HALF)
+    chosen = books[2 * luma * _HALF :], books[(2 * chroma + 1) * _HALF :]
+    return each, (segment, symbols, sizes, runs, masks, dcs, values), chosen, (at + 7) & ~7
 
 
 @loop

@@ -15,7 +15,7 @@ from ..lang import types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, region_bytes, scaled
-from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
+from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8, two8
 from .layout import HEADER, REQUEST, YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
@@ -147,14 +147,22 @@ def _flat_eighth(coefficient, step):
     return _byte((((coefficient * step + 4) >> 3) + 512 & 1023) - 512)
 
 
-def _make_blocks(flat, fill, whole, corner4, corner2):
+def _make_blocks(flat, fill, two, whole, corner4, corner2):
     @loop
     def blocks(first, per, columns, coefficients, lasts, steps, q, planes, at, step, stride):
         """Transform the blocks at one place of each MCU to pixels, and zero their coefficients."""
+        more, right = up(64 * per), up(step)
+        done = i64(0)
         for m in range(columns):
+            if m < done:
+                continue
             b = first + m * per
             k = up(64 * b)
             to = up(at + m * step)
+            if m + 1 < columns and lasts[up(b)] >= 10 and lasts[up(b + per)] >= 10:
+                two(coefficients, k, more, steps, q, planes, to, right, stride)
+                done = i64(m + 2)
+                continue
             # Transforms for few coefficients: positions below 3 and 10 are among the 2 x 2 and 4 x 4 lowest
             # frequencies.
             last = lasts[up(b)]
@@ -163,17 +171,23 @@ def _make_blocks(flat, fill, whole, corner4, corner2):
                 coefficients[k] = 0
                 fill(planes, to, stride, value)
             elif last < 3:
-                corner2(coefficients, k, steps, q, planes, to, stride)
+                corner2(coefficients, k, more, steps, q, planes, to, right, stride)
             elif last < 10:
-                corner4(coefficients, k, steps, q, planes, to, stride)
+                corner4(coefficients, k, more, steps, q, planes, to, right, stride)
             else:
-                whole(coefficients, k, steps, q, planes, to, stride)
+                whole(coefficients, k, more, steps, q, planes, to, right, stride)
 
     return blocks
 
 
-_blocks8 = _make_blocks(_flat, fill8, transform8, transform4, transform2)
-_blocks4 = _make_blocks(_flat, fill4, half8, half4, half2)
+@loop
+def _two_halves(coefficients, k, more, steps, q, planes, to, right, stride):
+    half8(coefficients, k, more, steps, q, planes, to, right, stride)
+    half8(coefficients, k + more, more, steps, q, planes, to + right, right, stride)
+
+
+_blocks8 = _make_blocks(_flat, fill8, two8, transform8, transform4, transform2)
+_blocks4 = _make_blocks(_flat, fill4, _two_halves, half8, half4, half2)
 
 
 @loop
@@ -188,7 +202,7 @@ def _blocks2(first, per, columns, coefficients, lasts, steps, q, planes, at, ste
             coefficients[k] = 0
             fill2(planes, to, stride, value)
         else:
-            quarter8(coefficients, k, steps, q, planes, to, stride)
+            quarter8(coefficients, k, up(0), steps, q, planes, to, up(0), stride)
 
 
 @loop

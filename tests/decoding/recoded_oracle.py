@@ -14,7 +14,7 @@ from gpuimg.kernels.jpeg.books import lengths
 from .jpegs import DRI, header_segments
 from .seek_oracle import checksum
 
-HEAD = struct.Struct("<8sIIIIBBH")
+HEAD = struct.Struct("<8sIIIIBBBB")
 
 
 class Frame(NamedTuple):
@@ -35,10 +35,10 @@ class Recoded(NamedTuple):
 
     def joined(self) -> bytes:
         """The file, with right checksums."""
-        magic, _, _, _, _, rows, tables, zero = self.head
+        magic, _, _, _, _, *rest = self.head
         segments = [sum32(one[4:]) + one[4:] for one in self.segments]
         stops = np.cumsum([len(one) for one in segments]).astype("<u4").tobytes()
-        head = HEAD.pack(magic, 0, len(self.header), len(segments), len(self.rest), rows, tables, zero)
+        head = HEAD.pack(magic, 0, len(self.header), len(segments), len(self.rest), *rest)
         head += self.header + stops
         return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
 
@@ -81,7 +81,8 @@ def coefficients(data: bytes) -> list[NDArray[np.int16]]:
     """The coefficients of each component, (block rows, block columns, 8, 8), not dequantized."""
     parts = parts_of(data)
     rows, columns, blocks = frame_of(parts.header)
-    each, codes = parts.head[5], [_codes(one) for one in lengths()[parts.head[6]]]
+    each, luma, chroma, _ = parts.head[5:]
+    codes = [_codes(one) for one in (*lengths()[luma, 0], *lengths()[chroma, 1])]
     out: list[list[Any]] = [[] for _ in blocks]
     for k, segment in enumerate(parts.segments):
         here = min(each, rows - k * each)

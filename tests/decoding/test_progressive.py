@@ -142,6 +142,7 @@ def test_bits_of_masks() -> None:
     by_rank = njit(lambda bits, mask: deposit.deposit(bits, mask))
     by_loop, highest = njit(deposit.deposit_bit_by_bit), njit(lambda mask, k: deposit.highest(mask, k))
     highest_by_loop = njit(deposit.highest_bit_by_bit)
+    extract, extract_by_loop = njit(lambda bits, mask: deposit.extract(bits, mask)), njit(deposit.extract_bit_by_bit)
     rng = np.random.default_rng()
     for share in (0.0, 0.05, 0.5, 0.95, 1.0):
         for _ in range(100):
@@ -150,6 +151,14 @@ def test_bits_of_masks() -> None:
             bits = int(rng.integers(0, 1 << 63)) & (1 << len(places)) - 1
             expected = sum(1 << int(place) for k, place in enumerate(places) if bits >> k & 1)
             assert by_rank(np.uint64(bits), mask) == by_loop(np.uint64(bits), mask) == expected
+            others = np.uint64(expected | int(rng.integers(0, 1 << 63)) & ~int(mask))
+            assert extract(others, mask) == extract_by_loop(others, mask) == bits
             for k in (0, 1, 5, 63):
                 one = 1 << int(places[-1 - k]) if k < len(places) else 0
                 assert highest(mask, k) == highest_by_loop(mask, k) == one
+
+
+def test_processors_whose_instructions_are_slow() -> None:
+    """Zen 1 and 2 have BMI2 in microcode."""
+    assert [deposit.is_fast("+avx2,+bmi2", cpu) for cpu in ("znver1", "znver2", "znver3", "haswell")] == [0, 0, 1, 1]
+    assert not deposit.is_fast("+avx2,-bmi2", "znver3")

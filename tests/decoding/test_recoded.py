@@ -246,10 +246,10 @@ def test_a_newer_version_is_named() -> None:
 def test_tables_never_change() -> None:
     """They are part of the format."""
     found = books.lengths()
-    assert hashlib.sha256(found.tobytes()).hexdigest()[:32] == "3353c31a4d893bad948bf3d043c331ae"
+    assert hashlib.sha256(found.tobytes()).hexdigest()[:32] == "f15ef9f30e4e1d7a9b8e3b8858cd2462"
     np.testing.assert_array_equal(np.where(found, 0.5 ** found.astype(float), 0).sum(-1), 1.0)  # complete
-    assert not found[:, 1::9, 1::2].any()  # no mask has the DC coefficient
-    assert set(np.flatnonzero(found[:, ::9].any((0, 1))).tolist()) <= set(books.HEADS)
+    assert not found[:, :, 1, 1::2].any()  # no mask has the DC coefficient
+    assert set(np.flatnonzero(found[:, :, 0].any((0, 1))).tolist()) <= set(books.HEADS)
 
 
 def test_forms_of_loops() -> None:
@@ -259,7 +259,6 @@ def test_forms_of_loops() -> None:
     by_vectors = njit(lambda mask, dc, values, at, out, to: bits.put_block(mask, dc, values, up(at), out, up(to)))
     put_by_bits = njit(bits.put_block_by_bits)
     one_by_one = njit(lambda mask, dc, values, at, out, to: put_by_bits(mask, dc, values, up(at), out, up(to)))
-    extract, by_bits = njit(lambda x, mask: bits.extract(x, mask)), njit(bits.extract_bit_by_bit)
     values = rng.integers(-1023, 1024, 200).astype(np.int16)
     for share in (0.0, 0.1, 0.5, 1.0):
         for _ in range(30):
@@ -273,9 +272,6 @@ def test_forms_of_loops() -> None:
                 out = np.full(96, 9, np.int16)
                 assert form(mask, np.int64(-77), values, 5, out, 16) == 5 + chosen.sum()
                 np.testing.assert_array_equal(out, np.concatenate([[9] * 16, expected, [9] * 16]))
-            x = rng.integers(0, 1 << 63, dtype=np.uint64)
-            wanted = sum((int(x) >> int(k) & 1) << i for i, k in enumerate(np.flatnonzero(chosen)))
-            assert extract(x, mask) == by_bits(x, mask) == wanted
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def recoded_file(seed: int) -> bytes:
         what = draw.below(8)
         if what == 0:
             head = list(parts.head)
-            head[draw.pick((5, 6))] = draw.pick((0, 1, 2, 3, 5, 200))
+            head[draw.pick((5, 6, 7))] = draw.pick((0, 1, 2, 3, 5, 11, 12, 200))
             parts = parts._replace(head=tuple(head))
         elif what == 1:
             parts = parts._replace(header=changed(draw, parts.header)[0])
