@@ -54,6 +54,7 @@ def command(*arguments: Any) -> int:
     return main.main([*map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("bench", folder, "--seconds", 2, "--batch-size", 4, "--json") == 0
     report = json.loads(capsys.readouterr().out)
@@ -131,7 +132,7 @@ def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
         np.testing.assert_allclose(image, np.broadcast_to(expected[:, None, None], image.shape), rtol=1e-5)
 
 
-@pytest.mark.parametrize("library", [contenders.pillow, contenders.torchvision])
+@pytest.mark.parametrize("library", [contenders.pillow, pytest.param(contenders.torchvision, marks=pytest.mark.slow)])
 def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
     """For ever, until they are closed; their threads end then."""
     if library is contenders.torchvision and contenders.torchvision_problem():

@@ -99,9 +99,13 @@ def awkward(count: int) -> list[bytes]:
     return made + bench.awkward(rng, [opened(path) for path in PHOTOS], count)
 
 
+TILED = ("LlavaOnevision", "llava_anyres", "Gemma4", "Llama4", "Mllama")  # of which each image takes long
 # GPUIMG_TEST_PROCESSORS=all compares every processor, which takes a quarter of an hour.
+COMPARED = sorted({*NAMES, *bench.FAMILIES}) if os.environ.get("GPUIMG_TEST_PROCESSORS") == "all" else NAMES
+
+
 @pytest.mark.parametrize(
-    "name", sorted({*NAMES, *bench.FAMILIES}) if os.environ.get("GPUIMG_TEST_PROCESSORS") == "all" else NAMES
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in TILED else name for name in COMPARED]
 )
 def test_awkward_images_give_the_same_values_or_an_error(name: str) -> None:
     """Pillow images, arrays and files: the last upright, and 16-bit gray as upper bytes, which Pillow would clip."""
