@@ -129,18 +129,6 @@ def others(python: Forks, cache: Path) -> Others:
 # -- what runs is what is tested ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
-def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
-    """Not optimized at link time: the code that is loaded has the instructions that are counted."""
-    kernel = KERNELS[name]()
-    variant = next(v for v in variants.VARIANTS if variants.kernel_of(v) is kernel)
-    loaded = kernel.image((9, 0))
-    counted = variants.compiled(variant, (9, 0))
-    assert variants.machine_instructions(loaded.code) == counted.instructions["machine"]
-    assert loaded.entry.encode() in loaded.code
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: FakeGpu) -> None:
     from gpuimg._runtimes.cuda_launch import Arguments
@@ -166,24 +154,14 @@ def test_an_array_of_another_dtype_is_refused(gpu: FakeGpu) -> None:
         launch(small(), 0, (1, 1), gpu.cupy.zeros(8, np.float32))
 
 
-def test_a_kernel_for_a_gpu_newer_than_the_toolkit_is_left_to_the_driver() -> None:
-    kernel = small()
-    ptx = compiler.compile_ptx(kernel, (99, 0))
-    image = compiler.assembled(ptx, (99, 0))[0]
-    assert image.code.endswith(b"}\0")
-    assert b".visible .entry " + image.entry.encode() in image.code
-
-
-@pytest.mark.parametrize("capability", [(8, 6), (8, 9), (12, 0)])
+@pytest.mark.parametrize("capability", [(8, 6), (8, 9), (12, 0), (99, 0)])
 def test_kernels_are_compiled_for_any_gpu_the_toolkit_knows(capability: tuple[int, int]) -> None:
-    kernel = small()
-    ptx = compiler.compile_ptx(kernel, capability)
-    assert compiler.assembled(ptx, capability)[0].code.startswith(b"\x7fELF")
-
-
-def test_what_cannot_be_assembled_says_why() -> None:
-    with pytest.raises(RuntimeError, match=r"nvJitLink cannot assemble a kernel for sm_80: .*instruction: 'nonsense'"):
-        compiler.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
+    """And left to the driver for a newer one."""
+    image = compiler.assembled(compiler.compile_ptx(small(), capability), capability)[0]
+    assert image.code.startswith(b"\x7fELF") == (capability < (99, 0))
+    assert (b".visible .entry " + image.entry.encode() in image.code and image.code.endswith(b"}\0")) == (
+        capability == (99, 0)
+    )
 
 
 def test_every_kernel_that_is_warmed_has_a_budget() -> None:
@@ -196,35 +174,13 @@ def test_every_kernel_that_is_warmed_has_a_budget() -> None:
 
 
 @pytest.mark.slow
-def test_a_new_process_compiles_nothing(others: Others) -> None:
-    code, made = others.run()
-    assert made == 1
-    assert others.run(before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
-
-
-def test_what_a_kernel_is_made_of_is_its_name(others: Others) -> None:
+def test_another_process_compiles_only_what_differs(others: Others) -> None:
     code, made = others.run(2.0)
     other, made_too = others.run(3.0)
     assert code != other
     assert (made, made_too) == (1, 1)
-    assert others.run(2.0) == (code, 0)
+    assert others.run(2.0, before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
     assert small().image((8, 6)) != small().image(CAPABILITY)
-
-
-@pytest.mark.parametrize("damage", ["cut off", "one bit", "empty"])
-def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
-    good = small().image(CAPABILITY)
-    (path,) = cache.rglob("*.cubin")
-    content = path.read_bytes()
-    flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
-    path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
-    kernel_module._images.clear()
-    made = kernels.Kernel.compile_count
-    assert len(small().image(CAPABILITY).code) == len(good.code)
-    assert kernels.Kernel.compile_count == made + 1
-    kernel_module._images.clear()
-    small().image(CAPABILITY)
-    assert kernels.Kernel.compile_count == made + 1
 
 
 def test_a_driver_is_not_given_what_a_newer_cuda_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,8 +237,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
 
 def test_a_hit_needs_no_compiler(cache: Path) -> None:
     """In a process that can import none of them, and has other versions of Python and of NumPy."""
-    chosen = [*kernels.MARKS.values(), kernels.transform_kernel((), "uint8", 1, "")]
-    made = {kernel.name: kernel.image((9, 0)) for kernel in chosen}
+    made = {kernel.name: kernel.image((9, 0)) for kernel in kernels.MARKS.values()}
     said = python_process("-c", WITHOUT_COMPILERS, *made, NUMBA_CACHE_DIR=str(cache), GPUIMG_NATIVE=None)
     sums = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in made.items()}
     assert json.loads(said) == {"found": sums, "missing": "numba-cuda, which compiles it, is not installed"}
@@ -330,6 +285,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_sources_of_a_kernel_are_all_that_it_imports() -> None:
     """But for the packages above its modules, and for what ``gpuimg.kernels.cuda`` imports and no kernel does."""
     codes = [kernel.code for kernel in kernels.every_kernel()]
@@ -362,20 +318,12 @@ def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
 
 
 @pytest.mark.slow
-def test_functions_of_users_are_kept(others: Others) -> None:
-    assert others.run(2.0, "(scaled,)")[1] == 1
-    assert others.run(2.0, "(scaled,)")[1] == 0
-    assert others.run(4.0, "(scaled,)")[1] == 1
-    assert others.run(2.0, "(scaled,)")[1] == 0
-
-
-@pytest.mark.slow
-def test_functions_that_are_not_cacheable_are_compiled_again(cache: Path, others: Others) -> None:
-    users = "(numba.njit(lambda x: x + table[0]),)"
+def test_functions_of_users_are_kept(cache: Path, others: Others) -> None:
+    """Each as it is; not those whose code depends on what an array held."""
+    assert [others.run(factor, "(scaled,)")[1] for factor in (2.0, 2.0, 4.0, 2.0)] == [1, 0, 1, 0]
     before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
-    for _ in range(2):
-        assert others.run(2.0, users, before)[1] == 1
-    assert list(cache.rglob("*.cubin")) == []
+    assert [others.run(2.0, "(numba.njit(lambda x: x + table[0]),)", before)[1] for _ in range(2)] == [1, 1]
+    assert len(list(cache.rglob("*.cubin"))) == 2
 
 
 def test_the_same_function_made_again_is_the_same_kernel() -> None:
