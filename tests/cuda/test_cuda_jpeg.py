@@ -460,17 +460,6 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, w
     assert found == [expected[here], *(one + "c" for one in expected[here])][: len(parts)]
 
 
-def test_a_batch_is_one_call_of_nvimagecodec(gpu: FakeGpu, tmp_path: Path) -> None:
-    """For each of its two decoders, which share all files."""
-    for k, data in enumerate([*BASELINE, file(24, 30)] * 4):
-        (tmp_path / f"{k:02}.jpg").write_bytes(data)
-    gi.decode_batch(sorted(tmp_path.iterdir()), device="cuda:0")
-    calls = gpu.order.of("call")
-    assert {op.told["name"] for op in calls} == {"hardware", "hybrid"}
-    assert (len(calls), sum(op.told["images"] for op in calls)) == (2, 4 * len(BASELINE) + 4)
-    assert kernels_of(gpu) == []
-
-
 def test_without_nvimagecodec(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """One warning that the CPU decodes progressive files; none for others, or if it is not asked for."""
     monkeypatch.setattr(nvimgcodec, "library", missing)
@@ -526,22 +515,10 @@ def test_images_without_a_header_have_no_segments(gpu: FakeGpu) -> None:
 
 @pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed", "nothing", "alternating"])
 def test_loading_with_an_index(gpu: FakeGpu, preprocess: str, tmp_path: Path) -> None:
-    source = IndexedSource(21)
+    sizes = [(20 + 7 * k % 40, 16 + 11 * k % 30) for k in range(21)]
+    files = [turned(encoded(photo(*size), quality=85), (1, 6, 1, 3)[k % 4]) for k, size in enumerate(sizes)]
+    source = [(data, k) for k, data in enumerate(files)]
     gi.build_index(source, tmp_path / "index", every=4, progress=False)
     loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")
     assert epoch(gpu, loader, held=2) == 6
     assert kernels_of(gpu).count("colors") >= 5
-
-
-class IndexedSource:
-    """Photos of many sizes, some turned."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, i: int) -> tuple[bytes, int]:
-        data = encoded(photo(20 + 7 * i % 40, 16 + 11 * i % 30), quality=85)
-        return turned(data, (1, 6, 1, 3)[i % 4]), i
