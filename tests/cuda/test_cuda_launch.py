@@ -26,7 +26,6 @@ from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
 from tests.fakecuda import FakeGpu
 
-from ..processes import Forks, forks
 from ..processes import python as python_process
 from ..ptx import variants
 
@@ -58,7 +57,7 @@ def small(values, n):
     if i < n:
         values[i] = scaled(values[i])
 
-KERNEL = Kernel("small", lambda package: small, ("float32[]", "int32"), 64, users=USERS)
+KERNEL = Kernel("small", lambda package: small, ("float32[]", "int32"), 64)
 """
 PRINT = """
 import hashlib
@@ -67,48 +66,14 @@ print(hashlib.sha256(image.code).hexdigest(), Kernel.compile_count)
 """
 
 
-def small(users: str = "()") -> Any:
+def small() -> Any:
     """A kernel that is compiled in a moment."""
     namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
-    exec(SMALL.replace("USERS", users).replace("sys.argv[1]", "0").replace("len(sys.argv)", "0"), namespace)
+    exec(SMALL.replace("sys.argv[1]", "0").replace("len(sys.argv)", "0"), namespace)
     kernel = namespace["KERNEL"]
     if kernel in kernels.Kernel.all:  # not a new list: another thread may add to this one
         kernels.Kernel.all.remove(kernel)
     return kernel
-
-
-IMPORTS = """
-from gpuimg.kernels.cuda import Kernel
-from gpuimg.kernels.cuda.compiler import compile_ptx
-nothing = Kernel("nothing", lambda package: lambda values: None, ("float32[]",), 32)
-compile_ptx(nothing, (8, 0))  # what Numba itself prepares for the first
-"""
-
-
-@pytest.fixture(scope="module")
-def python() -> Iterator[Forks]:
-    """Processes that have compiled nothing of gpuimg's, in which warnings are errors."""
-    with forks(IMPORTS, "-W", "error") as python:
-        yield python
-
-
-def code_of(users: str, before: str = "") -> str:
-    return before + SMALL.replace("USERS", users) + PRINT
-
-
-class Others:
-    """Processes with a folder of compiled kernels."""
-
-    def __init__(self, python: Forks, cache: Path) -> None:
-        self._python = python
-        self._cache = cache
-
-    def run(self, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
-        """Return the checksum of the code that another process compiles, and its number of compiled kernels."""
-        done = self._python.run(code_of(users, before), str(factor), NUMBA_CACHE_DIR=str(self._cache))
-        assert done.returncode == 0, done.stderr
-        code, made = done.stdout.split()
-        return code, int(made)
 
 
 @pytest.fixture
@@ -119,11 +84,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     disk.folder.cache_clear()
     yield tmp_path
     disk.folder.cache_clear()
-
-
-@pytest.fixture
-def others(python: Forks, cache: Path) -> Others:
-    return Others(python, cache)
 
 
 # -- what runs is what is tested ---------------------------------------------------------------------------------------
@@ -174,13 +134,21 @@ def test_every_kernel_that_is_warmed_has_a_budget() -> None:
 
 
 @pytest.mark.slow
-def test_another_process_compiles_only_what_differs(others: Others) -> None:
-    code, made = others.run(2.0)
-    other, made_too = others.run(3.0)
-    assert code != other
-    assert (made, made_too) == (1, 1)
-    assert others.run(2.0, before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
-    assert small().image((8, 6)) != small().image(CAPABILITY)
+def test_other_processes_compile_only_what_differs(cache: Path) -> None:
+    """Two at the same time agree."""
+
+    def started(factor: float, before: str = "") -> subprocess.Popen[str]:
+        arguments = [sys.executable, "-W", "error", "-c", before + SMALL + PRINT, str(factor)]
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True)
+
+    several = [started(2.0), started(2.0), started(3.0)]
+    (code, _), (again, _), (other, made) = (process.communicate(timeout=300)[0].split() for process in several)
+    assert code == again != other
+    assert made == "1"
+    later = started(2.0, "from numba import cuda\ndel cuda.compile_ptx\n")
+    assert later.communicate(timeout=300)[0].split() == [code, "0"]
+    assert [path.suffix for path in cache.rglob("*") if path.is_file()] == [".cubin"] * 2
 
 
 def test_a_driver_is_not_given_what_a_newer_cuda_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,31 +267,7 @@ def test_the_sources_of_a_kernel_are_all_that_it_imports() -> None:
         assert not {path.stem for path in named} & {"compiled", "disk", "compiler", "kernel", "shipped"}
 
 
-@pytest.mark.slow
-def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
-    arguments = [sys.executable, "-W", "error", "-c", code_of("()"), "2.0"]
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
-    processes = [
-        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert len(list(cache.rglob("*.cubin"))) == 1
-    assert others.run()[1] == 0
-    assert [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".cubin"] == []
-
-
 # -- functions of users ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_functions_of_users_are_kept(cache: Path, others: Others) -> None:
-    """Each as it is; not those whose code depends on what an array held."""
-    assert [others.run(factor, "(scaled,)")[1] for factor in (2.0, 2.0, 4.0, 2.0)] == [1, 0, 1, 0]
-    before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
-    assert [others.run(2.0, "(numba.njit(lambda x: x + table[0]),)", before)[1] for _ in range(2)] == [1, 1]
-    assert len(list(cache.rglob("*.cubin"))) == 2
 
 
 def test_the_same_function_made_again_is_the_same_kernel() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from gpuimg._index import format as layout
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 
-from ..processes import python, run_command
+from ..processes import run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 from ..sources.laws import flipped, needs, open_files
@@ -187,38 +186,13 @@ def test_pickles_and_closes(tmp_path: Path) -> None:
     assert open_files(tmp_path) == before
 
 
-def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
-    """A million samples: neither time nor memory may depend on them. The file after the header is a hole here."""
-    header = layout.Header(8, True, 10**6, 0, 0, 0)
-    with open(tmp_path / "index", "wb") as file:
-        file.write(header._replace(size=header.table_end).packed())
-        file.truncate(header.table_end)
-    code = f"""
-import resource
-from gpuimg._index.seek_index import SeekIndex
-before = open("/proc/self/io").read()
-index = SeekIndex({str(tmp_path / "index")!r})
-after = open("/proc/self/io").read()
-read = lambda text: int(text.split()[1])
-print(len(index), read(after) - read(before) - len(before))
-"""
-    assert python("-c", code) == "1000000 56\n"
-
-
-def changed(data: bytes, at: int, new: bytes) -> bytes:
-    return data[:at] + new + data[at + len(new) :]
-
-
 REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "is not a seek index: it is empty"),
     "another file": (lambda data: files(1)[0], r"is not a seek index: it begins with b'\\xff\\xd8"),
-    "as text": (lambda data: data.replace(b"\r\n", b"\n"), "is not a seek index: it begins with"),
-    "half a header": (lambda data: data[:30], "is cut off: 30 bytes, but the header takes 56"),
-    "byte order": (lambda data: changed(data, 8, data[8:12][::-1]), "is big-endian"),
-    "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this gpuimg reads version 1"),
+    "byte order": (lambda data: data[:8] + data[8:12][::-1] + data[12:], "is big-endian"),
+    "version": (lambda data: data[:12] + b"\x02" + data[13:], "has version 2; this gpuimg reads version 1"),
     "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
     "cut off": (lambda data: data[:-1], r"is cut off: \d+ of \d+ bytes"),
-    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, but \d+ by its header"),
 }
 
 
@@ -448,39 +422,6 @@ def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> No
     assert np.flatnonzero(found.sizes).tolist() == [0]
 
 
-BUILD = """
-import sys, time
-import gpuimg
-source = gpuimg.folder(sys.argv[1])
-def slow(done, total):
-    print(done, flush=True)
-    time.sleep(0.01)
-gpuimg.build_index(source, sys.argv[2], threads=2, progress=slow)
-"""
-
-
-@pytest.mark.slow
-def test_killed(tmp_path: Path) -> None:
-    data_set = class_folder(tmp_path / "set", files(10, (40, 60)) * 100)
-    gi.build_index(gi.folder(data_set), tmp_path / "whole")
-    path = tmp_path / "index"
-    for wanted in (1, 200, 500):
-        child = subprocess.Popen(
-            [sys.executable, "-c", BUILD, str(data_set), str(path)], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        for line in child.stdout:
-            if int(line) >= wanted:
-                break
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        assert not path.exists()
-    report = gi.build_index(gi.folder(data_set), path)
-    assert 500 <= report.resumed < 1000
-    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
-
-
 def test_one_at_a_time(tmp_path: Path) -> None:
     partial = PartialIndex(str(tmp_path / "index"), 8, 1, 0)
     with pytest.raises(BlockingIOError, match=r"another process is writing it: .*index\.partial"):
@@ -536,23 +477,18 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "what").write_bytes(b"?")
-    (tmp_path / "empty").mkdir()
     (tmp_path / "boxes.json").write_text("{}")
     shard = tmp_path / "a.tar"
     shard.write_bytes(archive([(files(1)[0], 1)]))
     for arguments, message in (
         ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
-        ([tmp_path / "nowhere"], "no such file or folder: .*nowhere"),
-        ([tmp_path / "empty"], "no class folders"),
         ([tmp_path / "nothing.tar"], "No such file"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),
         ([shard, shard], "--out is needed: the source consists of several files"),
         ([tmp_path / "what", shard, "--kind", "recordio"], "--kind recordio takes one file or folder, not 2"),
-        ([shard, "--every", "0"], "every must be"),
         ([shard, "--every", "-1"], "--every must be"),
         ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),
         ([shard, "--out", tmp_path / "no" / "index"], "No such file or directory"),
-        ([shard, "--image", "png"], "a.tar"),
     ):
         assert command(*arguments) == 2
         said = capfd.readouterr().err

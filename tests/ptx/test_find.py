@@ -103,13 +103,12 @@ def made() -> list[bytes]:
 def test_segments_are_those_of_a_walk() -> None:
     files = made()
     assert all(jpegs.is_baseline(data) for data in files)
-    for span in (1024, 1500):
-        found = Found(files, span)
-        assert found.upload.taken == list(range(len(files)))
-        assert not found.status.any()
-        assert sum(int(scan["count"]) > 3 for scan in found.scans) > 5
-        for data, scan in zip(files, found.scans, strict=True):
-            assert_walked(found, data, scan)
+    found = Found(files, 1024)
+    assert found.upload.taken == list(range(len(files)))
+    assert not found.status.any()
+    assert sum(int(scan["count"]) > 3 for scan in found.scans) > 5
+    for data, scan in zip(files, found.scans, strict=True):
+        assert_walked(found, data, scan)
 
 
 def test_many_parts() -> None:
@@ -120,19 +119,6 @@ def test_many_parts() -> None:
     for data, scan in zip(files, found.scans, strict=True):
         assert scan["count"] > upload.PARTS
         assert_walked(found, data, scan)
-
-
-def test_windows() -> None:
-    """Only blocks of the MCU rows that a region needs are stored, but predictors count from the first one."""
-    files = [encoded(photo(64, 200), sampling, quality=80) for sampling in ("4:2:0", "4:4:4", "gray", "4:2:0")]
-    regions = np.array([(0, 60, 64, 90), (3, 0, 9, 40), (5, 150, 30, 200), (0, 199, 1, 200)])
-    found = Found(files, 512, regions)
-    assert not found.status.any()
-    for data, scan in zip(files, found.scans, strict=True):
-        assert 0 < scan["blocks"] < len(walked(data)[0]) - 1
-        assert scan["blocks"] % walked(data)[1] == scan["skip"] % walked(data)[1] == 0
-        assert_walked(found, data, scan)
-    assert [int(scan["skip"]) > 0 for scan in found.scans] == [True, False, True, True]
 
 
 def chess(height: int, width: int) -> Image.Image:
@@ -160,28 +146,6 @@ def damaged() -> list[bytes]:
         junk = random.integers(0, 255, random.choice((1, 9, 300)), np.uint8).tobytes()
         files.append(data[:at] + (b"" if k % 3 else junk) + data[at + len(junk) : -2] + data[-2:])
     return files
-
-
-def test_damaged_files_are_reported_or_have_their_blocks() -> None:
-    """Nothing is written outside, whatever they contain."""
-    files = damaged()
-    found = Found(files, 256)
-    assert len(found.scans) == len(files)
-    assert 0 < np.count_nonzero(found.status) < len(files)
-    for scan in found.scans:
-        segments = found.segments(scan)
-        if not found.status[scan["image"]]:
-            assert segments["blocks"].sum() == scan["blocks"]
-        filled = segments[segments["blocks"] > 0]
-        assert np.array_equal(filled["block"], scan["block"] + np.cumsum(filled["blocks"]) - filled["blocks"])
-
-
-def test_files_of_other_kinds_are_left_out() -> None:
-    """Truncated files are not searched, nor those of several restart intervals, which have starts."""
-    data = encoded(photo(70, 61), "4:2:0", restart_marker_rows=1)
-    found = Found([encoded(photo(70, 61))[:-9], data, encoded(photo(20, 20))], 256)
-    assert found.upload.taken == [1, 2]
-    assert [int(scan["image"]) for scan in found.scans] == [2]
 
 
 def test_shared_memory() -> None:

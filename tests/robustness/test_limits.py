@@ -12,10 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
-import io, os, resource, sys, tarfile, warnings
+import os, resource, sys, warnings
 from pathlib import Path
 import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu
+from tests.sources.writers import archive
 from tests.watchdog import no_hang, ours
 
 def open_files():
@@ -35,11 +36,7 @@ print("done")
 FEW_DESCRIPTORS = """
 folder = Path(sys.argv[1])
 for shard in range(200):
-    with tarfile.open(folder / f"{shard:03d}.tar", "w") as file:
-        for name, data in (("a.jpg", FILES[shard % 64]), ("a.cls", b"%d" % shard)):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            file.addfile(member, io.BytesIO(data))
+    (folder / f"{shard:03d}.tar").write_bytes(archive([(FILES[shard % 64], shard)]))
 table = gi.tar(str(folder / "{000..199}.tar"))
 list(cpu(Source(8)))
 limit(resource.RLIMIT_NOFILE, open_files() + 12)
