@@ -124,7 +124,7 @@ def noise(height: int, width: int, seed: int) -> Image.Image:
 def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> bytes:
     """A JPEG file by Pillow; by OpenCV for 4:4:0."""
     if sampling == "4:4:0":
-        return _by_opencv(image, **options)
+        return by_opencv(image, **options)
     if sampling == "gray":
         image = image.convert("L")
     elif sampling == "rgb":
@@ -134,15 +134,17 @@ def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> byte
     return file_of(image, **options)
 
 
-def _by_opencv(
-    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, **_: Any
-) -> bytes:
+def by_opencv(
+    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, factor: str = "440",
+    **_: Any,
+) -> bytes:  # fmt: skip
+    """A JPEG file by OpenCV, which writes 4:4:0 and 4:1:1."""
     import cv2
 
     options = [
         cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize),
         cv2.IMWRITE_JPEG_RST_INTERVAL, restart_marker_blocks,
-        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{factor}"),
     ]  # fmt: skip
     return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
 

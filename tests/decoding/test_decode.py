@@ -216,15 +216,6 @@ def test_fill_keeps_the_good_ones(lazily: bool, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("", "")
 
 
-def test_unknown_words() -> None:
-    with pytest.raises(ValueError, match="color"):
-        gi.open_batch([GOOD], device="cpu", color="bgr")
-    with pytest.raises(ValueError, match="on_error"):
-        gi.open_batch([GOOD], device="cpu", on_error="ignore")
-    with pytest.raises(ValueError, match="device"):
-        gi.open_batch([GOOD], device="gpu")
-
-
 def test_device_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
     assert gi.open_batch([GOOD]).device == "cpu"

@@ -20,9 +20,9 @@ from gpuimg._decoding import exif
 from .. import references
 from ..fakecuda import FakeGpu
 from ..fakecuda.work import epoch, load
-from ..samples import file_of
+from ..samples import file_of, with_orientation
 from .jpegs import SAMPLINGS, SCALES, encoded, pillow_pixels
-from .test_jpeg import THEIRS, oriented
+from .test_jpeg import THEIRS
 
 Pixels = NDArray[Any]
 
@@ -66,7 +66,7 @@ def upright(pixels: Pixels, like: Image.Image) -> Pixels:
 def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> None:
     """Pillow's scaled image, turned, and resampled by the formula: what rounding a side up adds lies at one end."""
     rng = np.random.default_rng()
-    data = oriented(photo.resize((203, 157)), value, "<")
+    data = encoded(photo.resize((203, 157)), exif=with_orientation(value))
     raw = Image.open(io.BytesIO(data))
     height, width = gi.image_info(data)[:2]
     near = upright(np.add.outer(*map(np.arange, raw.size[::-1])).astype(np.int32), raw)  # 0 at the origin
@@ -279,7 +279,7 @@ def test_a_gpu_loads(
 ) -> None:  # fmt: skip
     """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
     files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
-    files[5:7] = [oriented(photo.resize((90, 70)), 6, "<"), file_of(photo.resize((50, 40)), "PNG")]
+    files[5:7] = [encoded(photo.resize((90, 70)), exif=with_orientation(6)), file_of(photo.resize((50, 40)), "PNG")]
     scales: list[int] = []
     decode = gpu.decode.CpuRuntime.decode
 

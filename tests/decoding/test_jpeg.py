@@ -200,14 +200,6 @@ def test_rgb_by_marker_and_by_names(ids: bytes, decoders: tuple[Decoder, Decoder
 # -- orientation -------------------------------------------------------------------------------------------------------
 
 
-def oriented(image: Image.Image, value: int, order: str, **options: Any) -> bytes:
-    block = Image.Exif()
-    block.endian = order
-    block[0x010F] = "maker"
-    block[0x0112] = value
-    return encoded(image, exif=block.tobytes(), **options)
-
-
 WIDTHS = {3: 2, 4: 4, 8: 2, 9: 4, 13: 4}  # bytes of TIFF types; of others one
 
 
@@ -268,15 +260,8 @@ def test_regions_of_the_whole(scale: int, decoders: tuple[Decoder, Decoder], pho
 # -- headers, and what Pillow decodes ----------------------------------------------------------------------------------
 
 
-def by_opencv(image: Image.Image, factor: str) -> bytes:
-    import cv2
-
-    options = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{factor}")]
-    return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
-
-
 THEIRS: dict[str, Callable[[Image.Image], bytes]] = {
-    "4:1:1": lambda image: by_opencv(image, "411"),
+    "4:1:1": lambda image: jpegs.by_opencv(image, factor="411"),
     "narrow 4:2:0": lambda image: encoded(image.resize((3, 50))),
     "narrow 4:2:2": lambda image: encoded(image.resize((4, 50)), "4:2:2"),
     "narrow progressive": lambda image: encoded(image.resize((3, 50)), progressive=True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import threading
 from typing import Any
 
 import numpy as np
@@ -193,20 +192,6 @@ def test_what_the_engine_does_not_decode_cuda_does() -> None:
     assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
     assert (engine.calls, cuda.calls) == ([5], [1, 2])  # its own share, and what the engine refused
     assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
-
-
-def test_engine_and_cuda_work_side_by_side() -> None:
-    """Each waits until the other has been called."""
-    both = threading.Barrier(2, timeout=60)
-
-    class Waiting(Watched):
-        def decode(self, streams: list[Any], **options: Any) -> list[Any]:
-            both.wait()
-            return super().decode(streams, **options)
-
-    files = [photo(30, 40 + k) for k in range(4)]
-    decoder = GpuDecoder(Waiting(), Waiting())
-    assert decoder.decode(files, memory_for(files).outs, [True, False] * 2, "rgb", 0) == [True] * 4
 
 
 @pytest.mark.parametrize("works", [True, False])

@@ -24,7 +24,7 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
-from ..samples import file_of, png_chunk, with_orientation
+from ..samples import file_of, png_chunk, smooth, with_orientation
 from .tiffs import of_array
 
 LIMIT = 1 << 27
@@ -35,11 +35,6 @@ HEIGHT, WIDTH = 41, 67
 @pytest.fixture(scope="module")
 def noise() -> NDArray[np.uint8]:
     return np.random.default_rng().integers(0, 256, (HEIGHT, WIDTH, 4), np.uint8)
-
-
-def smooth() -> Image.Image:
-    y, x = np.mgrid[:HEIGHT, :WIDTH]
-    return Image.fromarray(np.stack([3 * x, 5 * y, 2 * (x + y)], -1).astype(np.uint8))
 
 
 def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uint8]:
@@ -95,7 +90,7 @@ def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> N
 @pytest.mark.parametrize("value", [3, 6])
 def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
     """ExifTool writes it there."""
-    plain, block = file_of(smooth(), "PNG"), with_orientation(value).tobytes()[6:]
+    plain, block = file_of(smooth(HEIGHT, WIDTH), "PNG"), with_orientation(value).tobytes()[6:]
     data = plain[:-12] + png_chunk(b"eXIf", block) + plain[-12:]
     assert read_header(data, LIMIT).orientation == value
     np.testing.assert_array_equal(shown(data), expected(data))
@@ -132,7 +127,7 @@ TEXTS: list[tuple[bytes, bytes, bytes, Image.Exif | None, int]] = [
 def test_orientation_in_text_of_a_png(
     name: bytes, key: bytes, text: bytes, block: Image.Exif | None, value: int
 ) -> None:
-    plain = file_of(smooth(), "PNG", **({} if block is None else {"exif": block}))
+    plain = file_of(smooth(HEIGHT, WIDTH), "PNG", **({} if block is None else {"exif": block}))
     data = plain[:33] + text_chunk(name, key, text) + plain[33:]
     np.testing.assert_array_equal(shown(data), expected(data))
     assert read_header(data, LIMIT).orientation == value
@@ -142,14 +137,14 @@ def test_orientation_in_text_of_a_png(
 @pytest.mark.parametrize("name", [b"iTXt", b"zTXt", b"tEXt"])
 @pytest.mark.parametrize("key", [b"XML:com.adobe.xmp", b"Raw profile type exif"])
 def test_damaged_text_of_a_png_is_ignored(name: bytes, key: bytes, text: bytes) -> None:
-    plain, chunk = file_of(smooth(), "PNG"), png_chunk(name, key + b"\0" + text)
+    plain, chunk = file_of(smooth(HEIGHT, WIDTH), "PNG"), png_chunk(name, key + b"\0" + text)
     assert read_header(plain[:33] + chunk + plain[33:], LIMIT).orientation == 1
 
 
 @pytest.mark.parametrize("block", [b"", b"MM", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"x" * 40])
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
 def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
-    data = file_of(smooth(), form, exif=block)
+    data = file_of(smooth(HEIGHT, WIDTH), form, exif=block)
     header = read_header(data, LIMIT)
     assert header.orientation == 1
     assert decode(data, header, DecodeOptions()).shape == (HEIGHT, WIDTH, 3)
@@ -187,7 +182,7 @@ def test_tiff(kind: str, value: int, order: Literal["<", ">"], noise: NDArray[np
 @pytest.mark.parametrize("value", [1, 6])
 @pytest.mark.parametrize("predictor", [1, 2])
 def test_compressed_tiff(compression: str, value: int, predictor: int, noise: NDArray[np.uint8]) -> None:
-    image = smooth().resize((300, 200))
+    image = smooth(HEIGHT, WIDTH).resize((300, 200))
     image.paste(Image.fromarray(noise[..., :3]), (20, 30))
     tags = {274: value} | ({317: predictor} if compression in ("tiff_lzw", "tiff_adobe_deflate", "lzma") else {})
     image = image.convert("1") if compression == "group4" else image
@@ -271,14 +266,14 @@ def test_large_images_are_laid_out_in_bands() -> None:
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "AVIF", "TIFF"])
 def test_of_several_pictures_the_first(form: str) -> None:
     others = [Image.new("RGB", (WIDTH, HEIGHT), (k, 0, 0)) for k in (90, 180)]
-    data = file_of(smooth(), form, save_all=True, append_images=others)
+    data = file_of(smooth(HEIGHT, WIDTH), form, save_all=True, append_images=others)
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 FILES = {
-    form: file_of(smooth(), form, **options)
+    form: file_of(smooth(HEIGHT, WIDTH), form, **options)
     for form, options in {
         "PNG": {}, "WEBP": {}, "AVIF": {}, "GIF": {}, "TIFF": {}, "BMP": {}, "PPM": {}, "JPEG2000": {},
         "JPEG": {"progressive": True},
@@ -329,7 +324,7 @@ def test_nothing_is_warned_of(noise: NDArray[np.uint8]) -> None:
     """Tags that are wrong and have nothing to do with the pixels; every test here turns warnings into errors."""
     data = of_array(noise[..., :3], 2, tags={305: [1 << 31] * 3, 34665: [7] * 4})
     np.testing.assert_array_equal(shown(data), noise[..., :3])
-    junk = file_of(smooth(), "JPEG", progressive=True)
+    junk = file_of(smooth(HEIGHT, WIDTH), "JPEG", progressive=True)
     junk = junk[:2] + b"\xff\xe1\0\x0cExif\0\0MM\0\0junk\xff\xed\0\x02\0\0" + junk[2:]
     assert shown(junk).shape == (HEIGHT, WIDTH, 3)
 

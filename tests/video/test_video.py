@@ -21,6 +21,7 @@ from gpuimg._video import decode
 from gpuimg._video.convert import write_pixels
 from gpuimg._video.index import read_index
 
+from ..robustness.jpegs import turned
 from . import videos
 from .videos import BUILDS, FRAMES, HEIGHT, WIDTH, Build, made, make, number_in, rgb_of, sequentially
 
@@ -231,10 +232,7 @@ def test_regions_are_parts_of_the_whole(data: st.DataObject) -> None:
     whole = _pixels(frame, [0, 0, shown[1], shown[0]], channels, orientation)
     stored = _pixels(frame, [0, 0, width, height], channels)
     assert np.array_equal(_pixels(frame, [x0, y0, x1, y1], channels, orientation), whole[y0:y1, x0:x1])
-    turns = {1: stored, 2: stored[:, ::-1], 3: stored[::-1, ::-1], 4: stored[::-1], 5: stored.swapaxes(0, 1)}
-    turns |= {6: np.rot90(stored, -1), 7: np.rot90(stored, -1)[:, ::-1][::-1, ::-1], 8: np.rot90(stored)}
-    turns[7] = stored[::-1, ::-1].swapaxes(0, 1)
-    assert np.array_equal(whole, turns[orientation])
+    assert np.array_equal(whole, turned(stored, orientation))
 
 
 @pytest.mark.parametrize(("degrees", "quarters"), [(0, 0), (90, 1), (180, 2), (-90, 3)])
