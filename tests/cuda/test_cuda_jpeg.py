@@ -212,22 +212,6 @@ def test_a_batch_is_one_upload(gpu: FakeGpu) -> None:
     assert len(gpu.order.of("decode")) == 3
 
 
-@pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_whole_images_on_a_gpu(gpu: FakeGpu, color: str) -> None:
-    files = indexed_files()
-    expected = gi.decode_batch(files, device="cpu", color=color)
-    with gpu.stream():
-        for _ in range(2):
-            for i, image in enumerate(opened(files, color=color).compute()):
-                gpu.use(image)
-                assert image.shape == expected[i].shape
-                if i in WITHOUT:
-                    np.testing.assert_array_equal(gpu.values(image), expected[i])
-                else:  # what the fake's kernel writes
-                    assert np.all(gpu.values(image) == 77)
-            del image
-
-
 def test_what_kernels_report_the_cpu_decodes(gpu: FakeGpu) -> None:
     files = indexed_files()
     expected = gi.decode_batch(files, device="cpu")
@@ -458,18 +442,6 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, w
         (batch,) = load([(data, 0) for data in part], None, batch_size=len(part), **options)
         found.append("".join(map(partial(route_of, gpu), batch.images, part)))
     assert found == [expected[here], *(one + "c" for one in expected[here])][: len(parts)]
-
-
-def test_without_nvimagecodec(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One warning that the CPU decodes progressive files; none for others, or if it is not asked for."""
-    monkeypatch.setattr(nvimgcodec, "library", missing)
-    files = indexed_files()
-    gi.decode_batch(BASELINE, device="cuda:0")
-    decoded(files)
-    with pytest.warns(UserWarning, match="nvImageCodec is not installed: JPEGs that gpuimg's kernels do not"):
-        gi.decode_batch(files, device="cuda:0")
-    gi.decode_batch(files, device="cuda:0")  # does not warn again
-    gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
 
 
 def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:

@@ -52,13 +52,6 @@ def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
     np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright)
 
 
-@pytest.mark.parametrize("width", range(5, 40, 3))
-def test_narrow_chroma(width: int, decoders: tuple[Decoder, Decoder]) -> None:
-    for k, sampling in enumerate(("4:2:2", "4:2:0", "4:4:0")):
-        for size in ((21, width), (width, 21)):
-            assert_pillows(decoders[k % 2], encoded(noise(*size, k), sampling, quality=95), f"{size}, {sampling}")
-
-
 @pytest.mark.parametrize("factor", [1, 9, 101, 255, 1021, 5001])
 def test_sums_wrap_as_libjpegs(factor: int, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     """Of absurd coefficients, by quantization steps of 16 bits."""
@@ -369,20 +362,6 @@ def test_illegal_tables(table: bytes, decoders: tuple[Decoder, Decoder], photo: 
     with pytest.raises(OSError, match=r"broken|truncated"):
         pillow_pixels(data)
     assert status_of(data) == "invalid Huffman table"
-
-
-def test_a_damaged_file_leaves_its_neighbors(photo: Image.Image, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With any number of threads."""
-    good = [encoded(photo.resize((60 + k, 50)), SAMPLINGS[k % len(SAMPLINGS)]) for k in range(9)]
-    files = [*good[:4], good[4][: len(good[4]) // 2], *good[5:], b"", b"\xff\xd8\xff"]
-    expected = [pillow_pixels(data) for data in good]
-    for count in ("1", "2", "5"):
-        monkeypatch.setenv("GPUIMG_NUM_THREADS", count)
-        batch = gi.decode_batch(files, device="cpu", on_error="fill")
-        assert [k for k, status in enumerate(batch.status) if status != "ok"] == [4, 9, 10]
-        for k in (0, 1, 2, 3, 5, 6, 7, 8):
-            np.testing.assert_array_equal(batch[k], expected[k])
-        assert not batch[4].any()
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------

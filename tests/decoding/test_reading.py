@@ -210,31 +210,6 @@ def test_the_limit_of_a_batch(call: Any, tmp_path: Path) -> None:
         gi.load([(data, 0)], batch_size=1, max_bytes=0)
 
 
-def test_a_file_that_grows(tmp_path: Path) -> None:
-    """Each read gives the start of what was written, whole lines or not."""
-    path = tmp_path / "log"
-    path.write_bytes(b"0123456789")
-    done = threading.Event()
-
-    def write() -> None:
-        with path.open("ab", 0) as file:
-            for _ in range(2000):
-                file.write(b"0123456789")
-        done.set()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    most = 0
-    while not done.is_set():
-        found = ChunkReader().read([str(path)] * 4)
-        for data in found:
-            assert bytes(data) == (b"0123456789" * (len(data) // 10 + 1))[: len(data)]
-        sizes = [len(data) for data in found]  # in any order: what grew while it was read is read again, last
-        assert min(sizes) >= most
-        most = max(sizes)
-    writer.join()
-
-
 def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     files = OpenFiles(paths)
     last = len(paths) - 1

@@ -300,33 +300,6 @@ def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> 
     assert {name: data for name, data in tree(tmp_path).items() if not name.startswith("out/")} == before
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
-    source = gi.folder(write(tmp_path / "in", many(12)))
-    out, elsewhere = tmp_path / "out", write(tmp_path / "elsewhere", {"kept": b"kept", "a/kept": b"kept"})
-    for tar_size in (None, 10**5):
-        shutil.rmtree(out, ignore_errors=True)
-        prepared(source, out, tar_size=tar_size)
-        whole = tree(out)
-        for name in [*whole, *(f"{name}.part" for name in whole)]:
-            (out / name).unlink(missing_ok=True)
-            (out / name).symlink_to(elsewhere / "kept")
-            if name == NAME:
-                with pytest.raises(OSError, match=NAME):
-                    prepared(source, out, tar_size=tar_size)
-                (out / name).unlink()
-                (out / name).write_bytes(whole[NAME])
-            prepared(source, out, tar_size=tar_size)
-            assert {name: data for name, data in tree(out).items() if not name.endswith(".part")} == whole
-            (out / f"{NAME}.part").unlink(missing_ok=True)
-    shutil.rmtree(out)
-    prepared(source, out)
-    shutil.rmtree(out / "a")
-    (out / "a").symlink_to(elsewhere / "a")
-    with pytest.raises(ValueError, match=r"out/a leads out of .*out by a link"):
-        prepared(source, out)
-    assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
-
-
 @pytest.mark.parametrize(("tar_size", "name"), [(0, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
 def test_what_cannot_be_written_is_named(tar_size: int, name: str, processes: Forks, tmp_path: Path) -> None:
     """Here for a limit of the process, as for a full disk."""
@@ -461,17 +434,14 @@ def test_what_cannot_be_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"short_side": 0}, "short_side must be"), ({"max_pixels": -1}, "max_pixels must be"),
-     ({"quality": 101}, "quality must be .* 1 to 100"), ({"subsampling": "411"}, "subsampling must be one of '420'"),
-     ({"restart": "some"}, "restart must be one of"), ({"to": "gif"}, "to must be one of"),
-     ({"alpha": "red"}, "alpha must be one of"), ({"tar_size": 3}, "tar_size must be"),
-     ({"threads": 0}, "threads must be")],
+    ("option", "value"),
+    [("short_side", 0), ("max_pixels", -1), ("quality", 101), ("subsampling", "411"), ("restart", "some"),
+     ("to", "gif"), ("alpha", "red"), ("tar_size", 3), ("threads", 0)],
 )  # fmt: skip
-def test_wrong_options(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
     source = gi.folder(write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
-    with pytest.raises(ValueError, match=message):
-        prepared(source, tmp_path / "out", **options)
+    with pytest.raises(ValueError, match=f"{option} must be"):
+        prepared(source, tmp_path / "out", **{option: value})
     assert not (tmp_path / "out").exists()
 
 

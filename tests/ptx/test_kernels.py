@@ -23,17 +23,13 @@ from .pixels import (
     assert_close,
     assert_few_apart,
     contrasted,
-    enlarged,
     equalized,
     images_of,
     measured,
     mirrored,
     moved,
-    noisy,
     on_device,
-    sharpened,
     shrunk,
-    turned,
     use_small_blocks,
 )
 
@@ -55,16 +51,14 @@ def _normalized(chain: Chain) -> Chain:
 
 def _chains(variant: variants.Variant) -> list[Chain]:
     statistics = variant.kernel == "statistics"
-    chains: list[Chain] = [measured, equalized] if statistics else [shrunk, turned, enlarged]
-    if variant.build == ops.FULL:
-        chains = [sharpened, noisy, mirrored]
-    if variant.build == ops.MOVING:
-        chains = [moved]
+    chains = {ops.PLAIN: [measured, equalized] if statistics else [shrunk], ops.FULL: [mirrored], ops.MOVING: [moved]}[
+        variant.build
+    ]
     if variant.build and statistics:
         chains = [_after(chain, gi.equalize if chain is mirrored else contrasted) for chain in chains]
     if variant.functions:
-        chains = [_of_the_users(chain) for chain in chains[:2]]
-    return chains if variant.kind == "uint8" else [chains[0], *(_normalized(chain) for chain in chains[1:])]
+        chains = [_of_the_users(chain) for chain in chains]
+    return chains if variant.kind == "uint8" else [*chains, *(_normalized(chain) for chain in chains)]
 
 
 def _after(chain: Chain, other: Chain) -> Chain:

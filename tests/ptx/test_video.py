@@ -14,7 +14,6 @@ import gpuimg as gi
 from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
-from gpuimg.errors import VideoError
 from tests.video.videos import BUILDS, make
 
 pytest.importorskip("numba_cuda")
@@ -121,14 +120,6 @@ def test_regions_of_turned_frames(name: str, orientation: int) -> None:
         start = RANDOM.integers(0, (width, height))
         region = [*start.tolist(), *RANDOM.integers(start + 1, (width + 1, height + 1)).tolist()]
         assert_the_cpus(frame, orientation, channels, region)
-
-
-def test_other_formats_are_refused() -> None:
-    for name in ("yuv420p", "yuv444p", "nv16", "rgb24"):
-        with pytest.raises(VideoError, match=f"frames of {name} are not converted on a GPU"):
-            surface_of(OnDevice(av.VideoFrame(16, 16, name)))
-    with pytest.raises(VideoError, match="not in the GPU's memory"):
-        surface_of(av.VideoFrame(16, 16, "nv12"))
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
