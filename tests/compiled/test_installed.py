@@ -1,4 +1,4 @@
-"""Loops as they come with a package: nothing is written, and processes, threads and forks share them.
+"""Loops as they come with a package: nothing is written, and a checkout shares them.
 
 With an installed wheel (``make test-wheel``, ``make cross``) these are the library's; in a checkout Numba's.
 """
@@ -36,27 +36,19 @@ def batch(seed):
 only_installed = pytest.mark.skipif(native.LIBRARY is None, reason="Numba compiles here")
 
 
-def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def said(code: str, **environment: str) -> str:
+    """What a process prints, which must end well without a word on stderr."""
     given = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-    return subprocess.Popen(
-        [sys.executable, "-B", "-c", code, *(arguments or PHOTOS)],
-        env=given | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert err == ""
-    return out.strip()
+    command = [sys.executable, "-B", "-c", code, *PHOTOS]
+    given |= {"PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def expected() -> str:
-    return said(start(f"{BATCH}print([batch(seed) for seed in range(3)])"))
+    return said(f"{BATCH}print([batch(seed) for seed in range(3)])")
 
 
 @only_installed
@@ -65,7 +57,7 @@ def test_nothing_is_written_and_nothing_is_said(expected: str, home: str) -> Non
     """As in a container whose files are read-only."""
     found = {"HOME": home} if home else {}
     code = BATCH.replace("import numpy", READ_ONLY + "import numpy", 1)
-    assert said(start(f"{code}print([batch(seed) for seed in range(3)])", **found)) == expected
+    assert said(f"{code}print([batch(seed) for seed in range(3)])", **found) == expected
 
 
 @only_installed
@@ -74,4 +66,4 @@ def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) 
     here = tmp_path / "gpuimg"
     shutil.copytree(native.FOLDER.parents[1], here, ignore=shutil.ignore_patterns("_lib", "__pycache__"))
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){BATCH}print([batch(seed) for seed in range(3)])"
-    assert said(start(f"{code}; print(gpuimg.__file__)")).splitlines() == [expected, str(here / "__init__.py")]
+    assert said(f"{code}; print(gpuimg.__file__)").splitlines() == [expected, str(here / "__init__.py")]

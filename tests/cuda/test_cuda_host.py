@@ -143,12 +143,6 @@ def test_mixing(gpu: FakeGpu) -> None:
     assert all(op.told["pinned"] for op in gpu.order.of("upload"))
 
 
-def test_mixing_nothing(gpu: FakeGpu) -> None:
-    images = gpu.cupy.zeros((0, 4, 5, 3), np.uint8)
-    assert len(gi.mixup(images, rng=0).images.array()) == 0
-    assert gpu.order.of("launch") == []
-
-
 def test_too_many_images_for_a_launch_are_refused(gpu: FakeGpu) -> None:
     images = gpu.cupy.zeros((65536, 1, 1, 3), np.float32)
     with pytest.raises(ValueError, match="at most 65535 images, not 65536"):

@@ -28,6 +28,7 @@ from tests.fakecuda import FakeGpu
 
 from ..processes import python as python_process
 from ..ptx import variants
+from ..watchdog import on_threads
 
 ROOT = Path(__file__).parents[2]
 CAPABILITY = (8, 0)
@@ -185,20 +186,14 @@ def test_what_a_driver_refuses_is_compiled_anew(
 
 
 def test_threads_compile_a_kernel_once(cache: Path) -> None:
-    made = kernels.Kernel.compile_count
-    barrier = threading.Barrier(4)
-    images: list[Any] = []
+    made, barrier, images = kernels.Kernel.compile_count, threading.Barrier(4), list[Any]()
 
     def lane() -> None:
         kernel = small()  # each its own, as after a cache of kernels was full
         barrier.wait()
         images.append(kernel.image(CAPABILITY))
 
-    threads = [threading.Thread(target=lane) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(lane, 4)
     assert kernels.Kernel.compile_count == made + 1
     assert all(image == images[0] for image in images)
 

@@ -83,15 +83,6 @@ def test_only_the_region_that_is_read_is_written(gpu: FakeGpu, turn: Any, color:
     assert written == [20 * 11 * channels] * 2 + [45 * 17 * channels] * 2
 
 
-def test_clips_share_the_decoders(gpu: FakeGpu) -> None:
-    """By several threads: soon, if not at the first batch."""
-    threads: set[str] = set()
-    while len(threads) < 2:
-        gpu.use(gi.resize(opened([made("h264"), made("hevc"), made("vp9")] * 3), (8, 8)).array())
-        threads |= {op.thread for op in gpu.order.of("nvdec")}
-    assert {op.stream for op in gpu.order.of("nvdec")} == {(0, 0)}
-
-
 def test_clips_of_another_device(gpu: FakeGpu) -> None:
     x = gi.open_clips([made("h264")] * 2, 3, device="cuda:1")
     with gpu.cupy.cuda.Device(1):

@@ -293,16 +293,14 @@ def status_of(data: bytes) -> str:
 def test_truncated_files(sampling: str, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     """The reason says in which row; what needs only rows above that decodes."""
     data = encoded(photo, sampling)
-    whole = pillow_pixels(data)
+    whole, start = pillow_pixels(data), jpegs.scan_start(data)
     side = 16 if sampling == "4:2:0" else 8
-    rows = -(-whole.shape[0] // side)
-    last, parts = 0, 0
-    for k in range(20):
-        cut = data[: len(data) * k // 20]
-        if len(cut) < jpegs.scan_start(data):
+    rows, last = -(-whole.shape[0] // side), 0
+    for size in range(0, len(data), len(data) // 20):
+        cut = data[:size]
+        if size < start:
             assert "header" in status_of(cut) or "empty" in status_of(cut)
             continue
-        parts += 1
         match = re.fullmatch(rf"the data end in MCU row (\d+) of {rows}", status_of(cut))
         assert match, status_of(cut)
         row = int(match[1])
@@ -310,14 +308,10 @@ def test_truncated_files(sampling: str, decoders: tuple[Decoder, Decoder], photo
         last = row
         above = (row - 1) * side - (1 if side == 16 else 0)  # chroma between rows needs the next one
         if above > 0:
-            opened = gi.open_batch([cut], device="cpu")
-            part = gi.crop(opened, 0, 3, above, 100).compute("uint8")[0]
+            part = gi.crop(gi.open_batch([cut], device="cpu"), 0, 3, above, 100).compute("uint8")[0]
             np.testing.assert_array_equal(part, whole[:above, 3:103])
-        below = gi.crop(gi.open_batch([cut], device="cpu", on_error="fill"), 0, 0, whole.shape[0] - 1, 300)
-        below.array()
-        assert below.status == [match[0]]
         assert decoders[0](cut).how == words.ENDS
-    assert parts >= 15
+    assert last > rows // 2
 
 
 def test_an_invalid_code(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from gpuimg._data.images import Pixels, offsets_of, whole_regions
 from gpuimg._runtimes.jpeg_upload import Upload
@@ -119,23 +118,6 @@ def test_many_parts() -> None:
     for data, scan in zip(files, found.scans, strict=True):
         assert scan["count"] > upload.PARTS
         assert_walked(found, data, scan)
-
-
-def chess(height: int, width: int) -> Image.Image:
-    y, x = np.mgrid[:height, :width] // 4
-    return Image.fromarray(((x + y) % 2 * 255).astype(np.uint8)).convert("RGB")
-
-
-@pytest.mark.slow
-def test_data_that_do_not_synchronize_are_reported() -> None:
-    """Equal blocks look alike from many wrong bits; of a search that ends without a result nothing is decoded."""
-    flat = Image.fromarray(np.full((320, 160, 3), 99, np.uint8))
-    files = [encoded(chess(160, 320), "4:2:0"), encoded(photo(70, 61)), encoded(flat, "gray")]
-    found = Found(files, 256)
-    assert found.status.tolist() == [upload.UNSYNCHRONIZED, 0, upload.UNSYNCHRONIZED]
-    for number in (0, 2):
-        assert not found.segments(found.scans[number])["blocks"].any()
-    assert_walked(found, files[1], found.scans[1])
 
 
 def damaged() -> list[bytes]:

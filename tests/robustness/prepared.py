@@ -65,15 +65,6 @@ def cut(draw: Draw, out: Path) -> None:
     os.truncate(out / NAME, draw.below((out / NAME).stat().st_size + 1))
 
 
-def moved_lines(draw: Draw, out: Path) -> None:
-    lines = _lines(out)
-    one, other = draw.below(len(lines)), draw.below(len(lines))
-    lines[one:one] = [lines[other]] * draw.between(1, 3)
-    if draw.below(2):
-        del lines[draw.below(len(lines))]
-    (out / NAME).write_bytes(b"".join(lines))
-
-
 def other_values(draw: Draw, out: Path) -> None:
     lines = _lines(out)
     for _ in range(draw.pick((1, 1, 3))):
@@ -126,7 +117,7 @@ def another_thing(draw: Draw, out: Path) -> None:
 DAMAGE: Sequence[Kind] = (cut, a_file_gone, a_part)
 #: What somebody did.
 FORGED: Sequence[Kind] = (
-    flips, moved_lines, other_values, other_values, strange_lines, a_file_cut, *(another_thing,) * 3,
+    flips, other_values, other_values, strange_lines, a_file_cut, *(another_thing,) * 3,
 )  # fmt: skip
 
 
