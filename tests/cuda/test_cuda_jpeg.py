@@ -461,14 +461,3 @@ def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
         for image in opened(indexed_files()).compute():
             gpu.use(image)
         del image
-
-
-def test_images_without_a_header_have_no_segments(gpu: FakeGpu) -> None:
-    """Too large for the limit, or no image at all."""
-    files = [encoded(photo(90, 80)), b"no image", encoded(photo(20, 20))]
-    x = opened(files, entries_of(files, 4), on_error="fill", max_pixels=1000)
-    result = gi.resize(x, (8, 8)).compute()
-    for image in result:
-        gpu.use(image)
-    assert [status == "ok" for status in result.status] == [False, False, True]
-    assert kernels_of(gpu) == [*JPEG, "transform"]

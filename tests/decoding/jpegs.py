@@ -76,6 +76,12 @@ def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
     return b"\xff\xd8" + b"".join(segment(*one) for one in segments) + scan
 
 
+def resized(data: bytes, height: int, width: int) -> bytes:
+    """A file with another size in its header."""
+    at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2")) + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
 def rebuilt(data: bytes, change: Any) -> bytes:
     """A file with each segment exchanged for those that ``change`` gives for its marker and body."""
     parts = [one for marker, body in header_segments(data) for one in change(marker, body)]
@@ -182,24 +188,17 @@ _BYTE = 0xA5
 class Guarded:
     """Memory of an exact number of bytes between two guards."""
 
-    def __init__(self, size: int, fill: int, alignment: int = 64) -> None:
-        self._all = np.full(size + 2 * _GUARD + alignment, _BYTE, np.uint8)
-        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % alignment
+    def __init__(self, size: int, fill: int) -> None:
+        self._all = np.full(size + 2 * _GUARD + 64, _BYTE, np.uint8)
+        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % 64
         self.bytes: Pixels = self._all[self._start : self._start + size]
         self.bytes[:] = fill
 
     def broken(self) -> str:
         """Describe writes outside the memory; empty if there are none."""
-        start, stop = self._start, self._start + self.bytes.size
-        before, after = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
-        return " and ".join(
-            f"{found.size} bytes written {where} {self.bytes.size}, the nearest {nearest} away"
-            for where, found, nearest in (
-                ("before", before, start - before[-1] if before.size else 0),
-                ("after", after, after[0] + 1 if after.size else 0),
-            )
-            if found.size
-        )
+        around = self._all[: self._start], self._all[self._start + self.bytes.size :]
+        written = sum(np.count_nonzero(part != _BYTE) for part in around)
+        return f"{written} bytes written beside it" if written else ""
 
 
 class Decoded(NamedTuple):

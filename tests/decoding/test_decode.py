@@ -15,6 +15,7 @@ import gpuimg as gi
 
 from ..robustness.originals import jpeg, picture
 from ..samples import file_of, with_orientation
+from .jpegs import resized
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
@@ -89,13 +90,6 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(x) == "<gpuimg.Batch of 1 image, 8x12, 3 channels, encoded, operations recorded, on cpu>"
 
 
-def forged(height: int, width: int) -> bytes:
-    """A small JPEG whose header claims another size."""
-    data = jpeg(picture(16, 16, 0))
-    at = data.find(b"\xff\xc0") + 5
-    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
-
-
 GOOD = jpeg(picture(40, 60, 0), quality=100)
 BAD = {
     "empty": (b"", "empty"),
@@ -104,7 +98,7 @@ BAD = {
     "truncated header": (GOOD[:100], "truncated or damaged"),
     "truncated body": (GOOD[: len(GOOD) // 2], "the data end in MCU row 1 of 3"),
     "last bytes missing": (GOOD[:-9], "the data end in MCU row 3 of 3"),
-    "over the limit": (forged(20000, 20000), "max_pixels"),
+    "over the limit": (resized(jpeg(picture(16, 16, 0)), 20000, 20000), "max_pixels"),
     "missing file": ("/no/such/file.jpg", "No such file"),
     "heic": (b"\0\0\0\x18ftypheic" + bytes(40), "HEIC"),
 }

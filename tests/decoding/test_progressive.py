@@ -119,17 +119,11 @@ def test_truncated_files_have_pillows_reason(photo: Image.Image) -> None:
         assert not batch[k].any()
 
 
-def resized(data: bytes, height: int, width: int) -> bytes:
-    """A file whose header has another size."""
-    at = data.index(b"\xff\xc2") + 5
-    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
-
-
 def test_memory_is_limited(photo: Image.Image) -> None:
     """To 64 MiB of coefficients; Pillow decodes larger images."""
     data = encoded(photo, progressive=True)
     side = 16 * int((words.KEPT_BLOCKS / 6) ** 0.5)
-    files = [resized(data, side, side), resized(data, side + 16, side + 16)]
+    files = [jpegs.resized(data, side, side), jpegs.resized(data, side + 16, side + 16)]
     headers = read_headers(files).records
     assert headers["kind"].tolist() == [words.PROGRESSIVE, words.JPEG]
     coefficients = words.KEPT_BLOCKS * 128
