@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -23,7 +21,7 @@ from gpuimg._index import format as layout
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 
-from ..processes import run_command
+from ..processes import python, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of
 from ..sources.laws import flipped, needs, open_files
@@ -491,6 +489,5 @@ try:
 except OSError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.stdout == f"[Errno 27] File too large: '{tmp_path}/file'\n", done
+    assert python("-c", code) == f"[Errno 27] File too large: '{tmp_path}/file'\n"
     assert list(tmp_path.iterdir()) == []

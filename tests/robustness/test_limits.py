@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from ..processes import ROOT, python
 
 SCRIPT = """
 import os, resource, sys, warnings
@@ -107,7 +106,4 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_long_decode(threads: str) -> None:
     """Between two of many images, some ten seconds' worth; the runtime works on."""
-    environment = {**os.environ, "GPUIMG_NUM_THREADS": threads}
-    command = [sys.executable, "-c", INTERRUPTED]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert python("-c", INTERRUPTED, GPUIMG_NUM_THREADS=threads) == "interrupted\n"
