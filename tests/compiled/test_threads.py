@@ -15,6 +15,7 @@ from gpuimg._threads.team import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
 from ..processes import python
+from ..samples import write_files
 from ..watchdog import no_hang, on_threads
 
 STEP = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}
@@ -25,10 +26,7 @@ MOUNT_2 = "41 31 0:38 {} {} rw,nosuid - cgroup2 cgroup2 rw\n"
 def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
     """A root folder with these files, and what Linux says of this process's control groups."""
     own = {"proc/self/cgroup": group, "proc/self/mountinfo": "22 1 0:5 / /proc rw - proc proc rw\n" + mounts}
-    for name, text in (own | files).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+    return write_files(root, {name: text.encode() for name, text in (own | files).items()})
 
 
 _V2, _V1 = MOUNT_2.format("/", "/cg"), MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", "cpu")

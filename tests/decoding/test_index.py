@@ -23,7 +23,7 @@ from gpuimg._index.writing import PartialIndex
 
 from ..processes import python, run_command
 from ..robustness.originals import jpeg, originals, picture
-from ..samples import file_of
+from ..samples import file_of, write_files
 from ..sources.laws import flipped, needs, open_files
 from ..sources.writers import SOURCES, archive, make_source
 from ..watchdog import on_threads
@@ -49,10 +49,7 @@ def built(data: list[bytes], path: Path, **options: Any) -> SeekIndex:
 
 def class_folder(root: Path, data: Iterable[bytes]) -> Path:
     """A folder with one class."""
-    (root / "class").mkdir(parents=True)
-    for k, one in enumerate(data):
-        (root / "class" / f"{k:04}.jpg").write_bytes(one)
-    return root
+    return write_files(root, {f"class/{k:04}.jpg": one for k, one in enumerate(data)})
 
 
 def entry_bytes(index: SeekIndex) -> list[bytes | None]:

@@ -21,7 +21,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
-from ..samples import file_of
+from ..samples import file_of, write_files
 from . import jpegs, recoded_oracle
 from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
 from .test_icc import profile
@@ -286,9 +286,7 @@ def test_processors_with_less(without: tuple[str, ...], tmp_path: Path) -> None:
 def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"a/1.jpg": originals()["large"], "a/2.JPEG": originals()["gray"], "b/3.jpg": originals()["progressive"]}
     files["b/4.png"] = file_of(picture(30, 40, 1), "PNG")
-    for name, data in files.items():
-        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / name).write_bytes(data)
+    write_files(tmp_path / "in", files)
     assert cli.main(["prepare", str(tmp_path / "in"), str(tmp_path / "out"), "--recode", "--no-measure"]) == 0
     printed = capsys.readouterr().out
     assert "2  recoded" in printed

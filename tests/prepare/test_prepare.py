@@ -27,19 +27,11 @@ from gpuimg.typing import PrepareReport
 
 from ..processes import Forks, forks, run_command
 from ..robustness.originals import jpeg, originals, picture
-from ..samples import file_of, with_orientation
+from ..samples import file_of, with_orientation, write_files
 from ..sources.writers import SOURCES, make_source, write_tar
 
 JPEGTRAN = shutil.which("jpegtran")
 needs_jpegtran = pytest.mark.skipif(JPEGTRAN is None, reason="jpegtran is not on the PATH")
-
-
-def write(root: Path, files: dict[str, bytes]) -> Path:
-    """Files in a folder, by their paths."""
-    for name, data in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(data)
-    return root
 
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
@@ -56,7 +48,7 @@ def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[
     """Result of one file, and its status: copied or encoded."""
     shutil.rmtree(root / "in", ignore_errors=True)
     shutil.rmtree(root / "out", ignore_errors=True)
-    prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
+    prepared(gi.folder(write_files(root / "in", {name: data})), root / "out", **options)
     line = lines(root / "out")[0]
     return (root / "out" / line["output"]).read_bytes(), line["status"]
 
@@ -222,7 +214,7 @@ def test_lossless(tmp_path: Path) -> None:
 def test_names_and_classes_stay(tmp_path: Path) -> None:
     small = jpeg(picture(20, 20, 0))
     png = file_of(picture(20, 20, 0), "PNG")
-    root = write(tmp_path / "in", {
+    root = write_files(tmp_path / "in", {
         "a/1.JPEG": small, "a/1.png": png, "a/deep/er/x.y.jpg": small, "b/\u00fc \u4e2d.jpg": small, "b/__z__.jpg": png,
     })  # fmt: skip
     report = prepared(gi.folder(root), tmp_path / "out")
@@ -290,7 +282,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
 def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> None:
     """As annotations may name them."""
     good = jpeg(picture(20, 20, 0))
-    write(tmp_path, {"up.jpg": good, "in/1.jpg": good, "in/a\n.jpg": good})
+    write_files(tmp_path, {"up.jpg": good, "in/1.jpg": good, "in/a\n.jpg": good})
     names = ["1.jpg", "../up.jpg", str(tmp_path / "up.jpg"), "a\n.jpg"]
     images = [{"id": k, "file_name": name, "height": 20, "width": 20} for k, name in enumerate(names)]
     (tmp_path / "boxes.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
@@ -303,7 +295,7 @@ def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> 
 @pytest.mark.parametrize(("tar_size", "name"), [(0, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
 def test_what_cannot_be_written_is_named(tar_size: int, name: str, processes: Forks, tmp_path: Path) -> None:
     """Here for a limit of the process, as for a full disk."""
-    write(tmp_path / "in", many(12))
+    write_files(tmp_path / "in", many(12))
     code = """
 import gpuimg, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
@@ -344,7 +336,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
 
 def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     data = jpeg(picture(40, 60, 0))
-    write(tmp_path / "in", {"p/1.jpg": data, "q/2 3.jpg": data})
+    write_files(tmp_path / "in", {"p/1.jpg": data, "q/2 3.jpg": data})
     paths = [tmp_path / "in" / name for name in ("p/1.jpg", "q/2 3.jpg")]
     prepared(gi.file_list(paths, [7, -3]), tmp_path / "files", short_side=20)
     found = gi.file_list(tmp_path / "files" / "list.txt")
@@ -364,7 +356,7 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
 
 @pytest.fixture
 def coco(tmp_path: Path) -> gi.sources.Table:
-    write(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
+    write_files(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
     (tmp_path / "boxes.json").write_text(json.dumps({
         "images": [{"id": 5, "file_name": "deep/1.png", "height": 40, "width": 80},
                    {"id": 9, "file_name": "2.jpg", "height": 15, "width": 10}],
@@ -394,7 +386,7 @@ def test_boxes_shrink_with_their_images(coco: Any, tmp_path: Path) -> None:
 
 def bad_set(root: Path) -> Path:
     good = jpeg(picture(60, 80, 0))
-    return write(root / "in", {
+    return write_files(root / "in", {
         "a/0.jpg": good, "a/1.jpg": b"hello", "a/2.jpg": good[:-300], "a/3.jpg": b"", "b/4.jpg": good, "b/5.jpg": good,
     })  # fmt: skip
 
@@ -439,7 +431,7 @@ def test_what_cannot_be_a_result(tmp_path: Path) -> None:
      ("to", "gif"), ("alpha", "red"), ("tar_size", 3), ("threads", 0)],
 )  # fmt: skip
 def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
-    source = gi.folder(write(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
+    source = gi.folder(write_files(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
     with pytest.raises(ValueError, match=f"{option} must be"):
         prepared(source, tmp_path / "out", **{option: value})
     assert not (tmp_path / "out").exists()
@@ -458,7 +450,7 @@ def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
 def test_wrong_commands(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    write(bad_set(tmp_path).parent, {"file": b""})
+    write_files(bad_set(tmp_path).parent, {"file": b""})
     monkeypatch.chdir(tmp_path)
     assert command(*words) == 2
     said = capfd.readouterr().err
@@ -476,7 +468,7 @@ def tar_size(request: pytest.FixtureRequest) -> int | None:
 
 
 def test_threads_do_not_matter(tar_size: int | None, tmp_path: Path, watched: None) -> None:
-    source = gi.folder(write(tmp_path / "in", many(150)))
+    source = gi.folder(write_files(tmp_path / "in", many(150)))
     for threads in (1, 2, 5):
         report = prepared(source, tmp_path / str(threads), short_side=20, tar_size=tar_size, threads=threads)
         assert (report.encoded, report.resumed) == (150, 0)
@@ -521,7 +513,7 @@ def processes() -> Iterator[Forks]:
 @pytest.mark.slow
 def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
     """SIGKILL at random moments; what is there in between is whole, and in the end all is the same."""
-    source = gi.folder(write(tmp_path / "in", many(2000)))
+    source = gi.folder(write_files(tmp_path / "in", many(2000)))
     options = {"short_side": 20, "tar_size": tar_size}
     seconds = prepared(source, tmp_path / "whole", threads=2, **options).seconds
     whole, kills = tree(tmp_path / "whole"), 0
@@ -547,7 +539,7 @@ def lines_whole(folder: Path) -> int:
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
     """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
-    source = gi.folder(write(tmp_path / "in", many(300)))
+    source = gi.folder(write_files(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
     for error in (KeyboardInterrupt, RuntimeError):
 
@@ -566,7 +558,7 @@ def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> Non
 
 
 def test_what_cannot_go_on(tmp_path: Path) -> None:
-    source = gi.folder(write(tmp_path / "in", many(10)))
+    source = gi.folder(write_files(tmp_path / "in", many(10)))
     prepared(source, tmp_path / "out", short_side=20)
     with pytest.raises(ValueError, match=r"out was prepared with quality=90, not 80, short_side=20, not 30; choose"):
         prepared(source, tmp_path / "out", short_side=30, quality=80)

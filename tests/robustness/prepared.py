@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
 
+from ..samples import write_files
 from ..sources.writers import write_tar
 from .mutate import ANYWHERE, Draw, changed
 from .originals import jpeg, picture
@@ -124,13 +125,9 @@ FORGED: Sequence[Kind] = (
 def _cases(root: Path) -> list[Case]:
     """Class folders to files and to shards, a list with labels, and a tar to files and to shards."""
     files = {f"{'ab'[k // 4]}/{k}.jpg": jpeg(picture(20 + k, 24, k)) for k in range(8)} | {"b/bad.jpg": b"bad"}
-    for name, data in files.items():
-        (root / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "in" / name).write_bytes(data)
+    write_files(root / "in", files)
     write_tar(root / "in.tar", *files.items())
-    (root / "outside" / "a").mkdir(parents=True)
-    (root / "outside" / "kept").write_bytes(b"kept")
-    (root / "outside" / "a" / "0.jpg").write_bytes(b"kept")
+    write_files(root / "outside", {"kept": b"kept", "a/0.jpg": b"kept"})
     folder, listed = gi.folder(root / "in"), gi.file_list([root / "in" / name for name in files], range(len(files)))
     shards = gi.tar(root / "in.tar", label=None)
     cases = []
