@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,14 @@ def file_of(image: Image.Image | NDArray[Any], form: str = "JPEG", **options: An
     file = io.BytesIO()
     (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, form, **options)
     return file.getvalue()
+
+
+def write_files(root: Path, files: Mapping[str, bytes]) -> Path:
+    """Files in a folder, by their paths below it; return the folder."""
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
 
 
 def with_orientation(orientation: int) -> Image.Exif:

@@ -56,29 +56,12 @@ def _define_raising() -> None:
         return value
 
 
-def _define_calling() -> None:
-    from numba import types
-
-    from gpuimg.kernels.compiled import cached_jit
-    from gpuimg.kernels.scalar import loop
-
-    getpid = types.ExternalFunction("getpid", types.int32())
-
-    @loop
-    def own() -> Any:
-        return getpid()
-
-    @cached_jit("int64()")
-    def number() -> Any:
-        return own()
-
-
 def _source(what: str) -> Source:
     import gpuimg.kernels.self_test  # noqa: F401  # what a library is tried with
     from gpuimg.kernels.compiled import ENTRANCES
     from gpuimg.kernels.scalar import LOOP
 
-    {"working": _define, "raising": _define_raising, "calling": _define_calling}[what]()
+    {"working": _define, "raising": _define_raising}[what]()
     return Source([], [one for one in ENTRANCES if one.name.startswith(("self_test", "__main__"))], LOOP)
 
 

@@ -1,4 +1,4 @@
-"""Loops as they come with a package: nothing is written, and processes, threads and forks share them.
+"""Loops as they come with a package: nothing is written, and a checkout shares them.
 
 With an installed wheel (``make test-wheel``, ``make cross``) these are the library's; in a checkout Numba's.
 """
@@ -36,27 +36,19 @@ def batch(seed):
 only_installed = pytest.mark.skipif(native.LIBRARY is None, reason="Numba compiles here")
 
 
-def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def said(code: str, **environment: str) -> str:
+    """What a process prints, which must end well without a word on stderr."""
     given = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-    return subprocess.Popen(
-        [sys.executable, "-B", "-c", code, *(arguments or PHOTOS)],
-        env=given | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert err == ""
-    return out.strip()
+    command = [sys.executable, "-B", "-c", code, *PHOTOS]
+    given |= {"PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def expected() -> str:
-    return said(start(f"{BATCH}print([batch(seed) for seed in range(3)])"))
+    return said(f"{BATCH}print([batch(seed) for seed in range(3)])")
 
 
 @only_installed
@@ -65,7 +57,7 @@ def test_nothing_is_written_and_nothing_is_said(expected: str, home: str) -> Non
     """As in a container whose files are read-only."""
     found = {"HOME": home} if home else {}
     code = BATCH.replace("import numpy", READ_ONLY + "import numpy", 1)
-    assert said(start(f"{code}print([batch(seed) for seed in range(3)])", **found)) == expected
+    assert said(f"{code}print([batch(seed) for seed in range(3)])", **found) == expected
 
 
 @only_installed
@@ -74,54 +66,4 @@ def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) 
     here = tmp_path / "gpuimg"
     shutil.copytree(native.FOLDER.parents[1], here, ignore=shutil.ignore_patterns("_lib", "__pycache__"))
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){BATCH}print([batch(seed) for seed in range(3)])"
-    assert said(start(f"{code}; print(gpuimg.__file__)")).splitlines() == [expected, str(here / "__init__.py")]
-
-
-@pytest.mark.slow
-def test_threads_make_the_same(expected: str) -> None:
-    code = """
-found = {}
-threads = [threading.Thread(target=lambda k=k: found.update({k: batch(k % 3)})) for k in range(6)]
-for one in threads:
-    one.start()
-for one in threads:
-    one.join()
-assert [found[k] for k in range(3)] == [found[k] for k in range(3, 6)]
-print([found[k] for k in range(3)])
-"""
-    assert said(start(BATCH + code)) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [False, True], ids=["before the first batch", "after it"])
-def test_forks_make_the_same(expected: str, before: bool) -> None:
-    code = f"""
-warnings.simplefilter("ignore")  # of forks of a process with threads
-if {before}:
-    batch(0)
-children = []
-for _ in range(2):
-    child = os.fork()
-    if not child:
-        os.write(1, b"%a\\n" % [batch(seed) for seed in range(3)])  # both at once, but whole lines
-        os._exit(0)
-    children.append(child)
-assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
-"""
-    assert said(start(BATCH + code)).splitlines() == [expected] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["", "sys.exit(0)", "os._exit(0)"], ids=["end", "exit", "at once"])
-def test_a_process_may_end_while_a_batch_is_made(how: str) -> None:
-    code = f"""
-started = threading.Event()
-def work():
-    while True:
-        batch(0)
-        started.set()
-threading.Thread(target=work, daemon=True).start()
-started.wait()
-{how}
-"""
-    assert said(start(BATCH + code)) == ""
+    assert said(f"{code}; print(gpuimg.__file__)").splitlines() == [expected, str(here / "__init__.py")]

@@ -7,11 +7,11 @@ import json
 import os
 import platform
 import shutil
-import struct
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,10 @@ def every(library: native.Library) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [("raising", "a loop can raise ValueError('negative',)"), ("calling", "symbols that are not on the list: getpid")],
-)
-def test_forbidden_code_is_not_built(what: str, reason: str, tmp_path: Path) -> None:
-    done = compile_small(what, tmp_path / "library.so")
+def test_a_loop_that_can_raise_is_not_built(tmp_path: Path) -> None:
+    done = compile_small("raising", tmp_path / "library.so")
     assert done.returncode == 1
-    assert reason in done.stderr.splitlines()[-1]
+    assert "a loop can raise ValueError('negative',)" in done.stderr.splitlines()[-1]
 
 
 def test_a_library_needs_what_the_list_has(small: Path) -> None:
@@ -166,14 +162,6 @@ def forge(path: Path) -> None:
     path.write_bytes(data)
 
 
-def make_foreign(path: Path) -> None:
-    """Of another machine, but listed."""
-    data = bytearray(path.read_bytes())
-    struct.pack_into("<H", data, 18, 8)  # MIPS
-    path.write_bytes(data)
-    write_manifest(path.parent)
-
-
 def make_another(path: Path) -> None:
     """A library without these functions, listed."""
     import _ctypes
@@ -182,30 +170,23 @@ def make_another(path: Path) -> None:
     write_manifest(path.parent)
 
 
-def level_found(folder: Path) -> str | None:
-    try:
-        return native.find(folder)[1]
-    except native.UnusableError:
-        return None
-
-
-DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "forged": (forge, "is not the file that was built: its checksum differs"),
-    "missing": (Path.unlink, "No such file"),
-    "foreign": (make_foreign, "(invalid|wrong) ELF|cannot open shared object file"),
-    "another": (make_another, "is another library"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_damaged_library_is_refused(name: str, folder: Path, chosen: Callable[[str | None], None]) -> None:
-    damage, reason = DAMAGE[name]
-    levels = WHEELS[MACHINE]
-    used = levels[: levels.index(own_level())]  # below the damaged one
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (forge, "is not the file that was built: its checksum differs"), (Path.unlink, "No such file"),
+        (make_another, "is another library"),
+    ],
+)  # fmt: skip
+def test_damaged_library_is_refused(
+    damage: Callable[[Path], None], reason: str, folder: Path, chosen: Callable[[str | None], None]
+) -> None:
+    lower = WHEELS[MACHINE][: WHEELS[MACHINE].index(own_level())]
     damage(folder / native.library_name(own_level()))
-    with pytest.warns(RuntimeWarning, match=f"compiled loops are not used, Numba compiles them: .*({reason})"):
-        found = level_found(folder)
-    assert found == (used[-1] if used else None)
+    with (
+        pytest.warns(RuntimeWarning, match=f"compiled loops are not used, Numba compiles them: .*({reason})"),
+        nullcontext() if lower else pytest.raises(native.UnusableError),
+    ):
+        assert native.find(folder)[1] == lower[-1]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"sources": "x", "libraries": 3}', "\0"])

@@ -15,7 +15,8 @@ from gpuimg._threads.team import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
 from ..processes import python
-from ..watchdog import no_hang
+from ..samples import write_files
+from ..watchdog import no_hang, on_threads
 
 STEP = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_CPUS_PER_TASK": "3"}
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
@@ -25,10 +26,7 @@ MOUNT_2 = "41 31 0:38 {} {} rw,nosuid - cgroup2 cgroup2 rw\n"
 def machine(root: Path, group: str, mounts: str, files: dict[str, str]) -> Path:
     """A root folder with these files, and what Linux says of this process's control groups."""
     own = {"proc/self/cgroup": group, "proc/self/mountinfo": "22 1 0:5 / /proc rw - proc proc rw\n" + mounts}
-    for name, text in (own | files).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+    return write_files(root, {name: text.encode() for name, text in (own | files).items()})
 
 
 _V2, _V1 = MOUNT_2.format("/", "/cg"), MOUNT_1.format("/", "/cg/mem", "memory") + MOUNT_1.format("/", "/cg/cpu", "cpu")
@@ -142,30 +140,24 @@ def system_threads() -> int:
 @pytest.mark.parametrize("helpers", [0, 1, 3])
 def test_work_is_done_once(helpers: int) -> None:
     """By several callers at a time."""
-    done: list[tuple[int, int]] = []
-    threads_of: dict[int, set[int]] = {}
+    done, crowds = list[int](), list[int]()
 
-    def caller(number: int) -> None:
-        for call in range(100):
-            jobs = iter(range(5))
-            own: set[int] = set()
+    def caller() -> None:
+        for _ in range(100):
+            jobs, own = iter(range(5)), set[int]()
 
-            def work(jobs: Iterator[int] = jobs, own: set[int] = own, call: int = call) -> None:
+            def work(jobs: Iterator[int] = jobs, own: set[int] = own) -> None:
                 own.add(threading.get_ident())
                 for job in jobs:
                     time.sleep(0)
-                    done.append((number, 5 * call + job))
+                    done.append(job)
 
             side_by_side(work, helpers)
-            threads_of[number] = max(threads_of.get(number, set()), own, key=len)
+            crowds.append(len(own))
 
-    callers = [threading.Thread(target=caller, args=(number,)) for number in range(3)]
-    for thread in callers:
-        thread.start()
-    for thread in callers:
-        thread.join()
-    assert sorted(done) == [(number, job) for number in range(3) for job in range(500)]
-    assert all(len(own) <= helpers + 1 for own in threads_of.values())
+    on_threads(caller, 3)
+    assert sorted(done) == sorted([*range(5)] * 300)
+    assert max(crowds) <= helpers + 1
 
 
 @pytest.mark.parametrize("caller", [True, False])

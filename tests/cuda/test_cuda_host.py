@@ -13,11 +13,10 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
-from gpuimg._data.images import ALIGNMENT
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
-from tests.fakecuda.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
+from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, turned_files, two_statistics
 
 from ..samples import file_of
 
@@ -141,15 +140,7 @@ def test_mixing(gpu: FakeGpu) -> None:
         one, other = (gpu.cupy.zeros((2, 9, 9, 3), np.float32) for _ in range(2))
         gpu.use(gi.blend(one, other, 0.5).array())
     assert [op.told["name"] for op in gpu.order.of("launch")].count("mix") == 3
-    uploads = [op.told for op in gpu.order.of("upload")]
-    assert all(told["pinned"] for told in uploads)
-    assert [told["bytes"] for told in uploads].count(4 * 11 * len(SIZES)) == 2  # what two of the mixes are told
-
-
-def test_mixing_nothing(gpu: FakeGpu) -> None:
-    images = gpu.cupy.zeros((0, 4, 5, 3), np.uint8)
-    assert len(gi.mixup(images, rng=0).images.array()) == 0
-    assert gpu.order.of("launch") == []
+    assert all(op.told["pinned"] for op in gpu.order.of("upload"))
 
 
 def test_too_many_images_for_a_launch_are_refused(gpu: FakeGpu) -> None:
@@ -180,24 +171,6 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: FakeGpu, fate: str, tur
             del one
     plans = 3
     assert len(gpu.uploads) == 2 * 3 + plans
-
-
-@pytest.mark.parametrize("turns", [[1, 1, 1, 1], [1, 6, 3, 8]])
-def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: FakeGpu, turns: list[int]) -> None:
-    sources = [*turned_files(turns), *turned_files(turns, "png"), *turned_files(turns)]
-    expected = gi.decode_batch(sources, device="cpu")
-    for one, other in zip(gi.decode_batch(sources, device="cuda:0"), expected, strict=True):
-        gpu.use(one)
-        np.testing.assert_array_equal(gpu.values(one), other)
-    (upload,) = gpu.uploads
-    assert upload.told["bytes"] == sum(-(-image.size // ALIGNMENT) * ALIGNMENT for image in list(expected)[4:8])
-    assert len(gpu.order.of("copy")) == 2 * (len(turns) - turns.count(1))  # turned ones that the GPU decoded
-
-
-def test_a_batch_without_jpegs_makes_no_decoder(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
-    gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
-    assert gpu.order.of("decode") == []
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,19 +208,6 @@ def test_images_that_were_reported_but_not_written(gpu: FakeGpu, color: str, fat
         assert recording_of(x).timings.unwritten == 3
 
 
-@pytest.mark.parametrize(
-    ("width", "color", "expected"), [(5, "rgb", False), (6, "rgb", True), (15, "gray", False), (16, "gray", True)]
-)
-def test_images_without_room_for_a_mark_are_the_cpus(gpu: FakeGpu, width: int, color: str, expected: bool) -> None:
-    """As stored."""
-    for orientation in (1, 6):
-        begin = len(gpu.order.log)
-        for image in gi.decode_batch([file(30, width, orientation=orientation)], device="cuda:0", color=color):
-            gpu.use(image)
-        del image
-        assert any(op.kind == "decode" for op in gpu.order.log[begin:]) == expected
-
-
 def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: FakeGpu) -> None:
     """The engine does not wait for its stream; the kernels of the batch before may still run."""
     with gpu.stream() as stream:
@@ -269,7 +229,6 @@ def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: Fake
 
 # -- which decoder -----------------------------------------------------------------------------------------------------
 
-NAMES = {"hardware", "hybrid"}
 baseline = partial(file, progressive=False)
 KINDS = [
     *(baseline(*size) for size in ((40, 56), (31, 33), (64, 64), (20, 97), (33, 31), (57, 40), (8, 200))),
@@ -315,28 +274,6 @@ def test_the_share_is_that_of_the_files() -> None:
         assert not for_engine(headers, 0.0).any()
         for share in (0.25, 0.65):
             assert abs(for_engine(headers, share).mean() - share) < 0.25
-
-
-@pytest.mark.parametrize("share", ["-0.1", "1.5", "nan", "half", "65%"])
-def test_a_share_that_is_none(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, share: str) -> None:
-    monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
-    with pytest.raises(ValueError, match=f"GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not '{share}'"):
-        opened()
-
-
-@pytest.mark.parametrize(
-    ("cores", "lanes", "expected"), [(1, 1, 2), (6, 1, 6), (6, 2, 3), (6, 3, 2), (224, 2, 16), (48, 4, 12), (20, 20, 2)]
-)
-def test_threads_of_decoders(
-    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
-) -> None:
-    """Concurrent decoders share the cores; many cores are no reason for many threads each."""
-    monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
-    epoch(gpu, load(Source(8), decoders=lanes))
-    made = gpu.order.of("decoder")
-    assert {op.told["name"] for op in made} == NAMES
-    assert {op.told["threads"] for op in made} == {expected}
-    assert {op.told["options"].split()[0] for op in made} == {f":num_cuda_streams={min(expected, 4)}"}
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -387,17 +324,6 @@ def test_images_that_do_not_decode_are_black(gpu: FakeGpu, whole: bool) -> None:
         if whole:
             assert [bool(gpu.values(image).any()) for image in result] == [True, False, True, False]
         gpu.use(gi.resize(opened(), (9, 9)).array())
-
-
-def test_the_same_words_on_both_devices(gpu: FakeGpu) -> None:
-    bad = [*files(SIZES, ("broken",)), files([(8, 8)], ("png",))[0][:-30], b"no image"]
-    for call in (gi.decode_batch, resized):
-        words = []
-        for device in ("cpu", "cuda:0"):
-            with pytest.raises(gi.DecodeError) as caught:
-                call(bad, device=device)
-            words.append(str(caught.value))
-        assert words[0] == words[1]
 
 
 def resized(sources: list[bytes], device: str) -> Any:

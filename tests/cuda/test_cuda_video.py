@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -84,15 +83,6 @@ def test_only_the_region_that_is_read_is_written(gpu: FakeGpu, turn: Any, color:
     assert written == [20 * 11 * channels] * 2 + [45 * 17 * channels] * 2
 
 
-def test_clips_share_the_decoders(gpu: FakeGpu) -> None:
-    """By several threads: soon, if not at the first batch."""
-    threads: set[str] = set()
-    while len(threads) < 2:
-        gpu.use(gi.resize(opened([made("h264"), made("hevc"), made("vp9")] * 3), (8, 8)).array())
-        threads |= {op.thread for op in gpu.order.of("nvdec")}
-    assert {op.stream for op in gpu.order.of("nvdec")} == {(0, 0)}
-
-
 def test_clips_of_another_device(gpu: FakeGpu) -> None:
     x = gi.open_clips([made("h264")] * 2, 3, device="cuda:1")
     with gpu.cupy.cuda.Device(1):
@@ -100,95 +90,25 @@ def test_clips_of_another_device(gpu: FakeGpu) -> None:
     assert {op.stream[0] for op in gpu.order.of("nvdec", "launch") if op.stream} == {1}
 
 
-# -- FFmpeg's context --------------------------------------------------------------------------------------------------
-
-
-def _without_device(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gpu.cupy.cuda.runtime, "setDevice", lambda device: None)
-    patch.setattr(gpu.clips, "side_by_side", lambda work, others: on_other_thread(work))  # not on the caller's
-
-
-def _with_options(**options: str) -> Callable[[FakeGpu, pytest.MonkeyPatch], None]:
-    def change(gpu: FakeGpu, patch: pytest.MonkeyPatch) -> None:
-        made = gpu.clips.hardware
-
-        def hardware(device: int) -> Any:
-            accel = made(device)
-            accel.options = options
-            return accel
-
-        patch.setattr(gpu.clips, "hardware", hardware)
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (_without_device, "Generic error in an external library"),
-        (_with_options(primary_ctx="1"), "Operation not supported"),
-        (_with_options(primary_ctx="1", current_ctx="1"), "Invalid argument"),
-    ],
-)
-def test_ffmpeg_takes_only_the_runtimes_context(
-    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
-) -> None:
-    """CuPy's, which is active and must be the thread's: on helper threads, too."""
-    x = opened([made("h264")] * 2)
-    change(gpu, monkeypatch)
-    with pytest.warns(UserWarning, match=reason):
-        on_other_thread(lambda: gpu.use(gi.resize(x, (8, 8)).array()))
-    assert gpu.nvdec.frames <= 3  # without the device, the first clip's events make the context that the second has
-
-
-def test_a_second_context_is_found(faulty: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    _with_options()(faulty, monkeypatch)
-    faulty.use(gi.resize(opened([made("h264")]), (8, 8)).array())
-    assert any("a second context on device 0" in problem for problem in faulty.problems)
-
-
-def on_other_thread(work: Callable[[], Any]) -> None:
-    """Run work on a thread that has no context yet."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work).result()
-
-
 # -- what the CPU decodes ----------------------------------------------------------------------------------------------
 
 
-def _no_device(gpu: FakeGpu) -> None:
-    gpu.nvdec.missing = True
-
-
-def _no_codec(gpu: FakeGpu) -> None:
-    gpu.nvdec.refused = {"h264"}
-
-
-def _breaks(gpu: FakeGpu) -> None:
-    gpu.nvdec.breaks_after = 3
-
-
-REFUSED: dict[str, tuple[Callable[[FakeGpu], None], str, str]] = {
-    "no device": (_no_device, "h264", "Operation not permitted"),
-    "not of this GPU": (_no_codec, "h264", "Invalid data found"),
-    "an error on the way": (_breaks, "h264", "Generic error in an external library"),
-    "a decoder for the CPU alone": (lambda gpu: None, "av1", "no stream is compatible"),
-    "a format that the kernel does not read": (lambda gpu: None, "yuv444p", "yuv444p are not converted on a GPU"),
+#: What NVDEC is like, the video, and the reason for which the CPU decodes it.
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no device": ({"missing": True}, "h264", "Operation not permitted"),
+    "not of this GPU": ({"refused": {"h264"}}, "h264", "Invalid data found"),
+    "an error on the way": ({"breaks_after": 3}, "h264", "Generic error in an external library"),
+    "a decoder for the CPU alone": ({}, "av1", "no stream is compatible"),
+    "a format that the kernel does not read": ({}, "yuv444p", "yuv444p are not converted on a GPU"),
 }
-
-
-def _video(name: str) -> bytes:
-    if name != "yuv444p":
-        return made(name)
-    return make(BUILDS["h264"]._replace(pix_fmt="yuv444p"))
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_the_cpu_decodes_what_nvdec_does_not(gpu: FakeGpu, case: str) -> None:
     """With one upload, of these clips alone, and one warning."""
-    put_in, name, reason = REFUSED[case]
-    put_in(gpu)
-    video, other = _video(name), made("hevc")
+    like, name, reason = REFUSED[case]
+    vars(gpu.nvdec).update(like)
+    video, other = make(BUILDS["h264"]._replace(pix_fmt=name)) if name == "yuv444p" else made(name), made("hevc")
     sources = [other, video, video, other, video, BAD]
     start = [20, 5, 21, 30, 44, 0]
     expected = gi.open_clips(sources, 3, 2, start=start, device="cpu", on_error="fill").compute()
@@ -248,16 +168,12 @@ def test_bad_clips_are_the_cpus(gpu: FakeGpu) -> None:
 # -- order -------------------------------------------------------------------------------------------------------------
 
 
-def much_work(gpu: FakeGpu) -> None:
+def test_much_work_is_in_order(gpu: FakeGpu) -> None:
     for _ in range(2):
         for image in opened([*[made("h264")] * 3, BAD], 8, 1, start=[0, 15, 30, 0], on_error="fill").compute():
             gpu.use(image)
         del image
         gpu.use(gi.resize(opened([made("hevc")] * 2, 12, 1), (8, 8)).array())
-
-
-def test_much_work_is_in_order(gpu: FakeGpu) -> None:
-    much_work(gpu)
 
 
 def test_running_out_of_memory_leaves_no_thread(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:

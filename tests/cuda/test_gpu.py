@@ -121,7 +121,7 @@ def test_photos_decode_as_on_the_cpu(decoder: Any, most: int) -> None:
         assert np.mean(difference <= most) >= (0.99 if most else 1)
 
 
-@pytest.mark.parametrize("every", ["rows", 4, 8])
+@pytest.mark.parametrize("every", ["rows", 4, 8] if IS_REAL else [4])
 def test_photos_with_a_seek_index_have_the_cpus_pixels(every: int | str, tmp_path: Path) -> None:
     """Decoded by our own kernels, bit for bit: whole, and what a crop needs, in color and gray, turned."""
     height, width = (75, 130) if IS_REAL else (35, 40)
@@ -184,7 +184,7 @@ def test_main_job_is_one_launch_and_repeatable() -> None:
 
     first, launches = run()
     assert launches == 1
-    for _ in range(5):
+    for _ in range(5 if IS_REAL else 1):
         np.testing.assert_array_equal(run()[0], first)
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched", "any_gpu")]
 
 
 IS_REAL = gpu_problem() is None
-SIDE, COUNT, EPOCHS = (64, 64, 60) if IS_REAL else (8, 24, 8)
+SIDE, COUNT, EPOCHS = (64, 64, 60) if IS_REAL else (8, 12, 10)
 
 
 def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
@@ -30,24 +30,26 @@ def on(device: str, source: Any, **options: Any) -> gi.Loader:
 def test_pixels_are_the_cpus() -> None:
     import cupy
 
-    for one, other in zip(on("cpu", Source(40)), on("cuda", Source(40)), strict=True):
+    for one, other in zip(on("cpu", Source(COUNT)), on("cuda", Source(COUNT)), strict=True):
         assert isinstance(other.images, cupy.ndarray)
         different = np.abs(one.images.astype(int) - cupy.asnumpy(other.images).astype(int))
         assert different.max() <= 4  # the decoders differ in their inverse transform
         np.testing.assert_array_equal(one.indices, other.indices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoders", [1, 3])
 def test_the_same_pixels_whatever_threads_and_batch_size(decoders: int) -> None:
     import cupy
 
     def digests(**options: Any) -> dict[int, str]:
-        batches = (batch._replace(images=cupy.asnumpy(batch.images)) for batch in on("cuda", Source(40), **options))
+        batches = (batch._replace(images=cupy.asnumpy(batch.images)) for batch in on("cuda", Source(COUNT), **options))
         return pixels_of(batches)
 
     assert digests(batch_size=5, decoders=decoders, shuffle=True) == digests(batch_size=8, decoders=1)
 
 
+@pytest.mark.slow
 def test_results_stay_while_somebody_holds_them() -> None:
     import cupy
 
@@ -56,6 +58,7 @@ def test_results_stay_while_somebody_holds_them() -> None:
         np.testing.assert_array_equal(cupy.asnumpy(array), copy)
 
 
+@pytest.mark.slow
 def test_memory_is_not_used_again_before_its_reader_is_done() -> None:
     """The consumer enqueues long work that reads a batch and lets go of it at once."""
     import cupy
@@ -88,6 +91,7 @@ def test_torch_reads_on_a_separate_stream() -> None:
         assert abs(int(one) - other) < 8 * SIDE * SIDE * 3  # decoders differ by a level here and there
 
 
+@pytest.mark.slow
 def test_device_memory_is_flat() -> None:
     import cupy
 
@@ -99,15 +103,16 @@ def test_device_memory_is_flat() -> None:
     assert marks[-10] - marks[len(marks) // 8] < (32 << 20 if IS_REAL else 64 << 10)
 
 
+@pytest.mark.slow
 def test_bad_samples() -> None:
-    source = Source(40, unreadable=(3,), corrupt=(9, 17))
+    source = Source(20, unreadable=(3,), corrupt=(9, 17))
     with pytest.warns(RuntimeWarning, match="3 samples"):
         batches = list(on("cuda", source, on_error="fill"))
     bad = {int(i) for batch in batches for i in batch.indices[~batch.valid]}
     assert bad == source.bad
     with pytest.warns(RuntimeWarning, match="3 samples"):
         skipped = list(on("cuda", source, on_error="skip"))
-    assert {int(i) for batch in skipped for i in batch.indices[batch.valid]} == set(range(40)) - source.bad
+    assert {int(i) for batch in skipped for i in batch.indices[batch.valid]} == set(range(20)) - source.bad
 
 
 def test_results_of_different_sizes() -> None:

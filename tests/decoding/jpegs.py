@@ -76,6 +76,12 @@ def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
     return b"\xff\xd8" + b"".join(segment(*one) for one in segments) + scan
 
 
+def resized(data: bytes, height: int, width: int) -> bytes:
+    """A file with another size in its header."""
+    at = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2")) + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
 def rebuilt(data: bytes, change: Any) -> bytes:
     """A file with each segment exchanged for those that ``change`` gives for its marker and body."""
     parts = [one for marker, body in header_segments(data) for one in change(marker, body)]
@@ -124,7 +130,7 @@ def noise(height: int, width: int, seed: int) -> Image.Image:
 def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> bytes:
     """A JPEG file by Pillow; by OpenCV for 4:4:0."""
     if sampling == "4:4:0":
-        return _by_opencv(image, **options)
+        return by_opencv(image, **options)
     if sampling == "gray":
         image = image.convert("L")
     elif sampling == "rgb":
@@ -134,15 +140,17 @@ def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> byte
     return file_of(image, **options)
 
 
-def _by_opencv(
-    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, **_: Any
-) -> bytes:
+def by_opencv(
+    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, factor: str = "440",
+    **_: Any,
+) -> bytes:  # fmt: skip
+    """A JPEG file by OpenCV, which writes 4:4:0 and 4:1:1."""
     import cv2
 
     options = [
         cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize),
         cv2.IMWRITE_JPEG_RST_INTERVAL, restart_marker_blocks,
-        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{factor}"),
     ]  # fmt: skip
     return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
 
@@ -180,24 +188,17 @@ _BYTE = 0xA5
 class Guarded:
     """Memory of an exact number of bytes between two guards."""
 
-    def __init__(self, size: int, fill: int, alignment: int = 64) -> None:
-        self._all = np.full(size + 2 * _GUARD + alignment, _BYTE, np.uint8)
-        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % alignment
+    def __init__(self, size: int, fill: int) -> None:
+        self._all = np.full(size + 2 * _GUARD + 64, _BYTE, np.uint8)
+        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % 64
         self.bytes: Pixels = self._all[self._start : self._start + size]
         self.bytes[:] = fill
 
     def broken(self) -> str:
         """Describe writes outside the memory; empty if there are none."""
-        start, stop = self._start, self._start + self.bytes.size
-        before, after = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
-        return " and ".join(
-            f"{found.size} bytes written {where} {self.bytes.size}, the nearest {nearest} away"
-            for where, found, nearest in (
-                ("before", before, start - before[-1] if before.size else 0),
-                ("after", after, after[0] + 1 if after.size else 0),
-            )
-            if found.size
-        )
+        around = self._all[: self._start], self._all[self._start + self.bytes.size :]
+        written = sum(np.count_nonzero(part != _BYTE) for part in around)
+        return f"{written} bytes written beside it" if written else ""
 
 
 class Decoded(NamedTuple):

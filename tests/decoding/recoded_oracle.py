@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpuimg.kernels.jpeg.books import lengths
 
-from .jpegs import DRI, header_segments
+from .jpegs import header_segments
 from .seek_oracle import checksum
 
 HEAD = struct.Struct("<8sIIIIBBBB")
@@ -70,11 +70,6 @@ def frame_of(header: bytes) -> Frame:
     blocks = [(1, 1)] if len(sampled) == 1 else sampled
     across, down = blocks[0]
     return Frame(-(-height // (8 * down)), -(-width // (8 * across)), blocks)
-
-
-def restart_interval(header: bytes) -> int:
-    """MCUs of a restart interval, 0 for none."""
-    return next((int.from_bytes(body, "big") for marker, body in header_segments(header) if marker == DRI), 0)
 
 
 def coefficients(data: bytes) -> list[NDArray[np.int16]]:

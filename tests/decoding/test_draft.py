@@ -19,10 +19,10 @@ from gpuimg._decoding import exif
 
 from .. import references
 from ..fakecuda import FakeGpu
-from ..fakecuda.work import SIZES, epoch, load, opened
-from ..samples import file_of
+from ..fakecuda.work import epoch, load
+from ..samples import file_of, with_orientation
 from .jpegs import SAMPLINGS, SCALES, encoded, pillow_pixels
-from .test_jpeg import THEIRS, oriented
+from .test_jpeg import THEIRS
 
 Pixels = NDArray[Any]
 
@@ -66,7 +66,7 @@ def upright(pixels: Pixels, like: Image.Image) -> Pixels:
 def test_resized_crops_of_every_orientation(value: int, photo: Image.Image) -> None:
     """Pillow's scaled image, turned, and resampled by the formula: what rounding a side up adds lies at one end."""
     rng = np.random.default_rng()
-    data = oriented(photo.resize((203, 157)), value, "<")
+    data = encoded(photo.resize((203, 157)), exif=with_orientation(value))
     raw = Image.open(io.BytesIO(data))
     height, width = gi.image_info(data)[:2]
     near = upright(np.add.outer(*map(np.arange, raw.size[::-1])).astype(np.int32), raw)  # 0 at the origin
@@ -266,37 +266,6 @@ def test_plans_are_as_without(photo: Image.Image, tmp_path: Path) -> None:
 # -- on a GPU; ptx/test_jpeg.py has its kernels' pixels ----------------------------------------------------------------
 
 
-def test_nvimagecodec_decodes_whole_images(gpu: FakeGpu, photo: Image.Image) -> None:
-    """And ``describe`` says so: progressive files, and all at its request; the CPU what it fails at."""
-    for kinds in (("good",), ("none",)):
-        x = gi.resize(opened(draft=1.0, kinds=kinds), (8, 8))
-        assert scale_of(x) == 8
-        gpu.use(x.array())
-    decoded = [op for op in gpu.order.of("decode") if op.told["name"] == "good"]
-    sizes = [high - low for low, high in sorted(op.told["writes"][0] for op in decoded)]
-    assert sizes == [height * width * 3 for height, width in SIZES]
-    names = []
-    for decoder, scale in (("nvimagecodec", 8), ("auto", 4)):
-        y = gi.resize(gi.open_batch([encoded(photo)], device="cuda:0", draft=1.0, decoder=decoder), (120, 150))
-        assert scale_of(y) == scale
-        gpu.use(y.array())
-        names.append([op.told["name"] for op in gpu.order.of("launch")])
-    assert "find" not in names[0]
-    assert names[1][len(names[0]) :] == ["find", "huffman", "inverse_dct", "reduced_dct", "colors", "transform"]
-
-
-def test_segments_before_the_one_that_resizes_keep_the_scale(gpu: FakeGpu, photo: Image.Image) -> None:
-    """The GPU runs all segments for all images: those that change nothing have no more pixels than are decoded."""
-    x = gi.open_batch([encoded(photo)] * 3, device="cuda:0", draft=1.0)
-    x = gi.resize(gi.gaussian_blur(x, 3, 1.0, where=[False, True, False]), np.array([(120, 150)] * 2 + [(30, 37)]))
-    gpu.use(x.compute()[0])
-    assert [scale_of(x, k) for k in range(3)] == [4, 8, 1]
-    first, second = (op.told["writes"] for op in gpu.order.of("launch")[-2:])
-    sides = [(120, 150), (240, 300), (30, 38)]
-    assert [high - low for low, high in first] == [4 * 3 * height * width for height, width in sides]
-    assert len(second) == 3
-
-
 def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     blurred = gi.gaussian_blur(x, 3, 1.0, where=rng.units(1)[:, 0] < 0.3)
     return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
@@ -310,7 +279,7 @@ def test_a_gpu_loads(
 ) -> None:  # fmt: skip
     """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
     files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
-    files[5:7] = [oriented(photo.resize((90, 70)), 6, "<"), file_of(photo.resize((50, 40)), "PNG")]
+    files[5:7] = [encoded(photo.resize((90, 70)), exif=with_orientation(6)), file_of(photo.resize((50, 40)), "PNG")]
     scales: list[int] = []
     decode = gpu.decode.CpuRuntime.decode
 

@@ -151,11 +151,3 @@ def test_open_batch_load_and_prepare(image: Image.Image, tmp_path: Path) -> None
     assert np.abs(made.astype(int) - expected).mean() < 1.5
     with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes icc"):
         gi.prepare(source, tmp_path / "other", lossless=True, icc="srgb")
-
-
-def test_wrong_arguments(image: Image.Image) -> None:
-    data = encoded(image, "PNG", None)
-    with pytest.raises(ValueError, match="icc must be one of 'ignore', 'srgb', not 'p3'"):
-        decoded(data, icc="p3")
-    with pytest.raises(ValueError, match="icc='srgb' is for depth \"uint8\""):
-        decoded(data, icc="srgb", depth="native")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-import threading
+import math
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from gpuimg._decoding.nvimgcodec import GpuDecoder
 from gpuimg._decoding.options import DecodeOptions
 
 from ..samples import PHOTOS, file_of, with_orientation
-from .jpegs import pillow_pixels
+from .jpegs import Guarded, pillow_pixels
 
-_GUARD = 4096  # bytes before and after an image
 _MARK = 171
 
 
@@ -46,22 +45,15 @@ def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
 
 
 class Memory:
-    """One buffer with room for images, and bytes between them that nobody may write to."""
+    """Room for images, and bytes around each that nobody may write to."""
 
     def __init__(self, shapes: list[tuple[int, int, int]]) -> None:
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        starts = np.cumsum([_GUARD] + [size + _GUARD for size in sizes]).tolist()
-        self.flat = np.full(starts[-1], _MARK, np.uint8)
-        self.outs = [
-            self.flat[at : at + size].reshape(shape) for at, size, shape in zip(starts, sizes, shapes, strict=False)
-        ]
-        self._between = np.ones(len(self.flat), np.bool_)
-        for at, size in zip(starts, sizes, strict=False):
-            self._between[at : at + size] = False
+        self._parts = [Guarded(math.prod(shape), _MARK) for shape in shapes]
+        self.outs = [part.bytes.reshape(shape) for part, shape in zip(self._parts, shapes, strict=True)]
 
     def is_kept(self) -> bool:
         """Return True if only the images were written."""
-        return bool(np.all(self.flat[self._between] == _MARK))
+        return not any(part.broken() for part in self._parts)
 
 
 def memory_for(files: list[bytes], channels: int = 3) -> Memory:
@@ -200,20 +192,6 @@ def test_what_the_engine_does_not_decode_cuda_does() -> None:
     assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
     assert (engine.calls, cuda.calls) == ([5], [1, 2])  # its own share, and what the engine refused
     assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
-
-
-def test_engine_and_cuda_work_side_by_side() -> None:
-    """Each waits until the other has been called."""
-    both = threading.Barrier(2, timeout=60)
-
-    class Waiting(Watched):
-        def decode(self, streams: list[Any], **options: Any) -> list[Any]:
-            both.wait()
-            return super().decode(streams, **options)
-
-    files = [photo(30, 40 + k) for k in range(4)]
-    decoder = GpuDecoder(Waiting(), Waiting())
-    assert decoder.decode(files, memory_for(files).outs, [True, False] * 2, "rgb", 0) == [True] * 4
 
 
 @pytest.mark.parametrize("works", [True, False])

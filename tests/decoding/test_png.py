@@ -125,9 +125,9 @@ def test_a_transparent_color_is_pillows_where_alpha_counts(color: str, depth: in
             assert part_of(data, options) is None
 
 
-def test_every_triple_of_neighbors() -> None:
-    """Pairs of rows c, b and x, a: the second pixel is predicted from a, b and c, here all bytes."""
-    a, b, c = (values.ravel() for values in np.mgrid[:256, :256, :256:5])
+def test_triples_of_neighbors(rng: np.random.Generator) -> None:
+    """Pairs of rows c, b and x, a: the second pixel is predicted from a, b and c, here all a and b, and some c."""
+    a, b, c = (values.ravel() for values in np.mgrid[:256, :256, rng.integers(40) : 256 : 40])
     top, below = np.stack([c, b], -1)[None], np.stack([a, np.zeros_like(a)], -1)[None]
     values = np.concatenate([top, below]).reshape(2, -1, 1)
     np.testing.assert_array_equal(ours(encode(values, "gray", 8, (4,)), DecodeOptions("gray")), values)
@@ -185,16 +185,6 @@ def test_crops_of_turned_files(orientation: int, rng: np.random.Generator, infla
     for top, left, height, width in ((0, 0, 12, 17), (3, 5, 20, 9), (20, 11, 21, 30), (40, 0, 1, 30)):
         x = gi.crop(gi.open_batch([data], device="cpu"), top, left, height, width)
         np.testing.assert_array_equal(x.array()[0], whole[top : top + height, left : left + width])
-
-
-def test_rows_below_a_crop_are_not_inflated(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    monkeypatch.setitem(sys.modules, "deflate", None)
-    png.inflater.cache_clear()
-    data = file_of(rng.integers(0, 256, (100, 30, 3), np.uint8), "PNG")
-    part = part_of(data, PLAIN, np.array([0, 10, 30, 40]))
-    png.inflater.cache_clear()
-    assert part is not None
-    assert len(part.raw) == 40 * 91
 
 
 # -- damage and limits -------------------------------------------------------------------------------------------------
@@ -260,52 +250,34 @@ def test_rows_that_are_not_those_of_the_header(rows: bytes, inflater: str) -> No
     assert_as_pillow(with_rows(rows))
 
 
-def test_checksums_of_the_header_and_the_palette_count(rng: np.random.Generator) -> None:
-    data = made(rng, 8, 8, "palette", 8, (0,), palette=rng.bytes(768), transparency=b"\0\1\2")
-    for name in (b"IHDR", b"PLTE", b"tRNS"):
-        at = data.index(name)
-        end = at + 4 + int.from_bytes(data[at - 4 : at], "big")
-        assert part_of(data[:end] + bytes(4) + data[end + 4 :], PLAIN) is None
-
-
-def test_chunks_that_are_not_regular_are_left_to_pillow(rng: np.random.Generator) -> None:
-    plain = made(rng, 8, 8, "rgb", 8, (0,), part=50)
-    end = plain.index(b"IEND") - 4
-    text, pixels = png_chunk(b"tEXt", b"k\0v"), plain.index(b"IDAT") - 4
-    assert part_of(plain[:33] + text + plain[33:], PLAIN) is not None
-    assert part_of(plain[:end] + text + plain[end:], PLAIN) is not None
-    middle = pixels + 12 + 50
-    for data in (
-        plain[:middle] + text + plain[middle:],  # between two IDAT chunks
-        plain[:8] + text + plain[8:],  # before the header
-        plain[:33] + plain[8:33] + plain[33:],  # two headers
-        plain[:-12],  # no end
-        plain.replace(b"IDAT", b"IDA\1"),
-    ):
-        assert part_of(data, PLAIN) is None
-        assert_as_pillow(data)
-
-
 def test_irregular_files_end_as_with_pillows_open(rng: np.random.Generator) -> None:
     plain = made(rng, 8, 8, "gray", 8, (0,), part=50)
     end = plain.index(b"IEND") - 4
     key = png_chunk(b"tRNS", b"\0\7")
-    middle = plain.index(b"IDAT") + 8 + 50
-    for data, is_shown in (
-        (plain[:end], True),
-        (plain[:end] + b"\0\0\0\0\0\1\2\3junk", True),
-        (plain[:33] + key + plain[33:], True),
-        (plain[:33] + key[:-1] + b"?" + plain[33:], False),  # with another checksum
-        (plain[:33] + png_chunk(b"tRNS", b"\7") + plain[33:], False),
-        (plain[:middle] + png_chunk(b"abCd", b"") + plain[middle:], False),
+    text, middle = png_chunk(b"tEXt", b"k\0v"), plain.index(b"IDAT") + 8 + 50
+    for data in (plain[:33] + text + plain[33:], plain[:end] + text + plain[end:]):
+        assert part_of(data, PLAIN) is not None
+    for data in (
+        plain[:end],
+        plain[:end] + b"\0\0\0\0\0\1\2\3junk",
+        plain[:33] + key + plain[33:],
+        plain[:33] + key[:-1] + b"?" + plain[33:],  # with another checksum
+        plain[:33] + png_chunk(b"tRNS", b"\7") + plain[33:],
+        plain[:middle] + text + plain[middle:],  # between two IDAT chunks
+        plain[:middle] + png_chunk(b"abCd", b"") + plain[middle:],
+        plain[:8] + text + plain[8:],  # before the header
+        plain[:33] + plain[8:33] + plain[33:],  # two headers
+        plain[:29] + bytes(4) + plain[33:],  # with another checksum of the header
+        plain.replace(b"IDAT", b"IDA\1"),
     ):
         found = gi.decode_batch([data], on_error="fill", device="cpu")
-        assert (found.status == ["ok"]) == is_shown, found.status
         try:
             pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
         except (OSError, SyntaxError, ValueError):
-            assert not is_shown
+            assert found.status != ["ok"], data
+            assert part_of(data, PLAIN) is None
         else:
+            assert found.status == ["ok"], data
             np.testing.assert_array_equal(found[0], pixels)
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels.jpeg import deposit, progressive
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import deposit, progressive
 
 from ..samples import PHOTOS
 from . import jpegs
@@ -120,42 +119,15 @@ def test_truncated_files_have_pillows_reason(photo: Image.Image) -> None:
         assert not batch[k].any()
 
 
-def resized(data: bytes, height: int, width: int) -> bytes:
-    """A file whose header has another size."""
-    at = data.index(b"\xff\xc2") + 5
-    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
-
-
 def test_memory_is_limited(photo: Image.Image) -> None:
     """To 64 MiB of coefficients; Pillow decodes larger images."""
     data = encoded(photo, progressive=True)
     side = 16 * int((words.KEPT_BLOCKS / 6) ** 0.5)
-    files = [resized(data, side, side), resized(data, side + 16, side + 16)]
+    files = [jpegs.resized(data, side, side), jpegs.resized(data, side + 16, side + 16)]
     headers = read_headers(files).records
     assert headers["kind"].tolist() == [words.PROGRESSIVE, words.JPEG]
     coefficients = words.KEPT_BLOCKS * 128
     assert 0.99 * coefficients < progressive.coefficient_bytes(headers[0]) < 1.1 * coefficients
-
-
-def test_bits_of_masks() -> None:
-    """By instructions where the processor has them, and by loops."""
-    by_rank = njit(lambda bits, mask: deposit.deposit(bits, mask))
-    by_loop, highest = njit(deposit.deposit_bit_by_bit), njit(lambda mask, k: deposit.highest(mask, k))
-    highest_by_loop = njit(deposit.highest_bit_by_bit)
-    extract, extract_by_loop = njit(lambda bits, mask: deposit.extract(bits, mask)), njit(deposit.extract_bit_by_bit)
-    rng = np.random.default_rng()
-    for share in (0.0, 0.05, 0.5, 0.95, 1.0):
-        for _ in range(100):
-            places = np.flatnonzero(rng.random(64) < share)
-            mask = np.uint64(sum(1 << int(place) for place in places))
-            bits = int(rng.integers(0, 1 << 63)) & (1 << len(places)) - 1
-            expected = sum(1 << int(place) for k, place in enumerate(places) if bits >> k & 1)
-            assert by_rank(np.uint64(bits), mask) == by_loop(np.uint64(bits), mask) == expected
-            others = np.uint64(expected | int(rng.integers(0, 1 << 63)) & ~int(mask))
-            assert extract(others, mask) == extract_by_loop(others, mask) == bits
-            for k in (0, 1, 5, 63):
-                one = 1 << int(places[-1 - k]) if k < len(places) else 0
-                assert highest(mask, k) == highest_by_loop(mask, k) == one
 
 
 def test_processors_whose_instructions_are_slow() -> None:

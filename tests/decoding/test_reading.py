@@ -20,8 +20,8 @@ from gpuimg._io.file_bytes import read
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
 from tests.data_sets import FILES, cpu
-from tests.robustness.sources import OPENERS, written
 from tests.sources.laws import open_files
+from tests.sources.writers import SOURCES, make_source
 
 SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
 
@@ -173,37 +173,21 @@ def test_a_file_without_a_size_is_read_up_to_the_limit() -> None:
     assert ChunkReader(max_bytes=1000).read(["/proc/self/maps"]) == [None]
 
 
-def samples_of(root: Path, kind: str) -> Any:
-    """Some kinds of sources of ``FILES``."""
-    items = [(data, k) for k, data in enumerate(FILES[:8])]
-    if kind in ("tar", "tfrecord", "recordio", "lmdb"):
-        opener = gi.lmdb if kind == "lmdb" else OPENERS[kind]
-        return opener(written(kind, root))
-    if kind == "paths":
-        for data, k in items:
-            (root / f"{k}.jpg").write_bytes(data)
-        return [(str(root / f"{k}.jpg"), k) for _, k in items]
-    if kind == "mappings":
-        return [{"image": {"bytes": data, "path": None}, "label": k} for data, k in items]
-    if kind == "arrays":
-        return [(np.frombuffer(data, np.uint8), k) for data, k in items]
-    return gi.iterable(lambda: iter(items)) if kind == "stream" else items
-
-
-@pytest.mark.parametrize(
-    "kind", ["tar", "tfrecord", "recordio", "lmdb", "paths", "mappings", "arrays", "stream", "bytes"]
-)
+@pytest.mark.parametrize("kind", [*SOURCES, "stream"])
 @pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
 def test_the_limit_of_a_loader(kind: str, tmp_path: Path) -> None:
-    framing = 32 if kind == "recordio" else 0  # bytes of a record that are not its image's
-    most = sorted(map(len, FILES[:8]))[4] + framing
-    whole, limited = (cpu(samples_of(tmp_path, kind), on_error="fill", **one) for one in ({}, {"max_bytes": most}))
-    counts = [sum(len(batch.valid) for batch in loader) for loader in (whole, limited)]
-    bad, over = ({failure.index: failure.reason for failure in loader.failures} for loader in (whole, limited))
-    assert counts[0] == counts[1] > len(over)
-    assert bad.keys() < over.keys()
-    for i in over.keys() - bad.keys():
-        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", over[i])
+    data = [one + bytes(200 * k) for k, one in enumerate(FILES[:8])]
+    source = make_source("pairs" if kind == "stream" else kind, tmp_path, data)[0]
+    if kind == "stream":
+        items, source = source, gi.iterable(lambda: iter(items))
+    most = len(data[4])
+    loader = cpu(source, on_error="fill", max_bytes=most)
+    assert sum(len(batch.valid) for batch in loader) == len(data)
+    failed = {failure.index: failure.reason for failure in loader.failures}
+    first = 4 if kind in ("recordio", "tfrecord") else 5  # the limit is for all bytes of a record
+    assert sorted(failed) == [*range(first, 8)]
+    for reason in failed.values():
+        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", reason)
 
 
 @pytest.mark.parametrize("call", [gi.open_batch, gi.decode_batch])
@@ -224,31 +208,6 @@ def test_the_limit_of_a_batch(call: Any, tmp_path: Path) -> None:
         call([data], device="cpu", max_bytes=0)
     with pytest.raises(ValueError, match="max_bytes must be"):
         gi.load([(data, 0)], batch_size=1, max_bytes=0)
-
-
-def test_a_file_that_grows(tmp_path: Path) -> None:
-    """Each read gives the start of what was written, whole lines or not."""
-    path = tmp_path / "log"
-    path.write_bytes(b"0123456789")
-    done = threading.Event()
-
-    def write() -> None:
-        with path.open("ab", 0) as file:
-            for _ in range(2000):
-                file.write(b"0123456789")
-        done.set()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    most = 0
-    while not done.is_set():
-        found = ChunkReader().read([str(path)] * 4)
-        for data in found:
-            assert bytes(data) == (b"0123456789" * (len(data) // 10 + 1))[: len(data)]
-        sizes = [len(data) for data in found]  # in any order: what grew while it was read is read again, last
-        assert min(sizes) >= most
-        most = max(sizes)
-    writer.join()
 
 
 def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

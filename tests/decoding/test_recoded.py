@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
-from numba import njit
 from PIL import Image
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
 from gpuimg._decoding.recoded import ENDING
-from gpuimg.kernels.jpeg import bits, books
+from gpuimg.kernels.jpeg import books
 from gpuimg.kernels.jpeg import layout as words
 
+from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
-from ..samples import file_of
+from ..samples import file_of, write_files
 from . import jpegs, recoded_oracle
 from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
 from .test_icc import profile
@@ -252,50 +249,35 @@ def test_tables_never_change() -> None:
     assert set(np.flatnonzero(found[:, :, 0].any((0, 1))).tolist()) <= set(books.HEADS)
 
 
-def test_forms_of_loops() -> None:
-    """By vectors where the processor has them, and one by one."""
-    rng = np.random.default_rng()
-    up = np.uintp
-    by_vectors = njit(lambda mask, dc, values, at, out, to: bits.put_block(mask, dc, values, up(at), out, up(to)))
-    put_by_bits = njit(bits.put_block_by_bits)
-    one_by_one = njit(lambda mask, dc, values, at, out, to: put_by_bits(mask, dc, values, up(at), out, up(to)))
-    values = rng.integers(-1023, 1024, 200).astype(np.int16)
-    for share in (0.0, 0.1, 0.5, 1.0):
-        for _ in range(30):
-            chosen = rng.random(64) < share
-            chosen[0] = False
-            mask = np.packbits(chosen, bitorder="little").view(np.uint64)[0]
-            expected = np.zeros(64, np.int16)
-            expected[chosen] = values[5 : 5 + chosen.sum()]
-            expected[0] = -77
-            for form in (by_vectors, one_by_one):
-                out = np.full(96, 9, np.int16)
-                assert form(mask, np.int64(-77), values, 5, out, 16) == 5 + chosen.sum()
-                np.testing.assert_array_equal(out, np.concatenate([[9] * 16, expected, [9] * 16]))
+def results() -> dict[str, Any]:
+    """Pixels of all files, and their recoded forms; every file has the pixels of its recoded form."""
+    found: dict[str, Any] = {name: gi.decode_image(one, device="cpu") for name, one in originals().items()}
+    for name, (_, recoded) in recoded_originals().items():
+        np.testing.assert_array_equal(gi.decode_image(recoded, device="cpu"), found[name])
+        found[f"{name} recoded"] = np.frombuffer(recoded, np.uint8)
+    return found
+
+
+SAME = """
+import sys
+import numpy as np
+from tests.decoding.test_recoded import results
+with np.load(sys.argv[1]) as expected:
+    for name, one in results().items():
+        np.testing.assert_array_equal(one, expected[name])
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one form")
 @pytest.mark.parametrize("without", [("avx512",), ("avx", "bmi", "ssse", "sse4", "sha", "gfni")], ids=["AVX2", "plain"])
 def test_processors_with_less(without: tuple[str, ...], tmp_path: Path) -> None:
-    """They decode the same files, made with all instructions of this processor, to the same pixels."""
-    for name, (data, recoded) in recoded_originals().items():
-        (tmp_path / f"{name.replace(':', '')}.{ENDING}").write_bytes(recoded)
-        (tmp_path / f"{name.replace(':', '')}.jpg").write_bytes(data)
+    """Loops without the instructions of this processor decode to the same pixels, and recode to the same bytes."""
+    np.savez(tmp_path / "all.npz", **results())
     mine = get_host_cpu_features()
     lacks = {key for key in mine if key.startswith((*without, "amx"))}
     features = ",".join(f"{'+' if has and key not in lacks else '-'}{key}" for key, has in mine.items())
-    code = (
-        "import gpuimg, numpy, pathlib\n"
-        f"for path in pathlib.Path({str(tmp_path)!r}).glob('*.jpg'):\n"
-        "    recoded = path.with_suffix('.gji').read_bytes()\n"
-        "    numpy.testing.assert_array_equal(*(gpuimg.decode_image(x) for x in (recoded, path.read_bytes())))\n"
-        "    assert gpuimg.recode_jpeg(path.read_bytes()) == recoded\n"
-        "print('equal')"
-    )
-    changed = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": features}
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | changed, capture_output=True, check=False)
-    assert done.stdout.decode().strip() == "equal", done.stderr.decode()
+    python("-c", SAME, tmp_path / "all.npz", NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES=features)
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
@@ -304,9 +286,7 @@ def test_processors_with_less(without: tuple[str, ...], tmp_path: Path) -> None:
 def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"a/1.jpg": originals()["large"], "a/2.JPEG": originals()["gray"], "b/3.jpg": originals()["progressive"]}
     files["b/4.png"] = file_of(picture(30, 40, 1), "PNG")
-    for name, data in files.items():
-        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / name).write_bytes(data)
+    write_files(tmp_path / "in", files)
     assert cli.main(["prepare", str(tmp_path / "in"), str(tmp_path / "out"), "--recode", "--no-measure"]) == 0
     printed = capsys.readouterr().out
     assert "2  recoded" in printed

@@ -65,18 +65,11 @@ class Nvdec:
     def _make_device(self, hwaccel: HWAccel) -> None:
         """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context with its own flags.
 
-        FFmpeg wants that context with other flags, makes one of its own where it is asked for none, and takes the
-        calling thread's as it is.
+        FFmpeg wants that context with other flags, makes another where it is asked for none, and takes the calling
+        thread's as it is.
         """
-        primary, current = (int(hwaccel.options.get(name, 0)) for name in ("primary_ctx", "current_ctx"))
-        if primary and current:
-            raise av.error.ArgumentError(22, "Invalid argument")
-        if primary:
-            raise av.error.FFmpegError(95, "Operation not supported")
-        if not current:
-            self.order.found(f"FFmpeg makes a second context on device {hwaccel.device}")
-        elif self.current_context() is None:
-            raise av.error.ExternalError(542398533, "Generic error in an external library")
+        if (hwaccel.options["primary_ctx"], hwaccel.options.get("current_ctx")) != ("0", "1"):
+            self.order.found(f"FFmpeg makes a context on device {hwaccel.device}, or wants other flags for it")
         elif self.current_context() != hwaccel.device:
             self.order.found(f"FFmpeg works in the context of device {self.current_context()}, not {hwaccel.device}")
 

@@ -42,10 +42,9 @@ def two_statistics(x: Any) -> gi.Batch:
 class Source:
     """Files of many sizes, some turned, some left to the CPU, some bad."""
 
-    def __init__(self, n: int, bad: str | None = None, uniform: bool = False) -> None:
+    def __init__(self, n: int, bad: str | None = None) -> None:
         self.n = n
         self.bad = bad
-        self.uniform = uniform
 
     def __len__(self) -> int:
         return self.n
@@ -53,7 +52,7 @@ class Source:
     def __getitem__(self, i: int) -> tuple[bytes, int]:
         fate = {2: "png", 5: "none"}.get(i % 9, "good")
         fate = self.bad if self.bad is not None and i % 7 == 3 else fate
-        size = (24, 24) if self.uniform else (16 + 5 * i % 23, 20 + 11 * i % 17)
+        size = 16 + 5 * i % 23, 20 + 11 * i % 17
         return file(*size, fate, orientation=(1, 6, 1, 3)[i % 4]), i
 
 

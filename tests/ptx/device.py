@@ -21,7 +21,7 @@ from tests.fakecuda import FakeGpu, Stream, installed
 from tests.fakecuda.launches import Array, Dim, packed
 
 from .fault import Fault
-from .launch import Buffer, Ran, run
+from .launch import Buffer, run
 from .program import Program, program
 from .variants import ptx_of
 
@@ -57,7 +57,6 @@ class Launches:
         self.gpu = gpu
         self.behind: tuple[int, int] | None = None
         self.kernels: list[kernels.Kernel] = []
-        self.ran: list[Ran] = []
         self._capability = capability
         self._edit = edit or (lambda kernel, text: text)
 
@@ -75,7 +74,7 @@ class Launches:
             order.written(*one.range)[:] = written
         made = program(self._edit(kernel, ptx_of(kernel, self._capability)))
         parameters = self._parameters(kernel, arguments, split(made, content))
-        self.ran.append(run(made, grid, block, parameters, behind=self.behind))
+        run(made, grid, block, parameters, behind=self.behind)
         self.kernels.append(kernel)
 
     def _parameters(self, kernel: kernels.Kernel, arguments: list[Any], words: list[bytes]) -> list[Any]:

@@ -40,15 +40,6 @@ class Buffer:
     name: str = ""
     known: Any = None
     pack: Callable[[Any, int], list[Any]] = array_parameters  # the parameters it becomes, from its address
-    writable: bool = True
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The cost of a launch."""
-
-    rounds: int
-    threads: int
 
 
 class _Arguments:
@@ -80,7 +71,7 @@ class _Arguments:
             name = " = ".join(one.name or f"array {k}" for k, one in group)
             content = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
             known = _known(low, high, [one for _, one in group])
-            writable = all(one.writable and one.array.flags.writeable for _, one in group)
+            writable = all(one.array.flags.writeable for _, one in group)
             base = self._memory.add(name, content, low, known, writable)
             self._bases.append((low, high, base))
 
@@ -129,11 +120,7 @@ def packed(made: Program, values: list[Any]) -> Array:
     sizes = [parameter.size for parameter in made.kernel.parameters]
     given = [_bytes(value) for value in values]
     if [len(one) for one in given] != sizes:
-        different = [k for k, (one, size) in enumerate(zip(given, sizes, strict=False)) if len(one) != size]
-        raise Fault(
-            f"wrong parameters: the kernel takes {len(sizes)} of {sum(sizes)} bytes, given are {len(given)} of "
-            f"{sum(map(len, given))}; the first that differs is number {[*different, min(len(sizes), len(given))][0]}"
-        )
+        raise Fault(f"wrong parameters: the kernel takes {sizes} bytes, given are {[len(one) for one in given]}")
     content = np.zeros(made.parameter_bytes, np.uint8)
     for start, one in zip(made.offsets, given, strict=True):
         content[start : start + len(one)] = np.frombuffer(one, np.uint8)
@@ -146,32 +133,21 @@ def _dims(given: Any) -> Dim:
     return x, y, z
 
 
-def _check_dims(made: Program, grid: Dim, block: Dim) -> None:
-    limits = made.kernel.limits
-    most = prod(limits.get("maxntid", (1024,)))
-    if min(*grid, *block) < 1 or prod(block) > most or grid[1] > 65535 or grid[2] > 65535 or block[2] > 64:
-        raise Fault(
-            f"{grid} blocks of {block} threads cannot be launched: at most {most} threads, 65535 blocks in y, z"
-        )
-
-
 def run(
-    kernel: str | Program, grid: Any, block: Any, arguments: Sequence[Any], *, name: str | None = None,
-    most_steps: int = _MOST_STEPS, behind: tuple[int, int] | None = None,
-) -> Ran:  # fmt: skip
+    kernel: str | Program, grid: Any, block: Any, arguments: Sequence[Any], *, behind: tuple[int, int] | None = None
+) -> None:
     """Run a kernel on arrays, which hold its results afterwards; raise :class:`Fault` for what it must not do.
 
     ``arguments`` are arrays and :class:`Buffer` (passed as numba-cuda passes arrays, or as they say), NumPy scalars
-    and objects of ctypes of the size of their parameter, and Python's integers of 8 bytes. ``name`` picks a kernel.
-    With ``behind`` warps run one by one until they must wait, and the warp of this number falls behind all others
-    after so many turns: orders that may be, too.
+    and objects of ctypes of the size of their parameter, and Python's integers of 8 bytes. With ``behind`` warps run
+    one by one until they must wait, and the warp of this number falls behind all others after so many turns: orders
+    that may be, too.
     """
-    made = kernel if isinstance(kernel, Program) else program(kernel, name)
+    made = kernel if isinstance(kernel, Program) else program(kernel)
     grid, block = _dims(grid), _dims(block)
-    _check_dims(made, grid, block)
     memory = Memory()
     parameters = packed(made, _Arguments(memory, arguments).values)
-    clock = Clock(most_steps)
+    clock = Clock(_MOST_STEPS)
     blocks, size = prod(grid), prod(block)
     at_a_time = max(_THREADS // size, 1)
     with np.errstate(all="ignore"):
@@ -180,7 +156,6 @@ def run(
             Machine(made, grid, block, first, count, memory, parameters, clock, behind).run()
             _check(clock, [memory.shared], memory.regions, grid, block, shared=True)
         _check(clock, memory.regions, memory.regions, grid, block, shared=False)
-    return Ran(clock.steps, blocks * size)
 
 
 def _check(

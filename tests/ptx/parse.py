@@ -89,7 +89,6 @@ class Kernel:
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # name -> number of the instruction after it
     registers: list[Register] = field(default_factory=list)
-    limits: dict[str, tuple[int, ...]] = field(default_factory=dict)  # .maxntid and the like
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -98,9 +97,7 @@ _VARIABLE = re.compile(
     r"\.(?P<space>global|shared|param)\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<kind>\w+)\s+"
     r"(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?(?P<name>[\w$%.]+)\s*(?:\[\s*(?P<count>\d+)\s*\])?$"
 )
-_HEADER = re.compile(
-    r"(?:\.(?:visible|extern|weak)\s+)*\.entry\s+(?P<name>[\w$]+)\s*\((?P<parameters>[^)]*)\)(?P<limits>[^{]*)"
-)
+_HEADER = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.entry\s+(?P<name>[\w$]+)\s*\((?P<parameters>[^)]*)\)[^{]*")
 _LABEL = re.compile(r"([\w$%.]+)\s*:(?!:)\s*")
 _RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
 _LONG = re.compile(r"[\w$]{60,}?(\w{12})\b")  # names that Numba mangled
@@ -239,24 +236,22 @@ def _closing(text: str, at: int) -> int:
 def _kernel(text: str, header: re.Match[str]) -> tuple[Kernel, int]:
     """The kernel whose header this is, and where it ends."""
     kernel = Kernel(header["name"], [_variable(item) for item in _split(header["parameters"])])
-    for name, numbers in re.findall(r"\.(\w+)\s+([\d\s,]+)", header["limits"]):
-        kernel.limits[name] = tuple(int(number) for number in numbers.split(","))
     brace = header.end()
     close = _closing(text, brace)
     _Body(kernel, text[brace + 1 : close], 1 + text.count("\n", 0, brace)).read()
     return kernel, close + 1
 
 
-def parse(text: str) -> tuple[dict[str, Kernel], list[Variable]]:
+def parse(text: str) -> tuple[list[Kernel], list[Variable]]:
     """Read a module: its kernels, and the variables that it declares."""
     clean = _LINE_DIRECTIVE.sub(_blanked, _COMMENT.sub(_blanked, text))
-    kernels: dict[str, Kernel] = {}
+    kernels: list[Kernel] = []
     variables, at = [], 0
     while rest := re.compile(r"\S").search(clean, at):
         at = rest.start()
         if header := _HEADER.match(clean, at):
             kernel, at = _kernel(clean, header)
-            kernels[kernel.name] = kernel
+            kernels.append(kernel)
         else:
             end = clean.find(";", at)
             if end < 0:

@@ -77,20 +77,6 @@ def shrunk(x: Any) -> gi.Batch:
     return gi.horizontal_flip(gi.adjust_saturation(gi.resize(x, (15, 17), "bicubic"), 1.7))
 
 
-def turned(x: Any) -> gi.Batch:
-    """Rotated by an angle of each."""
-    return gi.adjust_hue(gi.rotate(gi.resize(x, (17, 9)), np.arange(len(x)) * 37.0, fill=0.0), 0.2)
-
-
-def enlarged(x: Any) -> gi.Batch:
-    """In perspective."""
-    return gi.adjust_gamma(gi.perspective(gi.resize(x, (19, 23), "nearest"), _SQUARE, _BENT), 0.7)
-
-
-_SQUARE = [(0, 0), (18, 0), (18, 18), (0, 18)]
-_BENT = [(2, 1), (17, 3), (18, 17), (1, 16)]
-
-
 def measured(x: Any) -> gi.Batch:
     """Means and ranges, over two grids."""
     x = gi.adjust_contrast(gi.resize(x, (12, 11)), 0.6)
@@ -108,17 +94,6 @@ def equalized(x: Any) -> gi.Batch:
 
 
 # For images of one size, because earlier resizing would be resampled in a separate pass.
-
-
-def sharpened(x: Any) -> gi.Batch:
-    """Apply a filter that reads the neighbors of each pixel."""
-    return gi.adjust_sharpness(x, np.linspace(0.0, 2.0, len(x)))
-
-
-def noisy(x: Any) -> gi.Batch:
-    """Apply operations that depend on the position of a pixel."""
-    x = gi.erase(gi.grid_mask(gi.horizontal_flip(x), 5.0, 0.4, 30.0), 1, 2, 3, 4, "random", seed=7)
-    return gi.gaussian_noise(x, 0.0, 0.1, seed=np.arange(len(x)))
 
 
 def mirrored(x: Any) -> gi.Batch:

@@ -132,12 +132,11 @@ def _parameters(kernel: Kernel, symbols: dict[str, int]) -> tuple[list[int], int
 
 
 @lru_cache(maxsize=64)
-def program(text: str, name: str | None = None) -> Program:
-    """Read a kernel and make it ready; the only one of its module where no name is given."""
+def program(text: str) -> Program:
+    """Read the only kernel of a module and make it ready."""
     kernels, variables = parse(text)
-    if len(kernels) != 1 if name is None else name not in kernels:
-        raise Fault(f"the module holds the kernels {', '.join(kernels)}, not {name or 'just one'}")
-    return _ready(kernels[name or next(iter(kernels))], variables)
+    (kernel,) = kernels
+    return _ready(kernel, variables)
 
 
 def _ready(kernel: Kernel, variables: list[Variable]) -> Program:

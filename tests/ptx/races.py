@@ -8,7 +8,8 @@ race if nothing orders them, unless both are atomic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,17 +102,13 @@ class _Groups:
         """Return the accesses in these groups."""
         return groups[self.number]
 
-    def pair(self, group: int) -> tuple[int, int]:
-        """Two accesses of a racing group that need an order."""
-        first = int(self.starts[group])
+    def pairs(self, group: int) -> Iterator[tuple[_Accesses, _Accesses]]:
+        """Two accesses of a racing group that need an order, in all ways."""
         stop = int(self.starts[group + 1]) if group + 1 < len(self.starts) else len(self.owners)
-        for one in range(first, stop):
-            for other in range(one + 1, stop):
-                if self.owners[one] != self.owners[other] and needs_order(
-                    int(self.all.flags[one]), int(self.all.flags[other])
-                ):
-                    return one, other
-        raise AssertionError("a racing group without a race")
+        for one, other in combinations(range(int(self.starts[group]), stop), 2):
+            a, b = self.all.part(one), self.all.part(other)
+            if self.owners[one] != self.owners[other] and needs_order(int(a.flags), int(b.flags)):
+                yield a, b
 
 
 def needs_order(one: int, other: int) -> bool:
@@ -168,29 +165,16 @@ def _check_warps(name: str, log: Log, groups: _Groups, racing: Any, order: Order
     cut = _Groups(rest, _joined(number, epochs), rest.threads)
     found = np.flatnonzero(cut.racing())
     if len(found):
-        _report(name, log, cut, int(found[0]), order, size, len(found), "no barrier between")
+        _tell(name, log, *next(cut.pairs(int(found[0]))), order, size, len(found), "no barrier between")
 
 
 def _check_blocks(name: str, log: Log, groups: _Groups, order: Order, size: int) -> None:
     """Races between blocks."""
     racing = np.flatnonzero(groups.racing())
     for group in racing.tolist():
-        first = int(groups.starts[group])
-        stop = int(groups.starts[group + 1]) if group + 1 < len(groups.starts) else len(groups.owners)
-        for one in range(first, stop):
-            for other in range(one + 1, stop):
-                a, b = groups.all.part(one), groups.all.part(other)
-                if (
-                    groups.owners[one] != groups.owners[other]
-                    and needs_order(int(a.flags), int(b.flags))
-                    and not order.flagged(int(a.threads), int(a.steps), int(b.threads), int(b.steps))
-                ):
-                    _tell(name, log, a, b, order, size, len(racing), "no order between blocks")
-
-
-def _report(name: str, log: Log, groups: _Groups, group: int, order: Order, size: int, count: int, why: str) -> None:
-    one, other = groups.pair(group)
-    _tell(name, log, groups.all.part(one), groups.all.part(other), order, size, count, why)
+        for a, b in groups.pairs(group):
+            if not order.flagged(int(a.threads), int(a.steps), int(b.threads), int(b.steps)):
+                _tell(name, log, a, b, order, size, len(racing), "no order between blocks")
 
 
 def _tell(name: str, log: Log, a: Any, b: Any, order: Order, size: int, count: int, why: str) -> None:

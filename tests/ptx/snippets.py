@@ -12,10 +12,10 @@ RANDOM = np.random.default_rng()  # a failure quotes its operands
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
-def kernel(parameters: str, body: str, before: str = "", name: str = "f", limits: str = "") -> str:
+def kernel(parameters: str, body: str, before: str = "") -> str:
     """A module with one kernel; registers of each type are declared."""
     return f"""{HEAD}{before}
-.visible .entry {name}({parameters}) {limits}
+.visible .entry f({parameters})
 {{
     .reg .pred %p<20>;
     .reg .b16 %h<20>;

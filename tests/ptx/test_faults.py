@@ -10,7 +10,7 @@ import pytest
 
 from .fault import Fault
 from .launch import Buffer, pointer, run
-from .snippets import HANDED, buffers, kernel, on_warps, with_pointers
+from .snippets import HANDED, on_warps, with_pointers
 
 _ALL = "0xffffffff"
 
@@ -47,17 +47,6 @@ _STRIDE = "mul.wide.u32 %d2, %r20, {}; add.s64 %d1, %d20, %d2; ld.global.u32 %r1
 def test_accesses_and_results_that_are_not_defined(body: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
         on_warps(body, 1, 16, _zeros(16), before=".shared .align 4 .b8 one[16];\n.shared .align 4 .b8 two[16];")
-
-
-def test_stores_beyond_an_argument_change_nothing() -> None:
-    array = _zeros(100)  # what lies after the argument belongs to the process
-    said = r"thread \(18, 0, 0\) of block \(1, 0, 0\) writes 4 bytes at byte 200 .*14 threads"
-    with pytest.raises(Fault, match=said):
-        on_warps("add.s64 %d1, %d20, %d18; st.global.u32 [%d1], %r21;", 2, 32, array[:50])
-    array.flags.writeable = False
-    with _named("st.global.u32 [%d20], %r20: writes to a, which may only be read"):
-        on_warps("st.global.u32 [%d20], %r20;", 1, 1, array)
-    assert not array.any()
 
 
 def test_bytes_that_nothing_wrote() -> None:
@@ -154,47 +143,3 @@ def test_flags_without_fences() -> None:
 def test_threads_that_do_not_meet(threads: int, body: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
         on_warps(body, 1, threads, _zeros(1))
-
-
-def test_loops_without_end() -> None:
-    text = with_pointers(1, "mov.u32 %r1, 1; again: add.s32 %r1, %r1, 1; bra again;")
-    with pytest.raises(Fault, match=r"no end after 500 rounds: thread \(0, 0, 0\) of block \(0, 0, 0\) is at line \d+"):
-        run(text, 1, 32, buffers(_zeros(1)), most_steps=500)
-
-
-# -- launches and texts ------------------------------------------------------------------------------------------------
-
-
-def test_launches_that_are_none() -> None:
-    text = kernel(".param .u64 a, .param .u32 b, .param .u64 c", "ret;", limits=".maxntid 64, 1, 1")
-    given = [1, np.int32(2), 3]
-    run(text, (3, 2), (8, 8), given)
-    for grid, block in ((1, 65), (0, 1), (1, (1, 1, 65)), ((1, 65536), 1)):
-        with _named("cannot be launched: at most 64 threads"):
-            run(text, grid, block, given)
-    with _named("the kernel takes 3 of 20 bytes, given are 2 of 12; the first that differs is number 2"):
-        run(text, 1, 1, given[:2])
-    with _named("given are 3 of 24; the first that differs is number 1"):
-        run(text, 1, 1, [1, 2, 3])
-    with _named("the module holds the kernels f, not g"):
-        run(text, 1, 1, given, name="g")
-    with _named("a is not contiguous"):
-        run(with_pointers(1, ""), 1, 1, buffers(_zeros(8)[::2]))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("bra nowhere;", "bra nowhere: there is no such label"),
-     ("ld.global.u32 %r1, [nothing];", "nothing is not declared"),
-     ("@%r1 bra nowhere;", "%r1 is no predicate"),
-     (".frob 3;", "a directive that is not known: '.frob 3'"),
-     ("mov.u32 %r1, %frob;", "%frob"),
-     ("add.u32 %r1, %r2", "a statement without its end"),
-     *((text, text.split()[0]) for text in (
-         "frobnicate.s32 %r1, %r2;", "call.uni nothing;", "add.s31 %r1, %r2, %r3;", "mul.s32 %r1, %r2, %r3;",
-         "cvt.f16.f32 %h1, %f1;", "ld.global.v3.u32 %r1, [%d1];", "setp.lo.s32 %p1, %r1, %r2;",
-         "add.s64 %d1, %r1, %d2;", "add.rz.f32 %f1, %f2, %f3;"))],
-)  # fmt: skip
-def test_texts_that_are_no_program(text: str, said: str) -> None:
-    with _named(said):
-        run(kernel("", text), 1, 1, [])

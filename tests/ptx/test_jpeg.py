@@ -265,21 +265,3 @@ def test_drafts_are_the_cpus(launches: Launches, name: str, indexed: bool) -> No
     assert "reduced_dct" in [kernel.name for kernel in launches.kernels]
     if indexed:
         assert entry_status(x) == [words.USED] * 5 + [0]
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_what_kernels_report_the_cpu_decodes_at_the_same_scale(launches: Launches, scale: int) -> None:
-    """And what they do not take: a file of 4:2:2 that is too narrow at this scale for chroma to be interpolated."""
-    side = 8 // scale
-    files = [encoded(photo(16 * side, 8 * side), quality=quality) for quality in (60, 70, 80)]
-    files.append(encoded(photo(8 * side // 2, 8 * side), "4:2:2"))
-    entries = entries_of(files, 1)
-    entries[1] = entries[1].copy()
-    entries[1][-1] ^= 1  # lies about a predictor
-    entries[1] = checked(entries[1], 1)
-    resized = gi.resize(opened(files, entries, 1, draft=1.0), np.array([(8, 16)] * 3 + [(8, 4)]))
-    with pytest.warns(RuntimeWarning, match=r"1 entry of the seek index .* does not match"):
-        found = resized.compute("uint8")
-    for one, data in zip(found, files, strict=True):  # resampled pixel by pixel
-        np.testing.assert_array_equal(one.values, pillow_pixels(data, 3, scale))
-    assert launches.gpu.order.of("decode") == []

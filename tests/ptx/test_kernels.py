@@ -23,17 +23,13 @@ from .pixels import (
     assert_close,
     assert_few_apart,
     contrasted,
-    enlarged,
     equalized,
     images_of,
     measured,
     mirrored,
     moved,
-    noisy,
     on_device,
-    sharpened,
     shrunk,
-    turned,
     use_small_blocks,
 )
 
@@ -45,6 +41,16 @@ LAYOUTS = [(3, "NCHW"), (3, "NHWC"), (1, "NHWC")]  # channels, and order of the 
 # -- every variant -----------------------------------------------------------------------------------------------------
 
 
+CHAINS: dict[tuple[str, str], list[Chain]] = {
+    ("transform", ops.PLAIN): [shrunk],
+    ("transform", ops.FULL): [mirrored],
+    ("transform", ops.MOVING): [moved],
+    ("statistics", ops.PLAIN): [measured, equalized],
+    ("statistics", ops.FULL): [lambda x: gi.equalize(mirrored(x))],
+    ("statistics", ops.MOVING): [lambda x: contrasted(moved(x))],
+}
+
+
 def _of_the_users(chain: Chain) -> Chain:
     return lambda x: gi.adjust_contrast(gi.pointwise(chain(x), variants.dim, 0.8), 1.2)
 
@@ -54,21 +60,10 @@ def _normalized(chain: Chain) -> Chain:
 
 
 def _chains(variant: variants.Variant) -> list[Chain]:
-    statistics = variant.kernel == "statistics"
-    chains: list[Chain] = [measured, equalized] if statistics else [shrunk, turned, enlarged]
-    if variant.build == ops.FULL:
-        chains = [sharpened, noisy, mirrored]
-    if variant.build == ops.MOVING:
-        chains = [moved]
-    if variant.build and statistics:
-        chains = [_after(chain, gi.equalize if chain is mirrored else contrasted) for chain in chains]
+    chains = CHAINS[variant.kernel, variant.build]
     if variant.functions:
-        chains = [_of_the_users(chain) for chain in chains[:2]]
-    return chains if variant.kind == "uint8" else [chains[0], *(_normalized(chain) for chain in chains[1:])]
-
-
-def _after(chain: Chain, other: Chain) -> Chain:
-    return lambda x: other(chain(x))
+        chains = [_of_the_users(chain) for chain in chains]
+    return chains if variant.kind == "uint8" else [*chains, *map(_normalized, chains)]
 
 
 @pytest.mark.parametrize(

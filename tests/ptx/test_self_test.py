@@ -41,18 +41,18 @@ def stores(text: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "found"),
-    [
-        ("find", "", "", "jpegs"), ("huffman", "", "", "jpegs"), ("huffman", "mul.lo.s32", "add.s32", "jpegs"),
-        ("inverse_dct", "", "", "jpegs"), ("inverse_dct", "shr.s32", "shr.u32", "jpegs"), ("colors", "", "", "jpegs"),
-        ("transform", "", "", "functions"), ("transform", "sub.ftz.f32", "add.ftz.f32", "functions"),
-        ("statistics", "atom.global.max.s32", "atom.global.add.u32", "functions"),
-        ("statistics", "shfl.sync.down", "shfl.sync.up", "functions"),
-        ("exact_pass", "", "", "functions"), ("exact_pass", "min.s32", "max.s32", "functions"),
-        ("no kernel", "", "", ""),
-    ],
-)  # fmt: skip
+ROWS = [
+    ("find", "", "", "jpegs"), ("huffman", "", "", "jpegs"), ("huffman", "mul.lo.s32", "add.s32", "jpegs"),
+    ("inverse_dct", "", "", "jpegs"), ("inverse_dct", "shr.s32", "shr.u32", "jpegs"), ("colors", "", "", "jpegs"),
+    ("transform", "", "", "functions"), ("transform", "sub.ftz.f32", "add.ftz.f32", "functions"),
+    ("statistics", "atom.global.max.s32", "atom.global.add.u32", "functions"),
+    ("statistics", "shfl.sync.down", "shfl.sync.up", "functions"),
+    ("exact_pass", "", "", "functions"), ("exact_pass", "min.s32", "max.s32", "functions"), ("no kernel", "", "", ""),
+]  # fmt: skip
+SLOW = [pytest.param(*row, marks=pytest.mark.slow) for row in ROWS[:-3]]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "found"), [*SLOW, *ROWS[-3:]])
 def test_a_fault_in_a_kernel_is_found(name: str, old: str, new: str, found: str, proofs: dict[str, bytes]) -> None:
     """Of its stores, or of an instruction."""
     edited = []

@@ -7,6 +7,7 @@ import lzma
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -171,11 +172,11 @@ def test_machine_code_fits_into_registers(variant: variants.Variant, capability:
     # GPUs of capability 7.5 have room for 4 blocks of 256 threads. Of blocks of statistics, 1,024 threads, one runs at
     # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic", 256 threads, 4.
     few = capability < (8, 0) or variant.build == ops.MOVING or variant.kernel in ("code_blocks", "elastic")
-    assert code.instructions["registers"] <= (64 if few or variant.kernel == "statistics" else 48)
+    assert code.registers <= (64 if few or variant.kernel == "statistics" else 48)
     if variant.kernel == "jpeg":
         assert ".f32" not in code.ptx
         assert not re.search(r"(div|rem)\.[su]64", code.ptx)  # take a hundred instructions
-    assert code.instructions["spins"] == (variant.kernel == "statistics")  # of the sums of warps
+    assert code.spins == (variant.kernel == "statistics")  # of the sums of warps
 
 
 # -- which part a GPU gets ---------------------------------------------------------------------------------------------
@@ -188,21 +189,17 @@ def test_machine_code_fits_into_registers(variant: variants.Variant, capability:
 )  # fmt: skip
 def test_a_gpu_gets_the_newest_code_that_it_can_run(content: bytes, capability: Any, found: str | None) -> None:
     file = opened(content)
-    number = file.best(capability)
-    if found is None:
-        assert number is None
-        assert file.image(kernels.MIX, capability) is None
+    number, image = file.best(capability), file.image(kernels.MIX, capability)
+    if number is None or image is None:
+        assert number is image is found
         return
-    assert number is not None
-    one = file.images[number]
-    assert found == ("PTX" if one.kind == shipped.PTX else one.number)
-    entry, code = file.image(kernels.MIX, capability) or ("", b"")
-    assert entry == "gpuimg_mix"
+    entry, code = image
+    assert (entry, file.images[number].kind) == ("gpuimg_mix", shipped.PTX if found == "PTX" else shipped.CUBIN)
     if found == "PTX":
         assert b".target sm_75\n" in code
         assert code.endswith(b"}\n\0")
     else:
-        own = (int(found[0]), 0)
+        own = (int(str(found)[0]), 0)
         assert code == compiler.assembled(variants.ptx_of(kernels.MIX, own), own)[0].code
 
 
@@ -235,24 +232,12 @@ print([code[:4] for code in codes])
 """
 
 
+@pytest.mark.slow
 def test_launches_need_no_compiler(tmp_path: Path) -> None:
     """Neither numba-cuda nor NVIDIA's libraries, whose import is forbidden."""
     transform = kernels.transform_kernel((), "uint8", KINDS["float32"], "")
     path = written(tmp_path / "cuda.xz", (transform, kernels.statistics_kernel((), "uint8", ""), kernels.MIX))
     assert python("-c", LAUNCH, path, GPUIMG_NATIVE=None).count("b'\\x7fELF'") == 3
-
-
-def test_reading_imports_no_numba(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "cuda.xz").write_bytes(content)
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from gpuimg.kernels import cuda; from gpuimg.kernels.cuda import shipped\n"
-        "shipped.FILE = Path(sys.argv[1])\n"
-        "code = cuda.MIX.image((9, 0)).code\n"
-        "print(len(code), [name for name in ('numba', 'llvmlite', 'numba_cuda') if name in sys.modules])"
-    )
-    found = python("-c", code, tmp_path / "cuda.xz", GPUIMG_NATIVE="").split()
-    assert found == [str(len(opened(content).image(kernels.MIX, (9, 0))[1])), "[]"]  # type: ignore[index]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -263,24 +248,19 @@ def reads(content: bytes) -> list[dict[str, bytes]]:
     return [file.code(number) for number in range(len(file.images))]
 
 
-def test_a_file_that_is_cut_off_is_refused(content: bytes) -> None:
-    for size in [0, 1, 5, *range(6, len(content), 97), len(content) - 1]:
+def test_damage_is_noticed(content: bytes) -> None:
+    """Or changes nothing."""
+    good, random = reads(content), np.random.default_rng()
+    for size in [0, 1, 5, *range(6, len(content), 397), len(content) - 1]:
         with pytest.raises(shipped.RefusedError):
             reads(content[:size])
     with pytest.raises(shipped.RefusedError, match="longer"):
         reads(content + b"\0")
-
-
-def test_a_changed_byte_is_noticed(content: bytes) -> None:
-    """Or changes nothing."""
-    good, random = reads(content), np.random.default_rng()
-    for at in random.integers(0, len(content), 300).tolist():
+    for at in random.integers(0, len(content), 100).tolist():
         changed = bytearray(content)
         changed[at] ^= 1 << random.integers(8)
-        try:
+        with suppress(shipped.RefusedError):
             assert reads(bytes(changed)) == good
-        except shipped.RefusedError:
-            continue
 
 
 def forged(content: bytes, change: Callable[[Any], None]) -> bytes:
@@ -289,27 +269,6 @@ def forged(content: bytes, change: Callable[[Any], None]) -> bytes:
     manifest = json.loads(stream.decompress(content))
     change(manifest)
     return lzma.compress(json.dumps(manifest).encode()) + stream.unused_data
-
-
-_FORGED: list[Callable[[Any], None]] = [
-    lambda m: m.update(format=2),
-    lambda m: m.update(sources="0" * 64),
-    lambda m: m.update(kernels=[1]),
-    lambda m: m.pop("images"),
-    lambda m: m["images"].reverse(),
-    *(lambda m, change=change: m["images"][0].update(change) for change in (
-        {"length": -1}, {"length": "many"}, {"kind": "other"}, {"sha256": ""}, {"sizes": [10**9, -(10**9), 0]})),
-]  # fmt: skip
-
-
-def test_wrong_manifests_are_refused(content: bytes) -> None:
-    assert forged(content, lambda manifest: None) == content
-    for change in _FORGED:
-        with pytest.raises(shipped.RefusedError):
-            reads(forged(content, change))
-    for none in (b"[]", b"{}", b"\xff", b" " * (2 << 20), b"[" * 9999):
-        with pytest.raises(shipped.RefusedError):
-            opened(lzma.compress(none))
 
 
 def test_a_kernel_with_other_arguments_is_refused(content: bytes) -> None:

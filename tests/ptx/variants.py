@@ -84,7 +84,8 @@ class Code(NamedTuple):
     """A compiled kernel."""
 
     ptx: str
-    instructions: dict[str, int]  # "machine" instructions, "registers", and "spins" of atomic operations
+    registers: int
+    spins: int  # of atomic operations
     stack: int  # bytes, of what is spilled too
 
 
@@ -99,22 +100,13 @@ def kernel_of(variant: Variant) -> Any:
     from gpuimg.kernels import cuda as kernels
 
     kernel, source, kind, functions, build = variant
-    if kernel == "jpeg":
-        return kernels.JPEG[source]
-    if kernel == "marks":
-        return kernels.MARKS[source]
-    if kernel == "video":
-        return kernels.FRAMES[source]
-    if kernel in ARTEFACT_KERNELS:
-        return kernels.ARTEFACTS[kernel][source]
-    if kernel == "elastic":
-        return kernels.ELASTIC[source]
-    if kernel == "mix":
-        return kernels.MIX
-    if kernel == "copy":
-        return kernels.COPY
-    if kernel == "exact":
-        return kernels.EXACT
+    tables: dict[str, Any] = {"jpeg": kernels.JPEG, "marks": kernels.MARKS, "video": kernels.FRAMES}
+    tables |= {"elastic": kernels.ELASTIC, **kernels.ARTEFACTS}
+    single = {"mix": kernels.MIX, "copy": kernels.COPY, "exact": kernels.EXACT}
+    if kernel in tables:
+        return tables[kernel][source]
+    if kernel in single:
+        return single[kernel]
     if kernel == "statistics":
         return kernels.statistics_kernel(functions, source, build)
     return kernels.transform_kernel(functions, source, KINDS[kind], build)
@@ -179,12 +171,8 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
     built = None if kernel.users else shipped.shipped_image(kernel, capability)
     cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
     opcodes = [(code[:, 0] & np.uint64(0xFFF)).astype(np.int64) for code in _functions(cubin)]
-    counts = {
-        "machine": machine_instructions(cubin),
-        "registers": _attribute(cubin, _REGISTERS),
-        "spins": int(np.sum(max(opcodes, key=len) == _SPIN)),
-    }
-    return Code(ptx, counts, _attribute(cubin, _FRAME_SIZE))
+    spins = int(np.sum(max(opcodes, key=len) == _SPIN))
+    return Code(ptx, _attribute(cubin, _REGISTERS), spins, _attribute(cubin, _FRAME_SIZE))
 
 
 def ptx_instructions(ptx: str) -> int:
@@ -193,9 +181,9 @@ def ptx_instructions(ptx: str) -> int:
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
 
 
-# The lowest 12 bits of an instruction: what fills a function's end, and 64 bits in shared memory compared and swapped
-# until that succeeds (ATOMS.CAST.SPIN).
-_NOP, _SPIN = 0x918, 0x38D
+# The lowest 12 bits of an instruction: 64 bits in shared memory compared and swapped until that succeeds
+# (ATOMS.CAST.SPIN).
+_SPIN = 0x38D
 
 
 def _sections(cubin: bytes) -> list[tuple[bytes, bytes]]:
@@ -220,11 +208,6 @@ def _attribute(cubin: bytes, attribute: int) -> int:
     info = dict(_sections(cubin))[b".nv.info"]
     head = re.escape(bytes([4, attribute, 8, 0]))
     return max(int.from_bytes(info[match.end() + 4 :][:4], "little") for match in re.finditer(head, info))
-
-
-def machine_instructions(cubin: bytes) -> int:
-    """Instructions of all functions of a cubin."""
-    return sum(int(np.flatnonzero(code[:, 0] & np.uint64(0xFFF) != _NOP)[-1]) + 1 for code in _functions(cubin))
 
 
 def toolchain() -> dict[str, str]:

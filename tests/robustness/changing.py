@@ -1,8 +1,8 @@
 """Files in memory that are overwritten before their batch runs, and while it is opened: pixels or a reason, no crash.
 
 What changes after a batch was opened has no effect. A file that changes while it is opened is some file, whole or
-damaged: it lies flush against a page that cannot be read, and a thread, or a process forked from this one, overwrites
-parts of it meanwhile.
+damaged: it lies flush against a page that cannot be read, and a process forked from this one overwrites parts of it
+meanwhile.
 """
 
 from __future__ import annotations
@@ -93,36 +93,21 @@ def overwritten(folder: Path) -> Counter[str]:
     return Counter(pixels=count)
 
 
-def _disturb(buffer: NDArray[np.uint8], other: bytes, goes_on: Callable[[], bool]) -> None:
-    """Overwrite parts of a file, and put them back, until told to stop."""
-    draw, own = Draw(time.time_ns()), buffer.copy()
-    contents = [np.full_like(own, 0xFF), np.zeros_like(own), np.resize(np.frombuffer(other, np.uint8), own.size)]
-    while goes_on():
-        size = draw.pick((1, 2, 4, 16, 64, 400, own.size))
-        at = draw.below(min(own.size, draw.pick((60, 700, own.size))))
-        window, new, old = (array[at : at + size] for array in (buffer, draw.pick(contents), own))
-        for _ in range(300):
-            window[:] = new
-            window[:] = old
-
-
 @contextmanager
-def _disturbed(buffer: NDArray[np.uint8], other: bytes, way: str) -> Iterator[None]:
-    """Let a thread, or another process, overwrite parts of a file."""
-    if way == "thread":
-        stop = threading.Event()
-        thread = threading.Thread(target=_disturb, args=(buffer, other, lambda: not stop.is_set()))
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-        return
+def _disturbed(buffer: NDArray[np.uint8], other: bytes) -> Iterator[None]:
+    """Let another process, which shares the memory, overwrite parts of a file and put them back, until the end."""
     parent = os.getpid()
-    child = os.fork()  # which shares the memory
+    child = os.fork()
     if child == 0:
-        _disturb(buffer, other, lambda: os.getppid() == parent)
+        draw, own = Draw(time.time_ns()), buffer.copy()
+        contents = [np.full_like(own, 0xFF), np.zeros_like(own), np.resize(np.frombuffer(other, np.uint8), own.size)]
+        while os.getppid() == parent:
+            size = draw.pick((1, 2, 4, 16, 64, 400, own.size))
+            at = draw.below(min(own.size, draw.pick((60, 700, own.size))))
+            window, new, old = (array[at : at + size] for array in (buffer, draw.pick(contents), own))
+            for _ in range(300):
+                window[:] = new
+                window[:] = old
         os._exit(0)
     try:
         yield
@@ -131,7 +116,7 @@ def _disturbed(buffer: NDArray[np.uint8], other: bytes, way: str) -> Iterator[No
         os.waitpid(child, 0)
 
 
-def disturbed(folder: Path, form: str, way: str) -> Counter[str]:
+def disturbed(folder: Path, form: str) -> Counter[str]:
     """Decode a file that changes meanwhile, as often as the time allows; count the outcomes."""
     data, other, _ = files()[form]
     buffer, draw, index = flush(data, at_end=True), Draw(time.time_ns()), None
@@ -141,7 +126,7 @@ def disturbed(folder: Path, form: str, way: str) -> Counter[str]:
         index = folder / "index"
         index.unlink(missing_ok=True)
         gi.build_index([(data, 0)], index)
-    with warnings.catch_warnings(), _disturbed(buffer, other, way):
+    with warnings.catch_warnings(), _disturbed(buffer, other):
         warnings.simplefilter("ignore", RuntimeWarning)  # that the index does not match the file
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
@@ -157,12 +142,11 @@ def disturbed(folder: Path, form: str, way: str) -> Counter[str]:
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of a format and a way to overwrite it, each in turn, and then of whole files."""
-    cases = list(itertools.product(files(), ("thread", "process")))
+    """Return the check of each format in turn, and then of whole files."""
+    forms = list(files())
 
     def checked(number: int) -> Counter[str]:
-        if number % (len(cases) + 1) == len(cases):
-            return overwritten(folder)
-        return disturbed(folder, *cases[number % (len(cases) + 1)])
+        which = number % (len(forms) + 1)
+        return overwritten(folder) if which == len(forms) else disturbed(folder, forms[which])
 
     return checked

@@ -141,7 +141,7 @@ def _decoded(form: str, number: int) -> str:
     """Decode one damaged file; return how it ended."""
     data, words = mutation(form, number)
     Path("/proc/self/clear_refs").write_text("5")  # begin to measure the peak
-    before, pixels, size, turn, outcome = _peak(), None, 0, 1, "decoded"
+    before, pixels, size, turn, outcome = peak(), None, 0, 1, "decoded"
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
@@ -152,7 +152,7 @@ def _decoded(form: str, number: int) -> str:
             outcome, reason = "refused", str(error)
             if len(reason) < 8 or re.search(r"0x[0-9a-f]{6}|Error\(|\n", reason):
                 raise AssertionError(f"{words}: {reason!r} is no reason") from error
-    memory = _peak() - before
+    memory = peak() - before
     assert not warned, f"{words}: {warned[0].message}"
     assert memory <= BYTES_PER_PIXEL * size + BYTES_PER_IMAGE, f"{words}: {memory >> 20} MiB for {size} pixels"
     reference = None if pixels is None else theirs(data, turn)
@@ -160,6 +160,6 @@ def _decoded(form: str, number: int) -> str:
     return f"{form}: {outcome}"
 
 
-def _peak() -> int:
+def peak() -> int:
     """Most bytes resident."""
     return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
 class Checker:
     """Decodes cases, and says what became of each."""
 
-    def __init__(self, file: Callable[[int], bytes] = file) -> None:
+    def __init__(self, file: Callable[[int], bytes], folder: Path) -> None:
         self._file = file
         self._decoders = [
             Decoder(poison, partial(Flush, at_end=at_end))
@@ -246,3 +247,6 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
             return pillow_pixels(restore_jpeg(data) if is_recoded(data) else data, channels, scale)
         except (OSError, SyntaxError, ValueError):
             return None
+
+
+check, check_progressive, check_recoded = (partial(Checker, one) for one in (file, progressive_file, recoded_file))

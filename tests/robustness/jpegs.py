@@ -19,7 +19,6 @@ import gpuimg as gi
 
 from ..decoding.jpegs import is_baseline, is_ours, jpeg_mode, pillow_pixels
 from ..properties.test_memory_laws import fences
-from .guard_pages import Checker, progressive_file, recoded_file
 from .mutate import APP1, EOI, SOS, Draw, mutation, segments
 from .originals import originals
 
@@ -134,18 +133,3 @@ def _crop(draw: Draw, height: int, width: int) -> tuple[int, int, int, int]:
 def _cropped(images: Any, crops: list[tuple[int, int, int, int]]) -> gi.Batch:
     top, left, height, width = (list(column) for column in zip(*crops, strict=True))
     return gi.resized_crop(images, top, left, height, width, _SIZE)
-
-
-def guard_pages(folder: Path) -> Callable[[int], str]:
-    """Return the check of :mod:`.guard_pages`."""
-    return Checker()
-
-
-def guard_progressive(folder: Path) -> Callable[[int], str]:
-    """Return the same check of progressive files only."""
-    return Checker(progressive_file)
-
-
-def guard_recoded(folder: Path) -> Callable[[int], str]:
-    """Return the same check of recoded files only."""
-    return Checker(recoded_file)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from ..decoding.jpegs import segment
 from .originals import is_baseline
 from .originals import originals as intact_files
 
@@ -189,11 +190,6 @@ def places(data: bytes, markers: Sequence[int]) -> list[int]:
             found.append(at)
         at += len(piece)
     return found or [0]
-
-
-def segment(marker: int, body: bytes) -> bytes:
-    """A segment with its length."""
-    return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
 
 
 def scan_damage(draw: Draw, data: bytes, _: bytes) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
 
+from ..samples import write_files
 from ..sources.writers import write_tar
 from .mutate import ANYWHERE, Draw, changed
 from .originals import jpeg, picture
@@ -63,15 +64,6 @@ def flips(draw: Draw, out: Path) -> None:
 
 def cut(draw: Draw, out: Path) -> None:
     os.truncate(out / NAME, draw.below((out / NAME).stat().st_size + 1))
-
-
-def moved_lines(draw: Draw, out: Path) -> None:
-    lines = _lines(out)
-    one, other = draw.below(len(lines)), draw.below(len(lines))
-    lines[one:one] = [lines[other]] * draw.between(1, 3)
-    if draw.below(2):
-        del lines[draw.below(len(lines))]
-    (out / NAME).write_bytes(b"".join(lines))
 
 
 def other_values(draw: Draw, out: Path) -> None:
@@ -126,20 +118,16 @@ def another_thing(draw: Draw, out: Path) -> None:
 DAMAGE: Sequence[Kind] = (cut, a_file_gone, a_part)
 #: What somebody did.
 FORGED: Sequence[Kind] = (
-    flips, moved_lines, other_values, other_values, strange_lines, a_file_cut, *(another_thing,) * 3,
+    flips, other_values, other_values, strange_lines, a_file_cut, *(another_thing,) * 3,
 )  # fmt: skip
 
 
 def _cases(root: Path) -> list[Case]:
     """Class folders to files and to shards, a list with labels, and a tar to files and to shards."""
     files = {f"{'ab'[k // 4]}/{k}.jpg": jpeg(picture(20 + k, 24, k)) for k in range(8)} | {"b/bad.jpg": b"bad"}
-    for name, data in files.items():
-        (root / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "in" / name).write_bytes(data)
+    write_files(root / "in", files)
     write_tar(root / "in.tar", *files.items())
-    (root / "outside" / "a").mkdir(parents=True)
-    (root / "outside" / "kept").write_bytes(b"kept")
-    (root / "outside" / "a" / "0.jpg").write_bytes(b"kept")
+    write_files(root / "outside", {"kept": b"kept", "a/0.jpg": b"kept"})
     folder, listed = gi.folder(root / "in"), gi.file_list([root / "in" / name for name in files], range(len(files)))
     shards = gi.tar(root / "in.tar", label=None)
     cases = []

@@ -18,7 +18,7 @@ SAMPLES = {
     "guard progressive": (200, {"as Pillow's", "damaged"}),
     "guard recoded": (200, {"as Pillow's", "decoded", "damaged", "not ours"}),
     "guard pngs": (300, {"as Pillow's", "refused", "left to Pillow"}),
-    "changing": (24, {"pixels", "a reason"}),
+    "changing": (16, {"pixels", "a reason"}),
     "formats": (400, {f"{form}: refused" for form in formats() if form != "tiff"}),
     "tiff": (100, {"tiff: decoded", "tiff: refused"}),
     "indexes": (300, {"refused", "used", "damaged", "no entry", "other size", "built", "not built"}),

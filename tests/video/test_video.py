@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from gpuimg._video import decode
 from gpuimg._video.convert import write_pixels
 from gpuimg._video.index import read_index
 
+from ..robustness.jpegs import turned
 from . import videos
 from .videos import BUILDS, FRAMES, HEIGHT, WIDTH, Build, made, make, number_in, rgb_of, sequentially
 
@@ -231,10 +231,7 @@ def test_regions_are_parts_of_the_whole(data: st.DataObject) -> None:
     whole = _pixels(frame, [0, 0, shown[1], shown[0]], channels, orientation)
     stored = _pixels(frame, [0, 0, width, height], channels)
     assert np.array_equal(_pixels(frame, [x0, y0, x1, y1], channels, orientation), whole[y0:y1, x0:x1])
-    turns = {1: stored, 2: stored[:, ::-1], 3: stored[::-1, ::-1], 4: stored[::-1], 5: stored.swapaxes(0, 1)}
-    turns |= {6: np.rot90(stored, -1), 7: np.rot90(stored, -1)[:, ::-1][::-1, ::-1], 8: np.rot90(stored)}
-    turns[7] = stored[::-1, ::-1].swapaxes(0, 1)
-    assert np.array_equal(whole, turns[orientation])
+    assert np.array_equal(whole, turned(stored, orientation))
 
 
 @pytest.mark.parametrize(("degrees", "quarters"), [(0, 0), (90, 1), (180, 2), (-90, 3)])
@@ -281,20 +278,16 @@ def test_layouts() -> None:
     x = gi.resize(opened([made("h264"), made("hevc")], 3), (32, 40))
     flat = x.array("float32")
     clips = flat.reshape(2, 3, 32, 40, 3)
-    assert np.array_equal(x.array("float32", "NTHWC"), clips)
-    assert np.array_equal(x.array("float32", "NTCHW"), clips.transpose(0, 1, 4, 2, 3))
-    assert np.array_equal(x.array("float32", "NCTHW"), clips.transpose(0, 4, 1, 2, 3))
     for layout, axes in (("NTHWC", (0, 1, 2, 3, 4)), ("NTCHW", (0, 1, 4, 2, 3)), ("NCTHW", (0, 4, 1, 2, 3))):
-        out = np.empty([clips.shape[axis] for axis in axes], np.float32)
+        expected = clips.transpose(axes)
+        assert np.array_equal(x.array("float32", layout), expected)
+        out = np.empty(expected.shape, np.float32)
         assert x.array(layout=layout, out=out) is out
-        assert np.array_equal(out, clips.transpose(axes))
+        assert np.array_equal(out, expected)
         with pytest.raises(ValueError, match=r"out must have shape \(2, 3"):
             x.array(layout=layout, out=np.empty(flat.shape, np.float32))
-    images = gi.resize(np.zeros((2, 8, 8, 3), np.uint8), 4)
     with pytest.raises(ValueError, match=r"layout 'NTHWC' is for batches of clips, and these are images"):
-        images.array(layout="NTHWC")
-    with pytest.raises(ValueError, match=r"array\(\) also accepts 'NTHWC', 'NTCHW', 'NCTHW' for clips"):
-        images.compute(layout="NTHWC")
+        gi.resize(np.zeros((2, 8, 8, 3), np.uint8), 4).array(layout="NTHWC")
 
 
 def test_one_draw_is_for_a_whole_clip() -> None:
@@ -418,11 +411,8 @@ def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
 def test_errors_name_the_file_and_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "one.gif"
     Image.new("RGB", (40, 30)).save(path)
-    with pytest.raises(gi.VideoError) as caught:
+    with pytest.raises(gi.VideoError, match=rf"^{path}: Invalid argument: not a video container; open_batch reads"):
         gi.video_info(path)
-    assert str(caught.value) == f"{path}: Invalid argument: not a video container; open_batch reads images, GIF too"
-    with pytest.raises(gi.VideoError, match=r"nowhere\.mp4: cannot be read: No such file"):
-        gi.video_info(tmp_path / "nowhere.mp4")
     with pytest.raises(gi.DecodeError, match=r"clip 0 \(/nowhere/a.mp4\): cannot be read: No such file or directory"):
         opened(["/nowhere/a.mp4"], 1)
     with pytest.raises(gi.VideoError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
@@ -483,11 +473,9 @@ def test_a_file_that_changed_since(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"stride": [1, 2]}, r"stride must be one number, or an array of shape \(1,\) with one for each clip"),
-        ({"short": "loop"}, "short must be one of 'repeat', 'wrap', 'error', not 'loop'"),
         ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
         ({"times": [[0.0, np.nan]]}, "times must be finite"),
         ({"times": [[0.0, 1.0]], "start": 3}, "pass either times, or start and stride"),
-        ({"color": "bgr"}, "color of videos must be one of 'rgb', 'gray'"),
         ({"on_error": "skip"}, "on_error must be one of 'raise', 'fill'"),
     ],
 )
@@ -499,27 +487,9 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
 
 
 def test_codecs_leave_nothing_open() -> None:
-    """FFmpeg's threads would come on top of ours."""
-    most: list[int] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.001):
-            most.append(len(os.listdir("/proc/self/task")))
-
-    videos = [made(name) for name in ("h264", "hevc", "av1", "vp9")]  # encoders do start threads
-    opened(videos[:1], 8, 8).array()  # starts ours
-    before = len(os.listdir("/proc/self/task"))
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        for video in videos:
-            opened([video], 8, 8).array()
-    finally:
-        done.set()
-        watcher.join()
-    assert max(most) <= before + 1
-    descriptors = len(os.listdir("/proc/self/fd"))
-    for _ in range(10):
-        opened([videos[0], damaged()[0]], 4, start=5, on_error="fill").array()
+    opened([made("h264")], 4).array()
+    threads, descriptors = (len(os.listdir(f"/proc/self/{what}")) for what in ("task", "fd"))
+    for name in ("h264", "hevc", "av1", "vp9"):
+        opened([made(name), damaged()[0]], 4, start=5, on_error="fill").array()
+    assert len(os.listdir("/proc/self/task")) <= threads
     assert len(os.listdir("/proc/self/fd")) <= descriptors
