@@ -12,8 +12,8 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import deposit, progressive
+from gpuimg.kernels.jpeg import layout as words
 
 from ..samples import PHOTOS
 from . import jpegs
