@@ -144,6 +144,19 @@ def test_loops_that_are_left_early(gpu: FakeGpu, way: str, preprocess: str, kern
     epoch(gpu, load(source, PREPROCESS[preprocess]))
 
 
+def test_a_result_may_return_after_its_event_was_destroyed(gpu: FakeGpu) -> None:
+    """By the collector, with the reference cycle of a loop that was left."""
+    loader = load(BASELINE[:8], small)
+    batch = next(iter(loader))
+    loader.close()
+    events = [one for one in gc.get_objects() if type(one).__name__ == "_LastUse" and one.ptr]
+    assert events
+    for event in events:
+        event.__del__()
+    del batch
+    gc.collect()
+
+
 @pytest.mark.slow
 def test_a_thousand_loops_leave_nothing(gpu: FakeGpu) -> None:
     left = []
