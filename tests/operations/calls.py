@@ -140,7 +140,7 @@ CALLS = {
 
 def _numbers(function: Callable[..., gi.Batch]) -> Call:
     """A function that is not named above, with numbers for each parameter documented as ``float or (N,) float``."""
-    names = re.findall(r"^    ([\w, ]+) : float or \(N,\) float", function.__doc__ or "", re.MULTILINE)
+    names = re.findall(r"^ *([\w, ]+) : float or \(N,\) float", function.__doc__ or "", re.MULTILINE)
     names = [name for group in names for name in group.split(", ")]
     return Call(function, lambda rng, n, white: {name: rng.uniform(0.0, 3.0, n) for name in names})
 
