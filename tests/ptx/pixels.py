@@ -97,10 +97,13 @@ def equalized(x: Any) -> gi.Batch:
 
 
 def mirrored(x: Any) -> gi.Batch:
-    """Pad with mirrored pixels by more than the image, change colors by the rare formulas, and permute the channels."""
+    """Pad with mirrored pixels by more than the image, change colors by the rare formulas, and permute the channels.
+
+    The threshold is no value that HSV makes of bytes: CPU and GPU, 1e-6 apart, could be on either side of one.
+    """
     x = gi.pad(x, (9, 2, 0, 7), padding_mode="reflect", where=np.arange(len(x)) >= 0)
     x = gi.adjust_hsv(x, np.linspace(-1.0, 1.0, len(x)), np.linspace(0.0, 3.0, len(x)), 1.2)
-    x = gi.solarize_add(x, 0.3, 0.6)
+    x = gi.solarize_add(x, 0.3, 0.61803)
     return gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
 
 
