@@ -66,7 +66,9 @@ def times(name: str, work: str, peer: str) -> str:
 def machine(name: str, load: bool = True) -> str:
     about = {**result(name).get("machine", {}), **result(name).get("run", {})}
     text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
-    return f"{text}, at a load of {about['load_before']:.1f}" if load and "load_before" in about else text
+    if not load or "load_before" not in about:
+        return text
+    return f"{text}, without other work" if about.get("quiet") else f"{text}, at a load of {about['load_before']:.1f}"
 
 
 def version(name: str) -> str:
