@@ -78,9 +78,10 @@ def version(name: str) -> str:
 
 
 def _rates(entry: dict[str, Any], ours: dict[str, Any]) -> tuple[int, int]:
-    """Return gpuimg's rate and the other's, of the round whose ratio is the median where that is known."""
-    own, other = entry.get("same_round") or (ours["images_per_second"], entry["images_per_second"])
-    return own, other
+    """Return gpuimg's rate and the other's; of the round whose ratio is the median if they would contradict it."""
+    own, other = ours["images_per_second"], entry["images_per_second"]
+    contradict = abs(own / other / entry["gpuimg_over_this"] - 1) > _CONTRADICTS
+    return entry.get("same_round", (own, other)) if contradict else (own, other)
 
 
 def _ranged(middle: float, low: float, high: float) -> str:
@@ -94,12 +95,11 @@ def _over(entry: dict[str, Any]) -> str:
 
 
 def _cell(entry: dict[str, Any] | None, ours: dict[str, Any]) -> str:
-    """Return a library's rate and the ratio; the rates of one round where the median rates would contradict it."""
+    """Return a library's rate and the ratio; both rates where they are of one round."""
     if not entry or "range" not in entry:
         return f"{entry['images_per_second']:,}" if entry else "-"
-    rate, (own, other) = entry["images_per_second"], _rates(entry, ours)
-    contradicts = abs(ours["images_per_second"] / rate / entry["gpuimg_over_this"] - 1) > _CONTRADICTS
-    return f"{f'{other:,} of {own:,}' if contradicts and 'same_round' in entry else f'{rate:,}'}; {_over(entry)}"
+    own, other = _rates(entry, ours)
+    return f"{other:,}{'' if own == ours['images_per_second'] else f' of {own:,}'}; {_over(entry)}"
 
 
 def _plain(found: Any) -> str:
@@ -435,7 +435,7 @@ def _rates_bars() -> str:
     kept = [key for key in names if entries.get(key) and key != "gpuimg.load"]
     kept.sort(key=lambda key: -entries[key]["images_per_second"])
     rows = {names[key].partition(" (")[0]: entries[key]["images_per_second"] for key in kept}
-    return bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {machine('peers-S')}")
+    return bars(_claim(), rows, "gpuimg", f"images/s decoded, cropped, normalized; {machine('peers-S', load=False)}")
 
 
 def plot(name: str) -> str:
