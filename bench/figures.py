@@ -240,14 +240,17 @@ def exact() -> str:
     return _table(head, rows)
 
 
-_DECODERS = "gpuimg", "gpuimg, batches", "simplejpeg", "opencv", "torchvision", "pillow"
+_DECODERS = {
+    "gpuimg": "gpuimg", "gpuimg, batches": "gpuimg, batches", "simplejpeg": "simplejpeg", "opencv": "OpenCV",
+    "torchvision": "torchvision", "pillow": "Pillow",
+}  # fmt: skip
 
 
 def _decoders(rows: dict[str, dict[str, Any]]) -> str:
     """Return a table of images/s with a column for each decoder, and gpuimg's rate divided by it."""
     names = [name for name in _DECODERS if any(name in entries for entries in rows.values())]
     cells = ([label, *(_cell(each.get(name), each["gpuimg"]) for name in names)] for label, each in rows.items())
-    return _table(["images/s; gpuimg's rate divided by it", *names], cells)
+    return _table(["images/s; gpuimg's rate divided by it", *map(_DECODERS.__getitem__, names)], cells)
 
 
 def _calls() -> dict[str, dict[str, Any]]:
@@ -347,10 +350,10 @@ def serve(which: int) -> str:
     return _table(["", "p50, ms", "p99, ms", "CPU ms per request", "most requests/s"], rows)
 
 
-def _ahead(what: str, entries: dict[str, Any], names: dict[str, str] | None = None) -> Iterator[list[str]]:
+def _ahead(what: str, entries: dict[str, Any], names: dict[str, str]) -> Iterator[list[str]]:
     for key, entry in entries.items():
-        if entry and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1 and (not names or key in names):
-            yield _row(what, entry, entries["gpuimg"], names[key] if names else key)
+        if entry and key in names and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1:
+            yield _row(what, entry, entries["gpuimg"], names[key])
 
 
 def slower() -> str:
@@ -367,9 +370,9 @@ def slower() -> str:
                 cells = [f"{exact} µs", f"torch, {layout[6:].upper()} {micros} µs", f"{micros / exact:.2f}"]
                 rows.append([f"an exact resize, {label}", *cells])
     for kind, entries in _calls().items():
-        rows += _ahead(f"decode, one image a call, {kind}", entries)
+        rows += _ahead(f"decode, one image a call, {kind}", entries, _DECODERS)
     for count, entries in result("one-image")["workers"].items():
-        rows += _ahead(f"decode, one image a call, DataLoader, workers: {count}", entries)
+        rows += _ahead(f"decode, one image a call, DataLoader, workers: {count}", entries, _DECODERS)
     every = result("peers-S")["peers"]
     for cost, label in _COSTS.items():
         ours = every["gpuimg.load"][cost]
