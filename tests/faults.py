@@ -196,7 +196,7 @@ FAULTS = [
     Fault("cuda: an arena is decoded into before its images are read", "gpuimg/_runtimes/cuda.py",
           "arena.used.record(resources.stream)\n", "pass\n", "cuda/cuda_host::test_turned_images"),
     Fault("cuda: an event is used after a collector destroyed it", "gpuimg/_runtimes/cuda_memory.py",
-          "super().__del__()\n        self.ptr = 0", "super().__del__()", "cuda/cuda_host_loader::test_a_result_may_return"),
+          "super().__del__()\n        self.ptr = 0", "super().__del__()", "cuda/cuda_host_loader::test_a_result_may_return_after_its_event_was_destroyed"),
     Fault("cuda: a consumer's stream may be destroyed before its batches", "gpuimg/_runtimes/cuda_memory.py",
           "Stream(int(stream.ptr), stream)", "Stream(int(stream.ptr))", "cuda/cuda_host_loader::test_a_consumers_current_stream_lives_as_long_as_its_batches"),
     Fault("cuda: the per-thread default stream is recorded on another thread", "gpuimg/_runtimes/cuda_memory.py",
