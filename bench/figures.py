@@ -64,17 +64,16 @@ def times(name: str, work: str, peer: str) -> str:
 
 
 def machine(name: str, load: bool = True) -> str:
-    about = {**result(name).get("machine", {}), **result(name).get("run", {})}
-    text = f"{about['processor']}, {cores} cores" if (cores := about.get("cores")) else str(about["processor"])
-    if not load or "load_before" not in about:
+    run = result(name)["run"]
+    text = f"{run['processor']}, {run['cores']} cores"
+    if not load:
         return text
-    return f"{text}, without other work" if about.get("quiet") else f"{text}, at a load of {about['load_before']:.1f}"
+    return f"{text}, without other work" if run.get("quiet") else f"{text}, at a load of {run['load_before']:.1f}"
 
 
 def version(name: str) -> str:
-    if run := result(name).get("run"):
-        return f"{run['version']} ({run['commit']})"
-    return str(result(name).get("version", "a version before 0.2"))
+    run = result(name)["run"]
+    return f"{run['version']} ({run['commit']})"
 
 
 def _rates(entry: dict[str, Any], ours: dict[str, Any]) -> tuple[int, int]:
@@ -255,7 +254,7 @@ def _decoders(rows: dict[str, dict[str, Any]]) -> str:
 
 def _calls() -> dict[str, dict[str, Any]]:
     found = result("one-image")
-    return {f"JPEG, 500x375, {_bits('one-image')} bits per pixel": found["single"], **found.get("calls", {})}
+    return {f"JPEG, 500x375, {_bits('one-image')} bits per pixel": found["single"], **found["calls"]}
 
 
 def board() -> str:
@@ -265,7 +264,7 @@ def board() -> str:
 
 
 def one_image() -> str:
-    return _decoders(_calls() | result("one-image")["calls"])
+    return _decoders(_calls())
 
 
 def batches_of_one() -> str:
@@ -415,12 +414,11 @@ def all_peers() -> str:
 def runs() -> str:
     rows = []
     for name in sorted(path.stem for path in RESULTS.glob("*.json")):
-        run = result(name).get("run", {})
-        where = machine(name, load=False) if run or "machine" in result(name) else ""
-        command = f"`{re.sub(r' --peers [^ ]+', '', run['command'])}`" if run else ""
+        run, where = result(name)["run"], machine(name, load=False)
+        command = f"`{re.sub(r' --peers [^ ]+', '', run['command'])}`"
         loads = [str(run[key]) for key in ("load_before", "load_during", "load_after") if key in run]
         mark = [] if run.get("quiet", True) else ["not quiet"]
-        rows.append([f"`{name}.json`", command, version(name), where, run.get("date", ""), ", ".join(loads + mark)])
+        rows.append([f"`{name}.json`", command, version(name), where, run["date"], ", ".join(loads + mark)])
     head = ["result", "command", "version, commit", "machine", "date", "load before, during, after"]
     return _table(head, rows)
 

@@ -12,20 +12,7 @@ from .options import DecodeOptions
 
 
 def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> NDArray[Any]:
-    """Decode a file to (H, W, C) as displayed, uint8 or uint16.
-
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    header : PillowHeader
-        Header of the same file.
-    options : DecodeOptions
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+    """Decode a file to (H, W, C) as displayed, uint8 or uint16; take and raise what :func:`.pillow.decode` does."""
     decoded: NDArray[Any]
     if options.bits != 8 and deep.is_deep(header):
         decoded = deep.decode(data, header, options.channels)
