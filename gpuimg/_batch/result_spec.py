@@ -53,14 +53,15 @@ def one_size(sizes: Ints) -> tuple[int, int]:
     """Return the common height and width of all results; 0 x 0 for an empty batch."""
     if len(sizes) == 0:
         return 0, 0
-    others = np.any(sizes != sizes[0], 1)
+    others = sizes != sizes[0]
     if others.any():
-        k = int(np.argmax(others))
+        k = int(np.argmax(others.any(1)))
         raise ValueError(
             f"the images differ in size (image 0 is {tuple(sizes[0].tolist())}, image {k} "
             f"{tuple(sizes[k].tolist())}) and cannot form one array; resize or crop them, or use compute()"
         )
-    return int(sizes[0, 0]), int(sizes[0, 1])
+    height, width = sizes[0].tolist()
+    return height, width
 
 
 def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str:

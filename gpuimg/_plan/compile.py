@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
+from ..kernels.grids import center, fill_records, widen
 from .plan import Frame, Grid, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
@@ -126,8 +127,6 @@ def _same_pixels(a: Grid, b: Grid) -> bool:
 
 def _from_center(matrix: Floats, sizes: Ints) -> Floats:
     """Return matrices for positions relative to the grid's center: smaller numbers lose less in float32."""
-    from ..kernels.grids import center  # imports Numba, which takes as long as all of gpuimg
-
     moved = np.empty(matrix.shape)
     center(np.ascontiguousarray(matrix, np.float64), np.ascontiguousarray(sizes, np.int64), moved)
     return moved
@@ -152,8 +151,6 @@ def _support(grid: Grid) -> Floats:
 
 def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.void]:
     """Return records of a grid, with positions relative to the region's corner."""
-    from ..kernels.grids import fill_records
-
     found = np.zeros(len(region), layout.RECORD)
     taps = _NO_TAPS if grid.kernel is None else np.ascontiguousarray(grid.kernel, np.int64)
     fill_records(*arrays, taps, np.ascontiguousarray(region), found)
@@ -262,8 +259,6 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
 
 def _region(runs: list[_GridPass], arrays: list[tuple[Any, ...]]) -> Ints:
     """Return source pixels (x0, y0, x1, y1) read by any pass of the image, whatever passes other images need."""
-    from ..kernels.grids import widen
-
     region = np.zeros((len(runs[-1].used), 4), np.int64)
     region[:, :2] = _BEYOND
     for run, grid in zip(runs, arrays, strict=True):

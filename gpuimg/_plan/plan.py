@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,12 +109,11 @@ class Plan:
     @staticmethod
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
         """Return the identity plan for source images of these (N, 2) sizes."""
-        n = len(sizes)
-        source = Frame(identities(n), np.ones((n, 2)))
-        window = np.zeros((n, 4), np.int64)
+        source, filters = _start(len(sizes))
+        window = np.zeros((len(sizes), 4), np.int64)
         window[:, 2] = sizes[:, 1]
         window[:, 3] = sizes[:, 0]
-        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), sizes, channels, of_bytes)
+        return Plan(Grid(sizes, (source,), filters, window), sizes, channels, of_bytes)
 
     def then(self) -> Plan:
         """Return the identity plan for the results of this one."""
@@ -406,6 +406,15 @@ def check_channels(codes: NDArray[np.int32], channels: int) -> None:
     if len(refused):
         name = ops.OPS[int(refused[0])].name
         raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
+
+
+@lru_cache(16)
+def _start(n: int) -> tuple[Frame, Ints]:
+    """Return the source's grid and filters of the identity plan for ``n`` images, for all plans of as many."""
+    source, filters = Frame(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
+    for array in (source.matrix, source.support, filters):
+        array.flags.writeable = False
+    return source, filters
 
 
 def identities(n: int) -> Floats:

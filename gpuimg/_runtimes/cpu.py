@@ -29,8 +29,8 @@ from .protocol import Outcome, Timings
 
 def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:
     """Return True if results are the decoded images themselves, which are then decoded into place without a pass."""
-    same = all(plan.changes_nothing and plan.channels == source.channels for plan in segments)
-    return same and kind == layout.UINT8 and form == "pixels" and source.first_occurrences() is None
+    plain = kind == layout.UINT8 and form == "pixels" and source.first_occurrences() is None
+    return plain and all(plan.channels == source.channels and plan.changes_nothing for plan in segments)
 
 
 class CpuRuntime:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, fields
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -42,7 +42,7 @@ from ..kernels import layout
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
-from ..kernels.cpu.describe import NEEDS, describe, survey
+from ..kernels.cpu.describe import describe, describe_pass
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
@@ -58,15 +58,21 @@ _STREAMED = 8 << 20
 
 _PAGE = 4096  # bytes, the smallest of any system
 
+#: Kinds of files that have separate decoders.
+_SPECIAL_DECODERS = {
+    jpeg_records.PROGRESSIVE: progressive.DECODE_FUNCTION, jpeg_records.RECODED: recoded.DECODE_FUNCTION
+}  # fmt: skip
+_SPECIAL = frozenset(_SPECIAL_DECODERS)
+
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
 
 
 class _ExactSegment:
-    """An exact resize as the fields of a PASS, the regions of its source, and the memory it takes."""
+    """An exact resize as a PASS, and the regions of its source."""
 
     def __init__(
-        self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...], memory: dict[str, int]
+        self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...], needs: Records
     ) -> None:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
@@ -78,13 +84,15 @@ class _ExactSegment:
         # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
         self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
         space = exact.exact_space(images, to, channels)
-        memory["exact"] = max(memory.get("exact", 0), int(np.max(space, initial=0)))
+        needs["exact"] = max(needs["exact"][0], np.max(space, initial=0))
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
         compile_together([*others, resize.name, store.name])
-        self.fields = {
-            "exact": images, "stored": to, "channels": channels, "itemsize": self.itemsize, "regions": self.regions,
-            "resize": resize.address, "store": store.address,
-        },  # fmt: skip
+        self.passes = np.zeros(1, records.PASS)
+        one = self.passes[0]
+        self._kept = images, to
+        one["exact"], one["stored"] = map(records.address_of, self._kept)
+        one["regions"], one["channels"], one["itemsize"] = records.address_of(self.regions), channels, self.itemsize
+        one["resize"], one["store"] = resize.address, store.address
 
 
 def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
@@ -107,7 +115,7 @@ def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
 
 
 class _Segment:
-    """A compiled plan as the fields of PASS records, with its source regions and its memory needs."""
+    """A compiled plan as PASS records, and the regions of its source."""
 
     def __init__(
         self,
@@ -124,26 +132,23 @@ class _Segment:
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
         if not isinstance(form, str):
             self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
-        used, ways = ops_used(plan), 0
-        for run in passes:
-            ways |= survey(run.records, used.view(np.uint8), run.first_slot, run.end_slot, needs)
+        self.passes, used, ways = np.zeros(len(passes), records.PASS), ops_used(plan), 0
+        words = used.view(np.uint8)
+        for k, run in enumerate(passes):
+            ways |= describe_pass(
+                self.passes, k, run.records, run.programs, self.regions, words, run.first_slot, run.end_slot, needs
+            )
         codes = tuple(used.nonzero()[0].tolist())
-        patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
-        stored = form if isinstance(form, str) else "patches"
-        byte_calls, float_calls = (
-            call_table(one, kind, stored, codes, ways, plan.functions, others) if one in sources else None
-            for one in ("uint8", "float32")
-        )
+        stored, patches = form if isinstance(form, str) else "patches", None
+        if not isinstance(form, str):
+            patches = np.array([astuple(form)], records.PATCHES)
+            self.passes["patches"] = records.address_of(patches)
+        calls = [call_table(one, kind, stored, codes, ways, plan.functions, others) for one in sources]
+        for one, table in zip(sources, calls, strict=True):
+            self.passes["byte_calls" if one == "uint8" else "float_calls"] = records.address_of(table)
+        self.passes["channels"], self.passes["itemsize"][-1] = plan.channels, self.itemsize
+        self._kept = passes, patches, calls
         self.launches = launches_of(passes, codes)
-        self.fields = tuple(
-            {
-                "records": run.records, "programs": run.programs, "program_words": run.programs.shape[1],
-                "first_slot": run.first_slot, "byte_calls": byte_calls, "float_calls": float_calls,
-                "channels": plan.channels, "itemsize": self.itemsize if run is passes[-1] else 0,
-                "regions": self.regions, "patches": patches,
-            }
-            for run in passes
-        )  # fmt: skip
 
 
 class Call:
@@ -177,25 +182,25 @@ class Call:
         scaled = reduced(source, segments)
         is_whole = scaled.segments is segments
         self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
-        always = _loops_needed(source)
-        needs, self._memory = np.zeros(1, NEEDS), dict[str, int]()
-        self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs, self._memory)
+        files = source.headers if isinstance(source, EncodedImages) else None
+        special = None if files is None else _SPECIAL.intersection(files.records["kind"].tolist())
+        always, needs = _loops_needed(special), np.zeros(1, records.NEEDS)
+        self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
         self.launches = sum(segment.launches for segment in self._segments)  # that a GPU would need
-        fields = [one for segment in self._segments for one in segment.fields]
-        self._passes = records.passes_of(*fields) if fields else NO_PASSES
+        passes = [segment.passes for segment in self._segments]
+        self._passes = np.concatenate(passes) if len(passes) > 1 else passes[0] if passes else NO_PASSES
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         images = self._images = np.zeros(n, records.IMAGE)
         images["scale"] = scaled.scales
         if len(self._segments) > 1:
-            images["first_pass"] = np.cumsum([0, *(len(one.fields) for one in self._segments)])[scaled.starts]
+            images["first_pass"] = np.cumsum([0, *map(len, passes)])[scaled.starts]
         last = self._segments[-1] if self._segments else None
         images["out_bytes"] = last.bytes if last else self._sizes[:, 0] * self._sizes[:, 1] * source.channels
         images["out"] = records.address_of(out) + offsets * (last.itemsize if last else 1)
         every = NONE if first is None else rows_of(first, source.frames)
-        files = source.headers if isinstance(source, EncodedImages) else NO_FILES
-        left = describe(images, *files, TURNS, self._sizes, self._passes, every, source.channels, needs)
-        self._headers = files.records if len(files.records) else np.zeros(n, jpeg_records.HEADER)
+        left = describe(images, *(files or NO_FILES), TURNS, self._sizes, self._passes, every, source.channels, needs)
+        self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else files.records
         self._order, self._python = np.arange(n), list[int]()
         if isinstance(source, Pixels):
             self._set_pixels(source)
@@ -217,17 +222,16 @@ class Call:
                 self._order = self._order[np.argsort(-images["size"][self._order], kind="stable")]
         if isinstance(source, Pixels) or needs["source"][0] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])
-        between = max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)
-        self._memory |= dict(zip(NEEDS.names or (), needs[0].tolist(), strict=True)) | {
-            "between": 2 * _bytes_of_half(between)
-        }
+        between = [int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]]
+        needs["between"] = 2 * _bytes_of_half(max(between, default=0))
         if isinstance(source, Pixels):
             unpadded = images["kind"] == records.UNPADDED
-            self._memory["source"] = int(np.max(images["elements"], where=unpadded, initial=0))
-        self._memory["source"] += SOURCE_SLACK
-        if len(self._order) and isinstance(source, EncodedImages):
+            needs["source"] = np.max(images["elements"], where=unpadded, initial=0)
+        needs["source"] += SOURCE_SLACK
+        self._needs = needs.view(np.int64)
+        if special is not None and len(self._order):
             compile_together(always)
-            self._batch = batch_of_bytes(source.channels, frozenset(_special_kinds(source))).copy()
+            self._batch = batch_of_bytes(source.channels, special).copy()
         else:
             self._batch = np.zeros(1, records.BATCH)
             self._batch["channels"] = source.channels
@@ -268,7 +272,7 @@ class Call:
 
     def work(self, memory: ThreadMemory, python: Iterator[int]) -> None:
         """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
-        memory.reserve(self._memory)
+        memory.reserve(self._needs)
         in_python = [0.0]
         try:
             for k in python:
@@ -425,7 +429,6 @@ def _compile_segments(
     form: Form,
     always: tuple[str, ...],
     needs: Records,
-    memory: dict[str, int],
 ) -> list[_Segment | _ExactSegment]:
     kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = list[Ints]()
@@ -438,7 +441,7 @@ def _compile_segments(
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
             last = stored if k == len(segments) - 1 else None
-            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], always, memory))
+            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], always, needs))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
@@ -450,18 +453,10 @@ def _compile_segments(
     return compiled
 
 
-def _loops_needed(source: Encoded | Pixels) -> tuple[str, ...]:
-    """Names of loops that a call needs whatever it does."""
-    if not isinstance(source, EncodedImages):
-        return ALWAYS[-1:]  # no decoder
-    more = {jpeg_records.PROGRESSIVE: progressive.DECODE_FUNCTION, jpeg_records.RECODED: recoded.DECODE_FUNCTION}
-    return (*ALWAYS, *(more[kind].name for kind in _special_kinds(source)))
-
-
-def _special_kinds(source: EncodedImages) -> list[int]:
-    """Return the kinds of a batch's files that have separate decoders."""
-    kinds = source.headers.records["kind"]
-    return [kind for kind in (jpeg_records.PROGRESSIVE, jpeg_records.RECODED) if (kinds == kind).any()]
+@cache
+def _loops_needed(special: frozenset[int] | None) -> tuple[str, ...]:
+    """Names of loops that a call needs whatever it does, for files of these kinds; None where no JPEG is decoded."""
+    return ALWAYS[-1:] if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
 
 
 def _bytes_of_half(size: int) -> int:

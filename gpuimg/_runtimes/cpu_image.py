@@ -43,9 +43,9 @@ def _word_of(record: str, field: str) -> int:
     return int(inner[1] + inner[0].fields[field][1]) // 8
 
 
-_KIND, _WORK, _STORED, _RESULT = (
-    _word_of(*names) for names in (("header", "kind"), ("needs", "work"), ("needs", "stored"), ("status", "result"))
-)
+_KIND, _RESULT = _word_of("header", "kind"), _word_of("status", "result")
+_SOURCE, _STATISTICS = _word_of("needs", "source"), _word_of("needs", "statistics")
+_NEEDS = slice(_STATISTICS, _STATISTICS + records.NEEDS.itemsize // 8)
 _SCALE, _OUT, _OUT_BYTES = (_word_of("image", name) for name in ("scale", "out", "out_bytes"))
 
 
@@ -81,7 +81,8 @@ def decode_jpeg(
     pixels = empty(size, "uint8")
     describe(image, header, one["address"], one["size"], TURNS, sizes, NO_PASSES, NONE, channels, one["needs"])
     words[_SCALE], words[_OUT], words[_OUT_BYTES] = FULL, address_of(pixels), size
-    memory.reserve({"work": int(words[_WORK]), "stored": int(words[_STORED])})
+    words[_SOURCE] = 0  # it is decoded into place
+    memory.reserve(words[_NEEDS])
     shared = batch_of_bytes(channels, frozenset((int(kind),)))
     while not run_images(_FIRST, one["queue"], image, header, NO_PASSES, status, shared, memory, running):
         pass  # signals are handled here

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._checks.types import Ints
 from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
-from ..kernels.cpu.describe import NEEDS
 from ..kernels.cpu.records import address_of
 from ..kernels.jpeg.layout import HEADER, STATUS, TABLE, TABLES
 
@@ -19,23 +19,19 @@ _POOLED = 1 << 20
 _SPARE = 3
 
 
+_NAMES: Final = records.NEEDS.names or ()
 #: Dtypes of fields of records.SCRATCH other than uint8.
 _DTYPES: Final[dict[str, Any]] = {
-    "statistics": np.float32,
-    "positions": np.float32,
-    "planes": np.float32,
-    "floats": np.float32,
-    "ints": np.int32,
-    "packed": np.uint32,
-}
-_FIELDS: Final = {name: (k, _DTYPES.get(name, np.uint8)) for k, name in enumerate(records.SCRATCH.names or ())}
+    **dict.fromkeys(("statistics", "positions", "planes", "floats"), np.float32), "ints": np.int32, "packed": np.uint32,
+}  # fmt: skip
+_EXACT: Final = _NAMES.index("exact")
 
 
 #: Records of a file that is decoded without a batch, and its size as displayed.
 SINGLE: Final = np.dtype(
     [
         ("image", records.IMAGE), ("header", HEADER), ("address", "<i8"), ("size", "<i8"), ("left", "<i8"),
-        ("needs", NEEDS), ("status", STATUS), ("queue", records.QUEUE), ("shown_size", "<i8", 2),
+        ("needs", records.NEEDS), ("status", STATUS), ("queue", records.QUEUE), ("shown_size", "<i8", 2),
     ],
     align=True,
 )  # fmt: skip
@@ -60,7 +56,8 @@ class ThreadMemory:
         self.single_words = single.view(np.int64)
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
-        self._numbers = self.scratch.view(np.int64).reshape(-1, 2)  # address and elements of each field
+        self._addresses, self._elements = self.scratch.view(np.int64).reshape(-1, 2).T
+        self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
         self.tables = np.zeros(TABLES, TABLE)
@@ -74,21 +71,19 @@ class ThreadMemory:
             self._buffers[name] = buffer
         return buffer
 
-    def reserve(self, needs: dict[str, int]) -> None:
-        """Prepare for a call whose largest image needs this many elements of these fields of records.SCRATCH."""
-        numbers = self._numbers
-        for name, size in needs.items():
-            k, dtype = _FIELDS[name]
-            buffer = self._buffers.get(name)
-            if buffer is None or buffer.size < size:
-                buffer = self.flat(name, size, dtype)
-                numbers[k, 0] = address_of(buffer)
-            numbers[k, 1] = size
-            if size and name == "exact":  # it says what the last image has left; freed memory may look like that
-                buffer[: records.KEPT_BYTES + ALIGNMENT] = 0
+    def reserve(self, needs: Ints) -> None:
+        """Prepare for a call; ``needs`` are the words of a records.NEEDS."""
+        if (needs > self._reserved).any():
+            for k in np.flatnonzero(needs > self._reserved).tolist():
+                name = _NAMES[k]
+                self._addresses[k] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
+                self._reserved[k] = needs[k]
+        self._elements[:-1] = needs
+        if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
+            self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
         if self._shown_tables is not self.tables:
             self._shown_tables = self.tables
-            numbers[_FIELDS["tables"][0]] = address_of(self.tables), self.tables.size
+            self._addresses[-1], self._elements[-1] = address_of(self.tables), self.tables.size
         self.thread["decoding"] = self.thread["total"] = 0
 
 

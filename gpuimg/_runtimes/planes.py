@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints, Mask
-from .._data.images import KINDS, Encoded, Pixels, offsets_of
+from .._data.images import KINDS, Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import each_side_by_side
@@ -37,7 +37,7 @@ def run(
     layout: str | PatchLayout,
 ) -> Outcome:
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
-    name = out.dtype.name
+    name = name_of(out.dtype)
     patches = layout if isinstance(layout, PatchLayout) and not _stores_patches(source, name) else None
     results, starts, form = out, offsets, layout
     if patches is not None:

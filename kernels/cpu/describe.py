@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from ..compiled import cached_jit
 from ..jpeg import decode, progressive, recoded
 from ..jpeg.layout import BASELINE, HEADER, PROGRESSIVE, RECODED
@@ -14,7 +12,7 @@ from ..ops import ELASTIC, JPEG, LEVELS, MOTION, READS_NEIGHBORS, SHARPNESS, STA
 from ..scalar import i64, loop
 from . import artefacts, elastic
 from .intrinsics import longs_at
-from .records import ENCODED, IMAGE, IN_PYTHON, PASS, VIEW
+from .records import ENCODED, IMAGE, IN_PYTHON, NEEDS, PASS, VIEW
 from .sample import work_space
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -28,31 +26,33 @@ _MOTION, _SHARPNESS, _JPEG, _ELASTIC = (op.code for op in (MOTION, SHARPNESS, JP
 #: Ways to sample, as bits: 1 << way of kernels/layout.py, and this one for grids that :mod:`.patches` samples.
 PATCHED: Final = 1 << 8
 
-#: Elements of fields of :data:`.records.SCRATCH` for the largest image of a call.
-NEEDS: Final = np.dtype(
-    [
-        (name, "<i8")
-        for name in ("statistics", "positions", "planes", "floats", "ints", "packed", "source", "stored", "work")
-    ],
-    align=True,
-)
-
 
 @cached_jit(
-    "int64(RECORD[::1], uint8[::1], int64, int64, NEEDS[::1])", nogil=False, RECORD=RECORD, NEEDS=NEEDS
-)  # fmt: skip
-def survey(records, used, first_slot, end_slot, needs_):
-    """Raise ``needs`` to those of a pass; return its ways to sample, as bits.
+    "int64(PASS[::1], int64, RECORD[::1], float32[:, ::1], int64[:, ::1], uint8[::1], int64, int64, NEEDS[::1])",
+    nogil=False,
+    PASS=PASS,
+    RECORD=RECORD,
+    NEEDS=NEEDS,
+)
+def describe_pass(passes, k, records, programs, regions, used, first_slot, end_slot, needs_):
+    """Set a pass to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
 
     Parameters
     ----------
+    passes : (P,) PASS
+    k : int
     records : (N,) layout.RECORD
+    programs : (N, L) float32
+    regions : (N, 4) int64
     used : (len(OPS),) uint8
         Not 0 for the ops that occur in the programs.
     first_slot, end_slot : int
         The statistics that the pass computes.
     needs : (1,) NEEDS
     """
+    one = passes[k]
+    one.records, one.programs, one.regions = records.ctypes.data, programs.ctypes.data, regions.ctypes.data
+    one.program_words, one.first_slot = programs.shape[1], first_slot
     needs, ways = needs_[0], i64(0)
     whole = first_slot < end_slot
     for code in range(used.size):

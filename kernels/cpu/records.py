@@ -51,7 +51,7 @@ IMAGE: Final = np.dtype(
     align=True,
 )
 
-#: A pass over the grid of every image, as :func:`set_pass` fills it.
+#: A pass over the grid of every image.
 PASS: Final = np.dtype(
     [
         ("records", "<i8"),  # address of the images' grids, layout.RECORD
@@ -141,15 +141,6 @@ def address_of(array: Any) -> int:
     return address
 
 
-def passes_of(*fields: dict[str, Any]) -> Any:
-    """Return (P,) PASS, fields that are not given 0 and arrays by their addresses; the caller keeps these alive."""
-    names = PASS.names or ()
-    rows = [
-        tuple(one if isinstance(one := given.get(name), int) else address_of(one) for name in names) for given in fields
-    ]
-    return np.array(rows, np.int64).view(PASS)[:, 0]  # in a tenth of the time of records from tuples
-
-
 # -- a thread ----------------------------------------------------------------------------------------------------------
 
 #: Source pixels of the pass that runs.
@@ -192,11 +183,14 @@ SCRATCH: Final = np.dtype(
         ("exact", _BUFFER),  # uint8: of an exact resize
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``
         ("stored", _BUFFER),  # uint8: the same in the stored orientation
-        ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, used again by files with equal definitions
         ("work", _BUFFER),  # uint8: scratch of the JPEG decoder
+        ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, used again by files with equal definitions
     ],
     align=True,
 )
+
+#: Elements of the fields of :data:`SCRATCH` for the largest image of a call; tables have a fixed number.
+NEEDS: Final = np.dtype([(name, "<i8") for name in (SCRATCH.names or ())[:-1]], align=True)
 
 
 # -- loops by their addresses ------------------------------------------------------------------------------------------
