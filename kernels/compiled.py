@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from . import disk
+from .cores import allowed_cores
 from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, set_compiler_process, sigutils, types
 from .native import LIBRARY
 from .scalar import LOOP
@@ -351,7 +352,7 @@ def compile_together(wanted: Iterable[str]) -> None:
         known = _by_name()
         _seen.update(unseen)
         missing = [name for name in names() if name in unseen and not known[name].is_cached()]
-        helpers = min(len(os.sched_getaffinity(0)), len(missing))
+        helpers = min(allowed_cores(), len(missing))
         if helpers < 2 or not Path(sys.executable).name.startswith("python") or disk.folder() is None:
             return  # what is called is compiled then
         with tempfile.TemporaryDirectory() as claims:

@@ -22,6 +22,8 @@ _DIGEST = 32  # bytes in front of a file's content: its SHA-256
 _READABLE = 0o644  # by other users too: a container image is warmed by root and run by another user
 _FOLDER = 0o755
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_HAS_OWNERS = hasattr(os, "geteuid")  # else modes do not say who may write: a user's folders are private on Windows
+_FLAGS = sum(getattr(os, f"O_{name}", 0) for name in ("RDONLY", "NOFOLLOW", "NONBLOCK", "CLOEXEC", "BINARY"))
 
 
 def _places() -> list[Path]:
@@ -58,6 +60,8 @@ def _package_folder() -> Path:
 
 def _is_trusted(status: os.stat_result) -> bool:
     """Return True where only users whose code runs in this process anyway can write to a file or a folder."""
+    if not _HAS_OWNERS:
+        return True
     owners = os.geteuid(), 0, os.stat(__file__).st_uid
     return status.st_uid in owners and not status.st_mode & _WRITABLE_BY_OTHERS
 
@@ -69,7 +73,7 @@ def _is_ours(place: Path) -> bool:
     that they may have left in it belong to them, and are not read.
     """
     status = place.stat()
-    if status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
+    if _HAS_OWNERS and status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
         place.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
         status = place.stat()
     return stat.S_ISDIR(status.st_mode) and _is_trusted(status)
@@ -79,7 +83,7 @@ def _content(path: Path) -> bytes:
     """The bytes of a file that can be trusted; raises OSError where it is not, or not there."""
     if not _is_ours(path.parent):
         raise PermissionError(f"{path.parent} can be written to by other users")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, _FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
             raise PermissionError(f"{path} can be written to by other users")

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._io.file_bytes import printable
-from .._io.open_file import naming_file, read_at
+from .._io.open_file import naming_file, need_posix, read_at
 from ..kernels.jpeg.layout import ENTRY_HEAD
 from . import format as layout
 from .entries import Built
@@ -152,6 +152,7 @@ def opened_alone(path: str) -> int:
 
     Raises BlockingIOError if another process has the lock, and refuses links and other than regular files.
     """
+    need_posix("seek indexes and prepared data sets are written")
     import fcntl
 
     while True:

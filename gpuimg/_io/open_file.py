@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -72,15 +73,31 @@ class Span(NamedTuple):
         return data
 
 
+def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
+    with _position:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+_position = threading.Lock()
+_pread = getattr(os, "pread", _seek_and_read)  # which Windows lacks
+
+
+def need_posix(what: str) -> None:
+    """Refuse what needs file locks, and files that can be renamed while they are open."""
+    if not hasattr(os, "pread"):
+        raise OSError(errno.ENOTSUP, f"{what} on POSIX systems only, such as Linux and macOS")
+
+
 def read_at(descriptor: int, offset: int, size: int) -> bytes:
     """Read up to ``size`` bytes; fewer only at the end of the file."""
-    data = os.pread(descriptor, size, offset)
+    data = _pread(descriptor, size, offset)
     if len(data) == size:
         return data
     parts = [data]
     while data:  # a read may stop early, at a signal or at 2 GiB
         size, offset = size - len(data), offset + len(data)
-        data = os.pread(descriptor, size, offset)
+        data = _pread(descriptor, size, offset)
         parts.append(data)
     return b"".join(parts)
 

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ..kernels.cores import allowed_cores
+
 MOST_THREADS = 1024  # that a caller may request of one kind: thousands leave no memory for anything else
 
 _ROOT = Path("/")
@@ -46,14 +48,14 @@ def allowed() -> Allowed:
 @cache
 def _from_machine() -> Allowed:
     """Return the machine's limit; computed once per process, because limits are set when it starts."""
-    return share(_affinity(), os.environ, _ROOT)
+    return share(allowed_cores(), os.environ, _ROOT)
 
 
 @cache
 def usable_cores() -> int:
     """Return the number of cores that this process and its peers may use together."""
     quota = cpu_quota(_ROOT)
-    return _affinity() if quota is None else min(_affinity(), math.ceil(quota))
+    return allowed_cores() if quota is None else min(allowed_cores(), math.ceil(quota))
 
 
 def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
@@ -76,10 +78,6 @@ def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
         found.append(Allowed(math.ceil(quota) // peers, f"CPU quota of its control group: {quota:g} cores{of_all}"))
     least = min(found, key=lambda one: one.threads)
     return least._replace(threads=max(least.threads, 1))
-
-
-def _affinity() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # -- control groups ----------------------------------------------------------------------------------------------------

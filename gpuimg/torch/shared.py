@@ -6,13 +6,14 @@ of each sample are counted in a file without a name, which the processes share h
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import weakref
 from collections.abc import Sequence
 from multiprocessing import context, reduction
 from typing import Any, Self
+
+from .._io.open_file import need_posix
 
 
 class SharedRequests:
@@ -22,6 +23,7 @@ class SharedRequests:
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
+        need_posix("gpuimg.torch.Dataset counts the requests of a DataLoader's workers")
         if descriptor is None:
             descriptor, path = tempfile.mkstemp()
             os.unlink(path)
@@ -38,6 +40,8 @@ class SharedRequests:
 
     def count(self, indices: Sequence[int]) -> list[int]:
         """Count requests of samples, and return how often each was requested before."""
+        import fcntl
+
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX)  # against other processes
         try:
             before = []

@@ -1,0 +1,10 @@
+"""The number of cores."""
+
+from __future__ import annotations
+
+import os
+
+
+def allowed_cores() -> int:
+    """Return the number of cores that this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
