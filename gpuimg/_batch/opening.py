@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
-from .._decoding.options import DecodeOptions
+from .._decoding.options import DecodeOptions, decode_options
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read
 from .._runtimes.devices import check_decoder, runtime_for
@@ -137,7 +137,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
+    options = decode_options(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
     images = open_images(sources, options, on_error)
     return Batch(Recording(runtime, with_index(images, index, indices)))
@@ -191,7 +191,7 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
+    options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
     recording = Recording(runtime, open_images(sources, options, on_error))
     return Batch(Recording(runtime, recording.decoded()))
@@ -246,7 +246,7 @@ def decode_image(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
+    options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
     try:
         data = read(source, options.max_bytes)

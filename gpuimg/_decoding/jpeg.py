@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,18 +41,14 @@ def read_headers(data: Sequence[Any]) -> Headers:
     addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
     found = np.zeros(len(data), layout.HEADER)
-    from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
-
-    headers.read_headers(addresses, sizes, found, np.empty(4, np.int64))
+    _loops().read_headers(addresses, sizes, found, np.empty(4, np.int64))
     return Headers(found, addresses, sizes)
 
 
 def read_header(data: Any) -> Headers:
     """Read the header of one file, in a third of the time of a list's addresses; its bytes must stay alive."""
     found = np.zeros(1, layout.HEADER)
-    from ..kernels.jpeg import headers
-
-    address = headers.read_header(np.frombuffer(data, np.uint8), found, np.empty(4, np.int64))
+    address = _loops().read_header(np.frombuffer(data, np.uint8), found, np.empty(4, np.int64))
     return Headers(found, np.array([address]), np.array([len(data)]))
 
 
@@ -59,11 +56,16 @@ def shown_sizes(records: Records, pillow_only: Mask | None, max_pixels: int) -> 
     """Return sizes (N, 2) as displayed, and by index why a file's is not its header's: see :mod:`.layout`."""
     sizes = np.empty((len(records), 2), np.int64)
     left = np.zeros(len(records), np.int64) if pillow_only is None else pillow_only * layout.FOR_PILLOW
-    from ..kernels.jpeg import headers
-
-    if not headers.shown_sizes(records, max_pixels, sizes, left):
+    if not _loops().shown_sizes(records, max_pixels, sizes, left):
         return sizes, {}
     return sizes, {i: int(left[i]) for i in np.flatnonzero(left).tolist()}
+
+
+@cache
+def _loops() -> Any:
+    from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
+
+    return headers
 
 
 def _addresses(data: Sequence[Any]) -> Ints:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -97,3 +99,16 @@ class DecodeOptions:
     def bits(self) -> int:
         """Bits per decoded value, 8 or 16."""
         return DEPTHS[self.depth]
+
+
+@lru_cache(64, typed=True)
+def _checked(decoder: str | None, *options: Any) -> DecodeOptions:
+    return DecodeOptions(*options)
+
+
+def decode_options(*options: Any) -> DecodeOptions:
+    """Return options in their order; the same as before are not checked again, which takes as long as a header."""
+    try:
+        return _checked(os.environ.get("GPUIMG_DECODER"), *options)
+    except TypeError:  # a value that cannot be looked up, or of a wrong type
+        return DecodeOptions(*options)

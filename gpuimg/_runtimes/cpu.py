@@ -181,7 +181,7 @@ class CpuRuntime:
 
     def _helpers(self, images: int) -> int:
         """Return the number of threads in addition to the calling one."""
-        return min(self._most or threads(), images) - 1
+        return min(self._most or threads(), images) - 1 if images > 1 else 0
 
     def _work(self, call: Call, python: Iterator[int]) -> None:
         """Run one thread's part."""

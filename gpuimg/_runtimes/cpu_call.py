@@ -144,8 +144,8 @@ class _Segment:
             patches = np.array([astuple(form)], records.PATCHES)
             self.passes["patches"] = records.address_of(patches)
         calls = [call_table(one, kind, stored, codes, ways, plan.functions, others) for one in sources]
-        for one, table in zip(sources, calls, strict=True):
-            self.passes["byte_calls" if one == "uint8" else "float_calls"] = records.address_of(table)
+        for one, (_, address) in zip(sources, calls, strict=True):
+            self.passes["byte_calls" if one == "uint8" else "float_calls"] = address
         self.passes["channels"], self.passes["itemsize"][-1] = plan.channels, self.itemsize
         self._kept = passes, patches, calls
         self.launches = launches_of(passes, codes)
@@ -192,14 +192,15 @@ class Call:
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         images = self._images = np.zeros(n, records.IMAGE)
-        images["scale"] = scaled.scales
         if len(self._segments) > 1:
             images["first_pass"] = np.cumsum([0, *map(len, passes)])[scaled.starts]
         last = self._segments[-1] if self._segments else None
-        images["out_bytes"] = last.bytes if last else self._sizes[:, 0] * self._sizes[:, 1] * source.channels
-        images["out"] = records.address_of(out) + offsets * (last.itemsize if last else 1)
+        starts, lengths = (offsets * last.itemsize, last.bytes) if last else (offsets, NONE)
         every = NONE if first is None else rows_of(first, source.frames)
-        left = describe(images, *(files or NO_FILES), TURNS, self._sizes, self._passes, every, source.channels, needs)
+        left = describe(
+            images, *(files or NO_FILES), TURNS, self._sizes, scaled.scales, self._passes, every, source.channels, out,
+            starts, lengths, needs,
+        )  # fmt: skip
         self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else files.records
         self._order, self._python = np.arange(n), list[int]()
         if isinstance(source, Pixels):
@@ -261,7 +262,7 @@ class Call:
         yield self._python
         if isinstance(self._source, EncodedImages) and self._source.seek is not None:
             self._source.seek.entry_status[:] = self._statuses["entry"]
-        undecoded = np.flatnonzero(self._statuses["result"]).tolist()
+        undecoded = self._statuses["result"].nonzero()[0].tolist()
         self._order = self._order[:0]
         if undecoded:
             yield undecoded
@@ -287,9 +288,11 @@ class Call:
             self.stop()
             raise
         finally:
-            decoding, total = (float(memory.thread[field][0]) / 1e9 for field in ("decoding", "total"))
+            thread = memory.thread
+            decoding, total = thread["decoding"].item() / 1e9, thread["total"].item() / 1e9
             with self._lock:  # times exclude waits for the GIL, and for a free slot of the native loop
-                self.timings.add(Timings(decoding + in_python[0], total - decoding))
+                self.timings.decode += decoding + in_python[0]
+                self.timings.kernels += total - decoding
 
     def stop(self) -> None:
         """Let all threads end after their current image."""

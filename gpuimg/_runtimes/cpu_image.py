@@ -33,7 +33,7 @@ NO_PASSES = np.zeros(0, records.PASS)
 NONE = np.zeros(0, np.int64)
 #: By EXIF orientation, how records.IMAGE is turned.
 TURNS = np.stack(exif.turns(np.arange(9)), 1) @ (records.SWAP, records.FLIP_ROWS, records.FLIP_COLUMNS)
-_FIRST = np.zeros(1, np.int64)
+_FIRST, _FULL = np.zeros(1, np.int64), np.full(1, FULL)
 _PLACES = np.zeros(4, np.int64)  # scratch of a loop that keeps the GIL
 
 
@@ -46,7 +46,6 @@ def _word_of(record: str, field: str) -> int:
 _KIND, _RESULT = _word_of("header", "kind"), _word_of("status", "result")
 _SOURCE, _STATISTICS = _word_of("needs", "source"), _word_of("needs", "statistics")
 _NEEDS = slice(_STATISTICS, _STATISTICS + records.NEEDS.itemsize // 8)
-_SCALE, _OUT, _OUT_BYTES = (_word_of("image", name) for name in ("scale", "out", "out_bytes"))
 
 
 def decode_jpeg(
@@ -79,8 +78,10 @@ def decode_jpeg(
     height, width = sizes[0].tolist()
     size = height * width * channels
     pixels = empty(size, "uint8")
-    describe(image, header, one["address"], one["size"], TURNS, sizes, NO_PASSES, NONE, channels, one["needs"])
-    words[_SCALE], words[_OUT], words[_OUT_BYTES] = FULL, address_of(pixels), size
+    describe(
+        image, header, one["address"], one["size"], TURNS, sizes, _FULL, NO_PASSES, NONE, channels, pixels, _FIRST,
+        NONE, one["needs"],
+    )  # fmt: skip
     words[_SOURCE] = 0  # it is decoded into place
     memory.reserve(words[_NEEDS])
     shared = batch_of_bytes(channels, frozenset((int(kind),)))

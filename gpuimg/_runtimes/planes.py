@@ -46,19 +46,22 @@ def run(
     deep = name == "uint16"
     values = runtime.take(results.size, "float32") if deep else results
     kind = KINDS["float32" if deep else name]
-    outcome = Outcome()
+    before = None
     if not isinstance(source, Pixels) and is_special(source):
-        source, outcome = decode(runtime, source)
+        source, before = decode(runtime, source)
     if isinstance(source, Pixels) and source.dtype == "uint16":
         source = _as_floats(runtime, source)
     if source.channels in KERNEL_CHANNELS:
         stored: Form = form if isinstance(form, PatchLayout) else "planes" if form == "NCHW" else "pixels"
-        outcome.add(runtime.run(source, segments, values, starts, kind, stored))
+        outcome = runtime.run(source, segments, values, starts, kind, stored)
     else:
         assert isinstance(source, Pixels)
         assert isinstance(form, str)
+        outcome = Outcome()
         source, segments = _after_alpha(runtime, source, segments, outcome)
         outcome.add(_run_planes(runtime, source, segments, values, starts, form))
+    if before is not None:
+        outcome.add(before)
     with runtime.device():
         if deep:
             _round_to_16_bits(values, results)

@@ -82,16 +82,18 @@ def describe_pass(passes, k, records, programs, regions, used, first_slot, end_s
 
 
 @cached_jit(
-    "int64(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], PASS[::1], int64[::1], int64, "
-    "NEEDS[::1])",
+    "int64(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1], PASS[::1], "
+    "int64[::1], int64, uint8[::1], int64[::1], int64[::1], NEEDS[::1])",
     nogil=False,
     IMAGE=IMAGE,
     HEADER=HEADER,
     PASS=PASS,
     NEEDS=NEEDS,
 )
-def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, first, channels, needs_):
-    """Fill in images: their files, regions, and links of those that occur several times.
+def describe(
+    images, headers, addresses, sizes, turns, shown_sizes, scales, passes, first, channels, out, starts, lengths, needs_
+):
+    """Fill in images: their files, regions, results, and links of those that occur several times.
 
     The first occurrence of an image has a region for all of them. Raises ``needs`` to the largest region, as shown and
     as stored, and to the decoder's memory. Returns how many files are left to Python.
@@ -106,12 +108,18 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
         By EXIF orientation, the bits of :mod:`.records`.
     shown_sizes : (N, 2) int64
         Of the images at their scale.
+    scales : (N,) int64
+        Eighths of their stored sizes that images are decoded at.
     passes : (P,) PASS
         If empty, images are read whole.
     first : (N,) int64
         The index of each image's first occurrence; empty where no image occurs twice.
     channels : int
         Of the images.
+    out : (M,) uint8
+        Memory of the results.
+    starts, lengths : (N,) int64
+        Bytes of it that are an image's result; without lengths, as many as the image has values.
     needs : (1,) NEEDS
     """
     needs, left = needs_[0], 0
@@ -134,7 +142,9 @@ def describe(images, headers, addresses, sizes, turns, shown_sizes, passes, firs
                     work += _list_bytes(header.width)
                 needs.work = max(needs.work, work)
         image.shown_size[0], image.shown_size[1] = shown_sizes[i, 0], shown_sizes[i, 1]
-        image.next_view = -1
+        image.next_view, image.scale = -1, scales[i]
+        image.out = out.ctypes.data + starts[i]
+        image.out_bytes = lengths[i] if lengths.size else shown_sizes[i, 0] * shown_sizes[i, 1] * channels
         region = image.region
         region[0], region[1], region[2], region[3] = 0, 0, shown_sizes[i, 1], shown_sizes[i, 0]
         if passes.size:

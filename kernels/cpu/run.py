@@ -19,7 +19,7 @@ from .describe import PATCHED
 from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import SUM_PATCHES_FUNCTIONS
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
-from .records import CALLS
+from .records import CALLS, address_of
 from .sample import (
     ADD_TAPS_FUNCTIONS,
     GATHERED_FUNCTION,
@@ -45,8 +45,8 @@ _call_sample = caller(SAMPLE)
 def call_table(
     source: str, kind: int, form: str, codes: tuple[int, ...], ways: int, functions: tuple[Any, ...],
     others: tuple[str, ...],
-) -> Any:  # fmt: skip
-    """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
+) -> tuple[Any, int]:  # fmt: skip
+    """Return a (1,) CALLS with the loops that a plan needs, and its address; other loops are not compiled.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def call_table(
     for code in codes:
         if OPS[code].user:
             calls["rows"][code] = user_row(code, functions)
-    return table
+    return table, address_of(table)
 
 
 @loop
