@@ -36,6 +36,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
     command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
     command.add_argument("--recode", action="store_true", help="leave the pixels unchanged; recode JPEG files")
+    command.add_argument("--progressive", action="store_true", help="with --recode: progressive files, too, for good")
     command.add_argument(
         "--alpha",
         choices=("drop", "black", "white"),
@@ -63,8 +64,9 @@ def run(options: Namespace) -> int:
             report = prepare(
                 source, options.destination, short_side=options.short_side, max_pixels=options.max_pixels,
                 quality=options.quality, subsampling=options.subsampling, restart=options.restart, to=options.to,
-                lossless=options.lossless, recode=options.recode, alpha=options.alpha, tar_size=size,
-                index=options.index, measure=not options.no_measure, threads=options.threads, progress=progress,
+                lossless=options.lossless, recode=options.recode, progressive=options.progressive, alpha=options.alpha,
+                tar_size=size, index=options.index, measure=not options.no_measure, threads=options.threads,
+                progress=progress,
             )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
@@ -95,7 +97,8 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
         "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,
-        "recoded": report.recoded, "failed": len(report.failed),
+        "recoded": report.recoded, "recoded from progressive files, and not restorable": report.converted,
+        "failed": len(report.failed),
     }  # fmt: skip
     for name, count in kinds.items():
         if count:

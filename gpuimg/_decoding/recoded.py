@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 
+from .._checks.arguments import flag
 from ..kernels.jpeg import layout
 from . import jpeg, jpeg_parts
 
@@ -17,11 +20,13 @@ ENDING: Final = "gji"
 _NAME = bytes(layout.RECODED_MAGIC[:-1])
 _VERSION = layout.RECODED_MAGIC[-1]
 # After the name and the version: the checksum of what follows up to the segments, bytes of the JPEG's header, number of
-# segments, bytes after them, MCU rows of a segment, sets of tables for luma and for chroma, 0.
+# segments, bytes after them, MCU rows of a segment, sets of tables for luma and for chroma, flags.
 _HEAD = struct.Struct("<IIIIBBBB")
 # At the start of the last part: CRC-32 of the JPEG, bytes of its scan, padding bit, number of table segments.
 _LAST = struct.Struct("<IQBH")
-_DHT = 0xC4
+_CONVERTED = 1  # flag: made of a progressive JPEG
+_MOST_BLOCK = 416  # bytes of a scan for a block
+_BASELINE, _DHT = 0xC0, 0xC4
 # The usual Huffman tables, K.3 to K.6 of T.81, of DC and AC coefficients of luma, then of chroma: counts and symbols.
 _USUAL = (
     "00010501010101010100000000000000000102030405060708090a0b",
@@ -55,25 +60,32 @@ def is_recoded(data: Any) -> bool:
     return bytes(data[: len(_NAME)]) == _NAME
 
 
-def recode_jpeg(data: bytes | bytearray | memoryview) -> bytes:
+def is_converted(data: bytes | bytearray | memoryview) -> bool:
+    """Return True if a recoded JPEG was made of a progressive one, and so cannot be restored."""
+    return bool(data[layout.RECODED_HEAD - 1] & _CONVERTED)
+
+
+def recode_jpeg(data: bytes | bytearray | memoryview, *, progressive: bool = False) -> bytes:
     """Code a baseline JPEG anew, without loss: about as many bytes, which decode in less time.
 
     Parameters
     ----------
     data : bytes
         A JPEG file.
+    progressive : bool
+        Code progressive files anew, too: for the same pixels, which Pillow has confirmed, but not to be restored.
 
     Returns
     -------
     bytes
-        A recoded JPEG, which functions that read images take like any other file. :func:`restore_jpeg` has returned the
-        same JPEG from it, byte for byte.
+        A recoded JPEG, which functions that read images take like any other file. Unless the file is progressive,
+        :func:`restore_jpeg` has returned the same JPEG from it, byte for byte.
 
     Raises
     ------
     ValueError
-        If the file is not a baseline JPEG that gpuimg decodes itself, or would not be restored: one that is truncated,
-        damaged or progressive, or has unusual padding in its scan.
+        If the file is not a JPEG that gpuimg decodes itself, or would not be restored: one that is truncated or
+        damaged, has unusual padding in its scan, or is progressive without that option.
 
     Notes
     -----
@@ -92,15 +104,47 @@ def recode_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     data = bytes(data)
     if data[:2] != b"\xff\xd8":
         raise ValueError(f"not a JPEG file (starts with {data[:12]!r})")
-    listed = _Listed(data)
+    original, flags = data, 0
+    if flag(progressive, "progressive") and jpeg.read_header(data).records[0]["kind"] == layout.PROGRESSIVE:
+        original, flags = _as_baseline(data), _CONVERTED
+    listed = _Listed(original)
     for padding in (1, 0):
-        found = listed.written(padding)
-        try:
-            if restore_jpeg(found) == data:
+        found = listed.written(padding, flags)
+        with suppress(ValueError):  # the other padding
+            if stored_jpeg(found) == original:
                 return found
-        except ValueError:
-            pass  # the other padding
     raise UnfitError("its scan is coded in an unusual way, and would not be restored byte for byte")
+
+
+def _as_baseline(data: bytes) -> bytes:
+    """Return a baseline JPEG with the coefficients, and so the pixels, of a progressive one."""
+    from PIL import Image
+
+    from ..kernels.jpeg import progressive, recode
+
+    headers = jpeg.read_header(data).records
+    header = headers[0]
+    frame, count, bands = int(header["frame"]), int(header["components"]), b"\0\x3f\0"
+    start = bytearray(data[: header["scan_header"] - 2])
+    start[frame - 1] = _BASELINE
+    tables = b"".join(bytes((data[frame + 8 + 3 * c], 0x11 if c else 0)) for c in range(count))
+    scan = struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + tables + bands
+    original = _without_tables(bytes(start))[0] + _USUAL_TABLES + scan
+    baselines = jpeg.read_header(original).records
+    rows, columns, per = _grid(header)
+    out = np.empty(_MOST_BLOCK * rows * columns * per + recode.SCAN_SLACK, np.uint8)
+    size = baselines[0]["kind"] == layout.BASELINE and recode.write_baseline(
+        headers, np.frombuffer(data, np.uint8), baselines, np.frombuffer(original, np.uint8),
+        np.zeros(layout.TABLES, layout.TABLE), np.empty((layout.TABLES, 256), np.int64),
+        np.empty(recode.WORK_BYTES, np.uint8), np.empty(progressive.coefficient_bytes(header), np.uint8), out,
+    )  # fmt: skip
+    if size > 0:
+        original += out[:size].tobytes() + b"\xff\xd9"
+        with suppress(ValueError, OSError):
+            files = [io.BytesIO(b"".join(jpeg_parts.jpeg_contents(one).parts)) for one in (data, original)]
+            if Image.open(files[0]).tobytes() == Image.open(files[1]).tobytes():
+                return original
+    raise UnfitError("it is progressive, and damaged or coded in an unusual way")
 
 
 def symbol_counts(data: bytes) -> Any | None:
@@ -153,7 +197,7 @@ class _Listed:
         )  # fmt: skip
         self._segments = out[: self._stops[-1]].tobytes()
 
-    def written(self, padding: int) -> bytes:
+    def written(self, padding: int, flags: int) -> bytes:
         """Return the file."""
         from ..kernels.jpeg import recode
 
@@ -164,7 +208,7 @@ class _Listed:
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
         last = packer.compress(last) + packer.flush()
         count = len(self._stops)
-        head = _HEAD.pack(0, len(kept), count, len(last), self.each, *self._chosen, 0)
+        head = _HEAD.pack(0, len(kept), count, len(last), self.each, *self._chosen, flags)
         head = _NAME + bytes([_VERSION]) + head + kept + self._stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
         return b"".join([head[:8], struct.pack("<I", sum_), head[12:], self._segments, last])
@@ -185,7 +229,7 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     Raises
     ------
     ValueError
-        If the file is not a recoded JPEG, is damaged, or is of a newer version.
+        If the file is not a recoded JPEG, is damaged, is of a newer version, or was made of a progressive JPEG.
 
     Examples
     --------
@@ -196,15 +240,23 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     >>> gpuimg.restore_jpeg(gpuimg.recode_jpeg(file.getvalue())) == file.getvalue()
     True
     """
+    restored = stored_jpeg(data)
+    if is_converted(data):
+        raise ValueError("a recoded JPEG that was made of a progressive JPEG, and has its pixels but not its bytes")
+    return restored
+
+
+def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
+    """Return the JPEG that a recoded one stores: the original or, of a progressive one, a baseline JPEG like it."""
     from ..kernels.jpeg import books, recode, recoded
 
     data = bytes(data)
     if not is_recoded(data) or len(data) < layout.RECODED_HEAD:
         raise ValueError(f"not a recoded JPEG (starts with {data[:12]!r})")
-    if data[7] != _VERSION:
+    if data[7] != _VERSION or data[layout.RECODED_HEAD - 1] > _CONVERTED:
         raise ValueError(
-            f"a recoded JPEG of version {data[7]}, and this gpuimg reads version {_VERSION}: restore the JPEG with the "
-            "gpuimg that wrote it, or install a newer one"
+            f"a recoded JPEG of version {data[7]} with flags {data[layout.RECODED_HEAD - 1]}, and this gpuimg reads "
+            f"version {_VERSION} with flags 0 or 1: use the gpuimg that wrote it, or install a newer one"
         )
     found = jpeg.read_header(data)
     header = found.records[0]
@@ -218,7 +270,7 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
         original = original[:place] + last[at + 4 : at + 6 + length] + original[place:]
         at += 6 + length
     mcu_rows, columns, per = _grid(header)
-    if size > 416 * mcu_rows * columns * per + len(data):
+    if size > _MOST_BLOCK * mcu_rows * columns * per + len(data):
         raise ValueError(_BAD_END)
     originals = jpeg.read_header(original).records
     out = np.empty(size + recode.SCAN_SLACK, np.uint8)

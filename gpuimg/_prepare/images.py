@@ -108,8 +108,9 @@ class _Image:
                 status, ending, content = self._content(pixels)
                 if plan.options.recode and content[:2] == _JPEG:
                     try:
-                        content = recoded.recode_jpeg(content)
-                        status, ending = "recoded", result_ending(ending, (recoded.ENDING,))
+                        content = recoded.recode_jpeg(content, progressive=plan.options.progressive)
+                        status = "converted" if recoded.is_converted(content) else "recoded"
+                        ending = result_ending(ending, (recoded.ENDING,))
                     except recoded.UnfitError as error:
                         line["kept"] = str(error)
                 label = scaled_label(plan.source, self._sample.label, self._old, self._new)
@@ -136,7 +137,7 @@ class _Image:
         ending = result_ending(original, ENDINGS[form])
         if self._plan.jpegtran is not None:
             data = bytes(self._data)
-            data = recoded.restore_jpeg(data) if recoded.is_recoded(data) else data
+            data = recoded.stored_jpeg(data) if recoded.is_recoded(data) else data
             return "transformed", ending, transformed(self._plan.jpegtran, data, options)
         return "encoded", ending, encoded(pixels, form, self._sampling(), options)
 

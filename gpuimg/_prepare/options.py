@@ -30,6 +30,7 @@ class Options:
     to: str
     lossless: bool
     recode: bool  # JPEG files are recoded
+    progressive: bool  # progressive ones, too
     decode: DecodeOptions
     tar_size: int  # maximum size of a shard in bytes; 0 for separate files
 
@@ -51,7 +52,7 @@ class Options:
 
 def checked_options(
     short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
-    recode: Any, decode: DecodeOptions, tar_size: Any,
+    recode: Any, progressive: Any, decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
     """Validate the options of a call."""
     changing = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
@@ -59,6 +60,8 @@ def checked_options(
     for value, option in ((lossless, "lossless"), (recode, "recode")):
         if flag(value, option) and given:
             raise ValueError(f"{option} leaves the pixels as they are, and excludes {given}")
+    if flag(progressive, "progressive") and (lossless or not recode):
+        raise ValueError("progressive is an option of recode, and excludes lossless, which makes all files baseline")
     one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
     one_of(restart, "restart", _RESTARTS)
     one_of(to, "to", _FORMATS)
@@ -71,6 +74,7 @@ def checked_options(
         to,
         bool(lossless),
         bool(recode),
+        bool(progressive),
         decode,
         tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
     )

@@ -12,9 +12,10 @@ from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .deposit import extract
-from .frame import MCU, factors, grid, list_blocks
+from .frame import FULL, MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus, next_marker
 from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
+from .progressive import decode_scans
 from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
 from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables
@@ -401,6 +402,20 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
     return True
 
 
+@loop
+def _open_writer(headers, header, tables, codes, work):
+    """Prepare to write a scan of the JPEG with a header; return whether its Huffman tables are legal."""
+    if not build_tables(header, headers[0], tables):
+        return False
+    _list_codes(tables, codes)
+    list_blocks(headers[0], work.mcu)
+    writer = work.writer
+    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, headers[0].restart
+    for c in range(3):
+        writer.predictors[c] = 0
+    return True
+
+
 @cached_jit(
     "int64(HEADER[::1], uint8[::1], int64, HEADER[::1], uint8[::1], int64, TABLE[::1], int64[:, ::1], uint8[::1], "
     "int16[::1], uint8[::1], uint8[::1])",
@@ -423,25 +438,43 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
-    writer = work.writer
     rows, columns = grid(header)
-    if not build_tables(original, originals[0], tables):
+    if not _open_writer(originals, original, tables, codes, work):
         return i64(-BAD_TABLE)
-    _list_codes(tables, codes)
-    list_blocks(originals[0], work.mcu)
     each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
     if each == 0:
         return i64(-BAD_SEGMENT)
-    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, header.restart
-    for c in range(3):
-        writer.predictors[c] = 0
     for row in range(rows):
         if row % each == 0:
             start, stop = segment_range(data, header, rows, each, row // each)
             if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
                 return i64(-BAD_SEGMENT)
         put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
-        if not _write_mcus(columns, header.restart, padding, work.mcu, codes, coefficients, writer, out):
+        if not _write_mcus(columns, header.restart, padding, work.mcu, codes, coefficients, work.writer, out):
             return i64(UNFIT)
-    _fill_byte(writer, padding, out)
-    return writer.at
+    _fill_byte(work.writer, padding, out)
+    return work.writer.at
+
+
+@cached_jit(
+    "int64(HEADER[::1], uint8[::1], HEADER[::1], uint8[::1], TABLE[::1], int64[:, ::1], uint8[::1], uint8[::1], "
+    "uint8[::1])",
+    HEADER=HEADER,
+    TABLE=TABLE,
+)
+def write_baseline(headers, data, baselines, baseline, tables, codes, memory, scratch, out):
+    """Write the scan of a baseline JPEG with the coefficients of a progressive one; return its bytes, or UNFIT.
+
+    ``baseline`` is the file up to that scan; ``scratch`` has ``progressive.coefficient_bytes``, all else is as above.
+    """
+    rows, columns = grid(headers[0])
+    whole = i64(0), columns, i64(0), rows
+    good, coefficients, _, _ = decode_scans(data, headers[0], whole, i64(FULL), i64(3), tables, scratch)
+    work = _work_in(memory, 0, 1)[0]
+    if not good or not _open_writer(baselines, baseline, tables, codes, work):
+        return i64(UNFIT)
+    interval = baselines[0].restart
+    if not _write_mcus(rows * columns, interval, i64(1), work.mcu, codes, coefficients, work.writer, out):
+        return i64(UNFIT)
+    _fill_byte(work.writer, i64(1), out)
+    return work.writer.at

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import platform
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,22 @@ from gpuimg._cli import main as cli
 from gpuimg._decoding.recoded import ENDING
 from gpuimg.kernels.jpeg import books
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import recode as kernels
 
 from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, write_files
-from . import jpegs, recoded_oracle
+from . import jpegs, progressive_jpegs, recoded_oracle
 from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
 from .test_icc import profile
+from .test_progressive import irregular
+
+recode: Any = partial(gi.recode_jpeg, progressive=True)
 
 
 def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
     """Files with their recoded forms, by name."""
-    return {name: (one, gi.recode_jpeg(one)) for name, one in originals().items() if jpegs.is_baseline(one)}
+    return {name: (one, recode(one)) for name, one in originals().items() if jpegs.is_ours(one)}
 
 
 # -- pixels, and files restored ----------------------------------------------------------------------------------------
@@ -38,11 +43,12 @@ def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
 def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     rng = np.random.default_rng()
     count = 0
-    for k, (name, data) in enumerate(jpegs.made(photo)):
-        if not jpegs.is_baseline(data):
+    scripts = ((f"script {k}", progressive_jpegs.made(rng)) for k in range(80))
+    for k, (name, data) in enumerate([*jpegs.made(photo), *scripts]):
+        if not jpegs.is_ours(data):
             continue
-        recoded = gi.recode_jpeg(data)
-        assert gi.restore_jpeg(recoded) == data, name
+        recoded = recode(data)
+        assert not jpegs.is_baseline(data) or gi.restore_jpeg(recoded) == data, name
         header = jpegs.header_of(recoded)
         assert header["kind"] == words.RECODED, name
         channels = 3 if header["color"] == words.RGB or k % 3 else 1
@@ -57,7 +63,7 @@ def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> No
             part = expected[box[1] : box[3], box[0] : box[2]]
             np.testing.assert_array_equal(found.pixels, part, err_msg=f"{name}, {box} at {scale}")
         count += 1
-    assert count >= 300
+    assert count >= 370
 
 
 @pytest.mark.parametrize("size", [(20, 5000), (4200, 24), (700, 900)])
@@ -164,12 +170,29 @@ def test_what_is_not_recoded() -> None:
         "fill bytes in the scan": data[:marker] + b"\xff" + data[marker:],
         "a restart marker out of order": data[: marker + 1] + b"\xd3" + data[marker + 2 :],
         "progressive": originals()["progressive"],
+        "progressive, truncated": originals()["progressive"][:-300],
         "CMYK": originals()["cmyk"],
         "PNG": file_of(picture(9, 9, 0), "PNG"),
         "nothing": b"",
     }.items():
         with pytest.raises(ValueError, match=r"its scan|progressive|not a"):
-            gi.recode_jpeg(one), name
+            gi.recode_jpeg(one, progressive=name != "progressive"), name
+    for name, one in irregular().items():
+        with pytest.raises(ValueError, match="it is progressive, and damaged or coded in an unusual way"):
+            recode(one), name
+
+
+def test_progressive_files_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels.write_baseline
+
+    def wrong(*arguments: Any) -> int:
+        size = right(*arguments)
+        arguments[-1][size // 2] ^= 8
+        return int(size)
+
+    monkeypatch.setattr(kernels, "write_baseline", wrong)
+    with pytest.raises(ValueError, match="it is progressive, and damaged"):
+        recode(originals()["progressive"])
 
 
 def test_sizes(photo: Image.Image) -> None:
@@ -231,10 +254,11 @@ def test_a_damaged_segment_is_that_images_failure() -> None:
 
 
 def test_a_newer_version_is_named() -> None:
-    recoded = bytearray(gi.recode_jpeg(originals()["tiny"]))
-    recoded[7] = 2
-    with pytest.raises(gi.DecodeError, match="of version 2, and this gpuimg reads version 1"):
-        gi.decode_image(bytes(recoded), device="cpu")
+    parts = recoded_oracle.parts_of(recode(originals()["tiny"]))
+    for magic, flags in ((b"GPUIMGJ\x02", 0), (parts.head[0], 2)):
+        one = parts._replace(head=(magic, *parts.head[1:8], flags)).joined()
+        with pytest.raises(gi.DecodeError, match=f"of version {magic[7]} with flags {flags}, and this gpuimg reads"):
+            gi.decode_image(one, device="cpu")
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -301,12 +325,21 @@ def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert cli.main(["restore", str(tmp_path / "out"), str(tmp_path / "back")]) == 0
     assert (tmp_path / "back/a/1.jpg").read_bytes() == files["a/1.jpg"]
     assert (tmp_path / "back/a/2.jpg").read_bytes() == files["a/2.JPEG"]
+    arguments = [str(tmp_path / "in"), str(tmp_path / "new"), "--recode", "--progressive", "--no-measure"]
+    assert cli.main(["prepare", *arguments]) == 0
+    assert "1  recoded from progressive files, and not restorable" in capsys.readouterr().out
+    np.testing.assert_array_equal(gi.decode_image(tmp_path / f"new/b/3.{ENDING}", device="cpu"), shown[2])
+    assert cli.main(["restore", str(tmp_path / "new"), str(tmp_path / "back")]) == 1
+    reason = "a recoded JPEG that was made of a progressive JPEG, and has its pixels but not its bytes"
+    assert f"new/b/3.{ENDING}: {reason}\n" in capsys.readouterr().out
     damaged = tmp_path / "out" / f"a/1.{ENDING}"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert cli.main(["restore", str(damaged), str(tmp_path / "back")]) == 1
     assert "a recoded JPEG with a damaged end" in capsys.readouterr().out
     with pytest.raises(ValueError, match="recode leaves the pixels as they are, and excludes short_side"):
         gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", recode=True, short_side=20)
+    with pytest.raises(ValueError, match="progressive is an option of recode, and excludes lossless"):
+        gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", progressive=True)
 
 
 def test_recoded_files_in_tars(tmp_path: Path) -> None:
