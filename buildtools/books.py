@@ -9,12 +9,13 @@ limited length: Larmore and Hirschberg, "A fast algorithm for optimal length-lim
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuimg._decoding.recoded import symbol_counts
+from gpuimg._decoding.recoded import UnfitError, list_segments
 from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, HEADS, SETS, packed
 
 _ROUNDS = 30
@@ -24,7 +25,11 @@ _LEAST = 0.05  # times a symbol counts that does not occur
 
 def main(paths: list[str]) -> None:
     """Print the sets trained on these files."""
-    counts = np.stack([found for path in paths if (found := symbol_counts(Path(path).read_bytes())) is not None])
+    listed = []
+    for path in paths:
+        with suppress(UnfitError):
+            listed.append(list_segments(Path(path).read_bytes())[2])
+    counts = np.stack(listed)
     print(f"{len(counts)} files", file=sys.stderr)
     print("\n".join(packed(np.stack([sets_for(half) for half in np.split(counts, 2, 1)], 1))))
 

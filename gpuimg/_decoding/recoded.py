@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import math
 import struct
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -27,24 +30,14 @@ _LAST = struct.Struct("<IQBH")
 _CONVERTED = 1  # flag: made of a progressive JPEG
 _MOST_BLOCK = 416  # bytes of a scan for a block
 _BASELINE, _DHT = 0xC0, 0xC4
-# The usual Huffman tables, K.3 to K.6 of T.81, of DC and AC coefficients of luma, then of chroma: counts and symbols.
-_USUAL = (
-    "00010501010101010100000000000000000102030405060708090a0b",
-    "0002010303020403050504040000017d01020300041105122131410613516107227114328191a1082342b1c11552d1f02433627282090a"
-    "161718191a25262728292a3435363738393a434445464748494a535455565758595a636465666768696a737475767778797a8384858687"
-    "88898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7"
-    "e8e9eaf1f2f3f4f5f6f7f8f9fa",
-    "00030101010101010101010000000000000102030405060708090a0b",
-    "00020102040403040705040400010277000102031104052131061241510761711322328108144291a1b1c109233352f0156272d10a1624"
-    "34e125f11718191a262728292a35363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485"
-    "868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6"
-    "e7e8e9eaf2f3f4f5f6f7f8f9fa",
+# A JPEG's segments of the usual Huffman tables, K.3 to K.6 of T.81, with which the last part is compressed.
+_USUAL_TABLES: Final = base64.b85decode(
+    "|HJ?v000360RaI40RaF200000000330|W&I2M7rY3;)CbwGaRT0Rsa91Oo*H1Oxy80et}i0{{dO1ri}KK?W01VFw~{6f%L4p$H>FvB4Em(eNZQVse5"
+    "B3Kka_85$)fCnzZ@G&MFiI5|2)L`6nNNJ&alR8>}2SXo+QWMyV&XlZJ5bai%jczJq*goTEOh>41lla!T~mzbHFqNAjxrl+W>s<N}RwYImoxw^u`#Kp"
+    "$P$jQpm)6~`0*Vx(G;o{@u<>u$;>FV+F^Yr!h_xSnx|HJ?v0RRI50RaI40RaI400000000330|W&I2M7rY3;)CbwGjXU0RjXB0|W;J1Oxy90(Srb0s"
+    "|2Q1tBp85<yW1VQ~{8GJyybLXn}d!3iTXQt%aGa?uJFBsAeA@fR2w8YU+wDJnHKH#j*uLqtVJM@UIZQ&d$}S6EqEV`OD!XJ~0^b98lfcX)Yvf`f#Gh"
+    "KGoWijtF*m6n&7nVO=bq@|{(sHv*5v$VCgx45~w!o$SH#>dFX%F@%+)z;V8+1ldc<mKk)=;`Y6^Yr!h_xSnx"
 )  # fmt: skip
-#: The same as the segments of a JPEG file, the dictionary for the compression of the last part.
-_USUAL_TABLES: Final = b"".join(
-    struct.pack(">HHB", 0xFFC4, 3 + len(table) // 2, number) + bytes.fromhex(table)
-    for number, table in zip((0x00, 0x10, 0x01, 0x11), _USUAL, strict=True)
-)
 _SEGMENT_BYTES = 2600  # aimed at: smaller ones make files larger, larger ones take longer to crop from
 _MOST_ROWS = 255
 _MOST_TIMES = 1000  # that the last part may be packed: more than any photo has, which is then left a JPEG
@@ -107,9 +100,7 @@ def recode_jpeg(data: bytes | bytearray | memoryview, *, progressive: bool = Fal
     original, flags = data, 0
     if flag(progressive, "progressive") and jpeg.read_header(data).records[0]["kind"] == layout.PROGRESSIVE:
         original, flags = _as_baseline(data), _CONVERTED
-    listed = _Listed(original)
-    for padding in (1, 0):
-        found = listed.written(padding, flags)
+    for found in _forms(original, flags):
         with suppress(ValueError):  # the other padding
             if stored_jpeg(found) == original:
                 return found
@@ -120,26 +111,16 @@ def _as_baseline(data: bytes) -> bytes:
     """Return a baseline JPEG with the coefficients, and so the pixels, of a progressive one."""
     from PIL import Image
 
-    from ..kernels.jpeg import progressive, recode
-
     headers = jpeg.read_header(data).records
     header = headers[0]
-    frame, count, bands = int(header["frame"]), int(header["components"]), b"\0\x3f\0"
+    frame, count = int(header["frame"]), int(header["components"])
     start = bytearray(data[: header["scan_header"] - 2])
     start[frame - 1] = _BASELINE
-    tables = b"".join(bytes((data[frame + 8 + 3 * c], 0x11 if c else 0)) for c in range(count))
-    scan = struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + tables + bands
-    original = _without_tables(bytes(start))[0] + _USUAL_TABLES + scan
-    baselines = jpeg.read_header(original).records
-    rows, columns, per = _grid(header)
-    out = np.empty(_MOST_BLOCK * rows * columns * per + recode.SCAN_SLACK, np.uint8)
-    size = baselines[0]["kind"] == layout.BASELINE and recode.write_baseline(
-        headers, np.frombuffer(data, np.uint8), baselines, np.frombuffer(original, np.uint8),
-        np.zeros(layout.TABLES, layout.TABLE), np.empty((layout.TABLES, 256), np.int64),
-        np.empty(recode.WORK_BYTES, np.uint8), np.empty(progressive.coefficient_bytes(header), np.uint8), out,
-    )  # fmt: skip
-    if size > 0:
-        original += out[:size].tobytes() + b"\xff\xd9"
+    chosen = b"".join(bytes((data[frame + 8 + 3 * c], 0x11 if c else 0)) for c in range(count))
+    start = _without_tables(bytes(start))[0] + _USUAL_TABLES
+    start += struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + chosen + b"\0\x3f\0"
+    if scan := _scan(data, headers, start, 1, _MOST_BLOCK * math.prod(_grid(header))):
+        original = start + scan + b"\xff\xd9"
         with suppress(ValueError, OSError):
             files = [io.BytesIO(b"".join(jpeg_parts.jpeg_contents(one).parts)) for one in (data, original)]
             if Image.open(files[0]).tobytes() == Image.open(files[1]).tobytes():
@@ -147,71 +128,84 @@ def _as_baseline(data: bytes) -> bytes:
     raise UnfitError("it is progressive, and damaged or coded in an unusual way")
 
 
-def symbol_counts(data: bytes) -> Any | None:
-    """Return how often a JPEG's recoded form has the symbols of each table, (18, 256) int64; None where it has none."""
-    try:
-        return _Listed(data).counts
-    except ValueError:
-        return None
+def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -> bytes:
+    """Return the baseline scan, up to ``size`` bytes, of a recoded or progressive file; empty if it cannot be written.
+
+    ``original`` is the JPEG up to that scan.
+    """
+    from ..kernels.jpeg import books, progressive, recode, recoded
+
+    header, originals = headers[0], jpeg.read_header(original).records
+    if originals[0]["kind"] != layout.BASELINE:
+        return b""
+    is_recoded = header["kind"] == layout.RECODED
+    room = recoded.list_bytes(int(header["width"])) if is_recoded else progressive.coefficient_bytes(header)
+    _, columns, per = _grid(header)
+    out = np.empty(size + recode.SCAN_SLACK, np.uint8)
+    written = recode.write_scan(
+        headers, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
+        np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
+        np.empty((layout.TABLES, 256), np.int64), np.empty(recode.WORK_BYTES + room, np.uint8),
+        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8), out,
+    )  # fmt: skip
+    return out[: max(written, 0)].tobytes()
 
 
-class _Listed:
-    """The symbols and other parts of a JPEG's segments."""
+def _forms(data: bytes, flags: int) -> Iterator[bytes]:
+    """Yield the recoded forms of a JPEG whose scan is padded with ones, and with zeros."""
+    from ..kernels.jpeg import books, recode
 
-    def __init__(self, data: bytes) -> None:
-        from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
-
-        self._data = data
-        self.headers = jpeg.read_header(data).records
-        header = self.headers[0]
-        if header["kind"] != layout.BASELINE:
-            progressive = header["kind"] == layout.PROGRESSIVE
-            raise UnfitError(
-                "it is progressive" if progressive else "it is not a baseline JPEG that gpuimg decodes itself"
-            )
-        rows, columns, per = _grid(header)
-        size = (len(data) - int(header["scan"])) / rows
-        self.each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
-        segments, blocks, most = -(-rows // self.each), rows * columns * per, self.each * columns * per
-        self._symbols = np.empty(recode.SYMBOLS * blocks, np.uint8)
-        self._places = np.zeros((segments, 2, books.BOOKS + 1), np.int64)
-        self.counts = np.zeros((books.BOOKS, 256), np.int64)
-        self._rest = np.empty(recode.REST_BYTES * blocks + 64 * (segments + 1), np.uint8)
-        self._stop = recode.list_segments(
-            self.headers, np.frombuffer(data, np.uint8), self.each, np.zeros(layout.TABLES, layout.TABLE),
-            np.empty(recode.WORK_BYTES, np.uint8), np.empty(128 * most + 64, np.int16),
-            np.empty(most, np.uint8), np.empty((6, 8 * most + 64), np.uint8), self._symbols, self._places,
-            self.counts, self._rest,
-        )  # fmt: skip
-        if self._stop < 0:
-            raise UnfitError("its scan cannot be decoded, or has values that no photo has")
-        lengths = books.lengths()
-        bits = np.einsum("ncts,cts->nc", lengths.astype(np.int64), self.counts.reshape(lengths[0].shape))
-        self._chosen = bits.argmin(0)
-        self._stops = np.zeros(segments, np.int64)
-        size = 12 * blocks + 64 * segments + len(self._rest)
-        room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
-        recode.join_segments(
-            self._symbols, self._places, self._rest, books.codes(*self._chosen), np.empty(4, np.int64), room,
-            self._stops, out,
-        )  # fmt: skip
-        self._segments = out[: self._stops[-1]].tobytes()
-
-    def written(self, padding: int, flags: int) -> bytes:
-        """Return the file."""
-        from ..kernels.jpeg import recode
-
-        data, scan = self._data, int(self.headers[0]["scan"])
-        kept, tables = _without_tables(data[:scan])
-        last = _LAST.pack(zlib.crc32(data), self._stop - scan, padding, len(tables))
-        last += b"".join(struct.pack("<I", place) + table for place, table in tables) + data[self._stop :]
+    header, each, counts, *listed, stop = list_segments(data)
+    lengths = books.lengths()
+    bits = np.einsum("ncts,cts->nc", lengths.astype(np.int64), counts.reshape(lengths[0].shape))
+    chosen = bits.argmin(0)
+    symbols, places, rest = listed
+    stops = np.zeros(len(places), np.int64)
+    size = len(symbols) * 12 // recode.SYMBOLS + 64 * len(places) + len(rest)
+    room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
+    recode.join_segments(*listed, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
+    scan = int(header["scan"])
+    kept, tables = _without_tables(data[:scan])
+    for padding in (1, 0):
+        last = _LAST.pack(zlib.crc32(data), stop - scan, padding, len(tables))
+        last += b"".join(struct.pack("<I", place) + table for place, table in tables) + data[stop:]
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
         last = packer.compress(last) + packer.flush()
-        count = len(self._stops)
-        head = _HEAD.pack(0, len(kept), count, len(last), self.each, *self._chosen, flags)
-        head = _NAME + bytes([_VERSION]) + head + kept + self._stops.astype("<u4").tobytes()
+        head = _HEAD.pack(0, len(kept), len(stops), len(last), each, *chosen, flags)
+        head = _NAME + bytes([_VERSION]) + head + kept + stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
-        return b"".join([head[:8], struct.pack("<I", sum_), head[12:], self._segments, last])
+        yield b"".join([head[:8], struct.pack("<I", sum_), head[12:], out[: stops[-1]].tobytes(), last])
+
+
+def list_segments(data: bytes) -> tuple[Any, ...]:
+    """List the symbols of a baseline JPEG's segments; raise UnfitError if it has none.
+
+    Return its header, MCU rows of a segment, how often each table has each symbol, (18, 256) int64, the symbols, their
+    places, the rest of the segments, and where the scan ends.
+    """
+    from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
+
+    headers = jpeg.read_header(data).records
+    header = headers[0]
+    if header["kind"] != layout.BASELINE:
+        progressive = header["kind"] == layout.PROGRESSIVE
+        raise UnfitError("it is progressive" if progressive else "it is not a baseline JPEG that gpuimg decodes itself")
+    rows, columns, per = _grid(header)
+    size = (len(data) - int(header["scan"])) / rows
+    each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
+    segments, blocks, most = -(-rows // each), rows * columns * per, each * columns * per
+    symbols = np.empty(recode.SYMBOLS * blocks, np.uint8)
+    places = np.zeros((segments, 2, books.BOOKS + 1), np.int64)
+    counts = np.zeros((books.BOOKS, 256), np.int64)
+    rest = np.empty(recode.REST_BYTES * blocks + 64 * (segments + 1), np.uint8)
+    stop = recode.list_segments(
+        headers, np.frombuffer(data, np.uint8), each, np.zeros(layout.TABLES, layout.TABLE),
+        np.empty(recode.WORK_BYTES, np.uint8), np.empty(128 * most + 64, np.int16), np.empty(most, np.uint8),
+        np.empty((6, 8 * most + 64), np.uint8), symbols, places, counts, rest,
+    )  # fmt: skip
+    if stop < 0:
+        raise UnfitError("its scan cannot be decoded, or has values that no photo has")
+    return header, each, counts, symbols, places, rest, stop
 
 
 def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
@@ -248,8 +242,6 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
 
 def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     """Return the JPEG that a recoded one stores: the original or, of a progressive one, a baseline JPEG like it."""
-    from ..kernels.jpeg import books, recode, recoded
-
     data = bytes(data)
     if not is_recoded(data) or len(data) < layout.RECODED_HEAD:
         raise ValueError(f"not a recoded JPEG (starts with {data[:12]!r})")
@@ -269,21 +261,12 @@ def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
         place, length = int.from_bytes(last[at : at + 4], "little"), int.from_bytes(last[at + 6 : at + 8], "big")
         original = original[:place] + last[at + 4 : at + 6 + length] + original[place:]
         at += 6 + length
-    mcu_rows, columns, per = _grid(header)
-    if size > _MOST_BLOCK * mcu_rows * columns * per + len(data):
+    if size > _MOST_BLOCK * math.prod(_grid(header)) + len(data):
         raise ValueError(_BAD_END)
-    originals = jpeg.read_header(original).records
-    out = np.empty(size + recode.SCAN_SLACK, np.uint8)
-    written = recode.write_scan(
-        found.records, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
-        np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
-        np.empty((layout.TABLES, 256), np.int64),
-        np.empty(recode.WORK_BYTES + recoded.list_bytes(int(header["width"])), np.uint8),
-        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8), out,
-    )  # fmt: skip
-    if originals[0]["kind"] != layout.BASELINE or written != size:
+    scan = _scan(data, found.records, original, padding, size)
+    if len(scan) != size:
         raise ValueError("a recoded JPEG with a damaged segment")
-    restored = b"".join([original, out[:size].tobytes(), last[at:]])
+    restored = b"".join([original, scan, last[at:]])
     if zlib.crc32(restored) != crc:
         raise ValueError(_BAD_END)
     return restored

@@ -14,7 +14,7 @@ from .books import BOOKS
 from .deposit import extract
 from .frame import FULL, MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus, next_marker
-from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
+from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES
 from .progressive import decode_scans
 from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
 from .seek import checksum
@@ -402,20 +402,6 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
     return True
 
 
-@loop
-def _open_writer(headers, header, tables, codes, work):
-    """Prepare to write a scan of the JPEG with a header; return whether its Huffman tables are legal."""
-    if not build_tables(header, headers[0], tables):
-        return False
-    _list_codes(tables, codes)
-    list_blocks(headers[0], work.mcu)
-    writer = work.writer
-    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, headers[0].restart
-    for c in range(3):
-        writer.predictors[c] = 0
-    return True
-
-
 @cached_jit(
     "int64(HEADER[::1], uint8[::1], int64, HEADER[::1], uint8[::1], int64, TABLE[::1], int64[:, ::1], uint8[::1], "
     "int16[::1], uint8[::1], uint8[::1])",
@@ -423,58 +409,52 @@ def _open_writer(headers, header, tables, codes, work):
     TABLE=TABLE,
 )
 def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
-    """Write the scan of the JPEG that a recoded file was made of; return its bytes, a negative result, or UNFIT.
+    """Write the scan of the JPEG that a recoded file was made of, or a baseline scan of a progressive file.
 
     Parameters
     ----------
     headers, data
-        Of the recoded file; ``books`` is the address of its tables.
+        Of the recoded or progressive file; ``books`` is the address of the former's tables.
     originals, original : (1,) HEADER, uint8
-        The JPEG up to its scan, whose intervals end with the bit ``padding``.
+        The baseline JPEG up to its scan, whose intervals end with the bit ``padding``.
     tables, codes, memory, coefficients, lasts
-        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes``; for the blocks of an MCU row.
+        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes`` or
+        ``progressive.coefficient_bytes``; for the blocks of an MCU row.
     out : uint8
         Filled; needs SCAN_SLACK bytes more than the scan.
+
+    Returns
+    -------
+    int
+        The bytes of the scan, or UNFIT.
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
+    writer, interval = work.writer, originals[0].restart
     rows, columns = grid(header)
-    if not _open_writer(originals, original, tables, codes, work):
-        return i64(-BAD_TABLE)
-    each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
-    if each == 0:
-        return i64(-BAD_SEGMENT)
-    for row in range(rows):
-        if row % each == 0:
-            start, stop = segment_range(data, header, rows, each, row // each)
-            if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
-                return i64(-BAD_SEGMENT)
-        put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
-        if not _write_mcus(columns, header.restart, padding, work.mcu, codes, coefficients, work.writer, out):
+    if not build_tables(original, originals[0], tables):
+        return i64(UNFIT)
+    _list_codes(tables, codes)
+    list_blocks(originals[0], work.mcu)
+    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
+    for c in range(3):
+        writer.predictors[c] = 0
+    if header.kind == PROGRESSIVE:
+        whole = i64(0), columns, i64(0), rows
+        good, every, _, _ = decode_scans(data, header, whole, i64(FULL), i64(3), tables, memory[WORK_BYTES:])
+        if not good or not _write_mcus(rows * columns, interval, padding, work.mcu, codes, every, writer, out):
             return i64(UNFIT)
-    _fill_byte(work.writer, padding, out)
-    return work.writer.at
-
-
-@cached_jit(
-    "int64(HEADER[::1], uint8[::1], HEADER[::1], uint8[::1], TABLE[::1], int64[:, ::1], uint8[::1], uint8[::1], "
-    "uint8[::1])",
-    HEADER=HEADER,
-    TABLE=TABLE,
-)
-def write_baseline(headers, data, baselines, baseline, tables, codes, memory, scratch, out):
-    """Write the scan of a baseline JPEG with the coefficients of a progressive one; return its bytes, or UNFIT.
-
-    ``baseline`` is the file up to that scan; ``scratch`` has ``progressive.coefficient_bytes``, all else is as above.
-    """
-    rows, columns = grid(headers[0])
-    whole = i64(0), columns, i64(0), rows
-    good, coefficients, _, _ = decode_scans(data, headers[0], whole, i64(FULL), i64(3), tables, scratch)
-    work = _work_in(memory, 0, 1)[0]
-    if not good or not _open_writer(baselines, baseline, tables, codes, work):
-        return i64(UNFIT)
-    interval = baselines[0].restart
-    if not _write_mcus(rows * columns, interval, i64(1), work.mcu, codes, coefficients, work.writer, out):
-        return i64(UNFIT)
-    _fill_byte(work.writer, i64(1), out)
-    return work.writer.at
+    else:
+        each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
+        if each == 0:
+            return i64(UNFIT)
+        for row in range(rows):
+            if row % each == 0:
+                start, stop = segment_range(data, header, rows, each, row // each)
+                if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
+                    return i64(UNFIT)
+            put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
+            if not _write_mcus(columns, interval, padding, work.mcu, codes, coefficients, writer, out):
+                return i64(UNFIT)
+    _fill_byte(writer, padding, out)
+    return writer.at

@@ -16,7 +16,7 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
-from gpuimg._decoding.recoded import ENDING
+from gpuimg._decoding.recoded import _USUAL_TABLES, ENDING
 from gpuimg.kernels.jpeg import books
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import recode as kernels
@@ -26,6 +26,7 @@ from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, write_files
 from . import jpegs, progressive_jpegs, recoded_oracle
 from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
+from .progressive_jpegs import FACTORS
 from .test_icc import profile
 from .test_progressive import irregular
 
@@ -75,27 +76,17 @@ def test_segments_of_many_blocks_and_bytes(size: tuple[int, int], decoders: tupl
     assert gi.restore_jpeg(recoded) == data
 
 
-@pytest.mark.parametrize("name", [name for name, one in originals().items() if jpegs.is_baseline(one)])
-def test_coefficients_by_a_plain_reader(name: str) -> None:
-    """The JPEG's pixels by a transform in float64, within the rounding of libjpeg's."""
-    data = originals()[name]
-    recoded = gi.recode_jpeg(data)
-    header = jpegs.header_of(data)
-    steps = np.frombuffer(data, np.uint8)[int(header["quant"][0]) + 1 :][:64].astype(np.float64)
-    natural = np.empty(64)
-    natural[zigzag()] = steps
-    luma = recoded_oracle.coefficients(recoded)[0] * natural.reshape(8, 8)
-    k = np.arange(8)
-    basis = np.cos((2 * k[:, None] + 1) * k * np.pi / 16) * np.where(k, 0.5, 0.125**0.5)
-    pixels = np.einsum("yv,abvu,xu->aybx", basis, luma, basis).reshape(8 * luma.shape[0], -1) + 128
-    expected = pillow_pixels(data, 3 if header["color"] == words.RGB else 1)[..., 0]
-    height, width = expected.shape
-    assert np.abs(np.clip(pixels[:height, :width], 0, 255) - expected).max() < 1.2
-
-
-def zigzag() -> list[int]:
-    """Places in natural order of the coefficients of a scan."""
-    return sorted(range(64), key=lambda k: (k // 8 + k % 8, k if (k // 8 + k % 8) % 2 else k % 8))
+def test_coefficients_by_a_plain_reader() -> None:
+    """They are those that an encoder was given."""
+    natural = sorted(range(64), key=lambda k: (k // 8 + k % 8, k if (k // 8 + k % 8) % 2 else k % 8))
+    rng = np.random.default_rng()
+    for k in range(24):
+        image = progressive_jpegs.picture(rng, *rng.integers(8, 90, 2).tolist(), FACTORS[k % len(FACTORS)])
+        progressive = progressive_jpegs.written(image, progressive_jpegs.script(rng, len(image.factors)))
+        found = recoded_oracle.coefficients(recode(progressive if k < 12 else progressive_jpegs.baseline(image)))
+        for c, blocks in enumerate(image.blocks):
+            rows, columns = image.size(c)
+            np.testing.assert_array_equal(found[c][:rows, :columns, natural], blocks[:rows, :columns])
 
 
 @pytest.mark.parametrize(
@@ -183,14 +174,14 @@ def test_what_is_not_recoded() -> None:
 
 
 def test_progressive_files_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = kernels.write_baseline
+    right = kernels.write_scan
 
     def wrong(*arguments: Any) -> int:
         size = right(*arguments)
         arguments[-1][size // 2] ^= 8
         return int(size)
 
-    monkeypatch.setattr(kernels, "write_baseline", wrong)
+    monkeypatch.setattr(kernels, "write_scan", wrong)
     with pytest.raises(ValueError, match="it is progressive, and damaged"):
         recode(originals()["progressive"])
 
@@ -271,6 +262,7 @@ def test_tables_never_change() -> None:
     np.testing.assert_array_equal(np.where(found, 0.5 ** found.astype(float), 0).sum(-1), 1.0)  # complete
     assert not found[:, :, 1, 1::2].any()  # no mask has the DC coefficient
     assert set(np.flatnonzero(found[:, :, 0].any((0, 1))).tolist()) <= set(books.HEADS)
+    assert _USUAL_TABLES in originals()["tiny"]  # as libjpeg writes them
 
 
 def results() -> dict[str, Any]:
