@@ -29,7 +29,7 @@ _HEAD = struct.Struct("<IIIIBBBB")
 _LAST = struct.Struct("<IQBH")
 _CONVERTED = 1  # flag: made of a progressive JPEG
 _MOST_BLOCK = 416  # bytes of a scan for a block
-_BASELINE, _DHT = 0xC0, 0xC4
+_DHT = 0xC4
 # A JPEG's segments of the usual Huffman tables, K.3 to K.6 of T.81, with which the last part is compressed.
 _USUAL_TABLES: Final = base64.b85decode(
     "|HJ?v000360RaI40RaF200000000330|W&I2M7rY3;)CbwGaRT0Rsa91Oo*H1Oxy80et}i0{{dO1ri}KK?W01VFw~{6f%L4p$H>FvB4Em(eNZQVse5"
@@ -114,11 +114,9 @@ def _as_baseline(data: bytes) -> bytes:
     headers = jpeg.read_header(data).records
     header = headers[0]
     frame, count = int(header["frame"]), int(header["components"])
-    start = bytearray(data[: header["scan_header"] - 2])
-    start[frame - 1] = _BASELINE
+    start, _ = _without_tables(data[: frame - 1] + b"\xc0" + data[frame : int(header["scan_header"]) - 2])
     chosen = b"".join(bytes((data[frame + 8 + 3 * c], 0x11 if c else 0)) for c in range(count))
-    start = _without_tables(bytes(start))[0] + _USUAL_TABLES
-    start += struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + chosen + b"\0\x3f\0"
+    start += _USUAL_TABLES + struct.pack(">HHB", 0xFFDA, 6 + 2 * count, count) + chosen + b"\0\x3f\0"
     if scan := _scan(data, headers, start, 1, _MOST_BLOCK * math.prod(_grid(header))):
         original = start + scan + b"\xff\xd9"
         with suppress(ValueError, OSError):
@@ -138,9 +136,11 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
     header, originals = headers[0], jpeg.read_header(original).records
     if originals[0]["kind"] != layout.BASELINE:
         return b""
-    is_recoded = header["kind"] == layout.RECODED
-    room = recoded.list_bytes(int(header["width"])) if is_recoded else progressive.coefficient_bytes(header)
     _, columns, per = _grid(header)
+    if header["kind"] == layout.PROGRESSIVE:
+        room = progressive.coefficient_bytes(header)
+    else:
+        room = recoded.list_bytes(int(header["width"]))
     out = np.empty(size + recode.SCAN_SLACK, np.uint8)
     written = recode.write_scan(
         headers, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
@@ -155,15 +155,13 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
     """Yield the recoded forms of a JPEG whose scan is padded with ones, and with zeros."""
     from ..kernels.jpeg import books, recode
 
-    header, each, counts, *listed, stop = list_segments(data)
+    header, each, counts, symbols, places, rest, stop = list_segments(data)
     lengths = books.lengths()
-    bits = np.einsum("ncts,cts->nc", lengths.astype(np.int64), counts.reshape(lengths[0].shape))
-    chosen = bits.argmin(0)
-    symbols, places, rest = listed
+    chosen = np.einsum("ncts,cts->nc", lengths.astype(np.int64), counts.reshape(lengths[0].shape)).argmin(0)
     stops = np.zeros(len(places), np.int64)
     size = len(symbols) * 12 // recode.SYMBOLS + 64 * len(places) + len(rest)
     room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
-    recode.join_segments(*listed, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
+    recode.join_segments(symbols, places, rest, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
     scan = int(header["scan"])
     kept, tables = _without_tables(data[:scan])
     for padding in (1, 0):

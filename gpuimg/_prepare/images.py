@@ -17,7 +17,7 @@ from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .encode import ENDINGS, encoded, format_of, may_stay, transformed
+from .encode import ENDINGS, SAME, encoded, may_stay, transformed
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
 from .writing import Result, Writer, failure
@@ -130,7 +130,7 @@ class _Image:
         """Return status, file name ending and bytes of the result."""
         options, original = self._plan.options, self._plan.naming.ending(self._sample.index)
         codec = "jpeg" if self._other is None else self._other.codec
-        form = format_of(codec, options)
+        form = SAME.get(codec, "JPEG") if options.to == "same" else "JPEG"
         if self._may_stay(codec, form):
             endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[codec.upper()]
             return "copied", result_ending(original, endings), bytes(self._data)

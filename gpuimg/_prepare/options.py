@@ -56,6 +56,7 @@ def checked_options(
 ) -> Options:  # fmt: skip
     """Validate the options of a call."""
     changing = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
+    changing["icc"] = None if decode.icc == "ignore" else decode.icc
     given = " and ".join(name for name, value in changing.items() if value is not None)
     for value, option in ((lossless, "lossless"), (recode, "recode")):
         if flag(value, option) and given:

@@ -158,12 +158,9 @@ def prepare(
     index, measure = flag(index, "index"), flag(measure, "measure")
     progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    for option, given in (("lossless", lossless), ("recode", recode)):
-        if given and icc != "ignore":
-            raise ValueError(f"{option} leaves the pixels as they are, and excludes icc")
-    decode = DecodeOptions(alpha=alpha, icc=icc)
     options = checked_options(
-        short_side, max_pixels, quality, subsampling, restart, to, lossless, recode, progressive, decode, size
+        short_side, max_pixels, quality, subsampling, restart, to, lossless, recode, progressive,
+        DecodeOptions(alpha=alpha, icc=icc), size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _create_folder(source, destination)

@@ -13,10 +13,11 @@ from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .deposit import extract
 from .frame import FULL, MCU, factors, grid, list_blocks
-from .huffman import STREAM, begin, decode_mcus, next_marker
+from .huffman import STREAM, begin, decode_mcus
 from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES
 from .progressive import decode_scans
 from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
+from .scans import end_of
 from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables
 from .vectors import count_bits, leading_zeros, trailing_zeros
@@ -39,6 +40,7 @@ _WRITER: Final = np.dtype(
         ("left", "<i8"),  # MCUs until the next restart marker
         ("marker", "<i8"),  # number of that marker, 0 to 7
         ("predictors", "<i8", 3),
+        ("unfit", "<i8"),  # 1 if a symbol had no code
     ],
     align=True,
 )
@@ -218,9 +220,7 @@ def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, s
         if at < 0:
             return i64(UNFIT)
         ends[BOOKS] = at
-    stop = next_marker(data, header.scan)
-    while stop + 1 < data.size and data[stop + 1] >> 3 == 0xD0 >> 3:
-        stop = next_marker(data, stop + 2)
+    stop = end_of(data, header.scan, i64(1))
     return stop if stop + 1 < data.size else data.size
 
 
@@ -255,13 +255,6 @@ def _put_streams(symbols, begins, ends, codes, lengths, out, at):
     return at
 
 
-@loop
-def _put_number(number, size, out, at):
-    for k in range(size):
-        out[at + k] = (number >> (8 * k)) & 255
-    return at + size
-
-
 @cached_jit(
     "none(uint8[::1], int64[:, :, ::1], uint8[::1], int64[:, ::1], int64[::1], uint8[::1], int64[::1], uint8[::1])"
 )
@@ -280,10 +273,12 @@ def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
         first = at
         at += 4
         for k in range(4):
-            at = _put_number(lengths[k], width, out, at)
+            store64(u64(lengths[k]), out, up(at))
+            at += width
         at = _append(room, size, out, at)
         at = _append(rest[begins[BOOKS] :], more, out, at)
-        _put_number(i64(u32(checksum(out[first:at], 4))), 4, out, first)
+        after = load64(out, up(first)) >> u64(32) << u64(32)
+        store64(after | u64(u32(checksum(out[first:at], 4))), out, up(first))
         stops[s] = at
 
 
@@ -318,6 +313,7 @@ def _list_codes(tables, codes):
 def _write(writer, code, more, size, out):
     """Append a code, and ``size`` bits after it; write whole bytes, and a zero after each of 255."""
     length = code & 255
+    writer.unfit |= length == 0
     bits = (writer.bits << u64(length) | u64(code >> 8)) << u64(size) | more
     have, at = writer.have + length + size, writer.at
     while have >= 8:
@@ -335,15 +331,14 @@ def _write(writer, code, more, size, out):
 def _fill_byte(writer, padding, out):
     """Fill the last byte with the padding bit."""
     n = -writer.have & 7
-    _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
+    if n:
+        _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
 
 
 @loop
 def _write_block(block, coefficients, difference, dc, ac, writer, out):
-    """Write a block; return False if a symbol has no code."""
+    """Write a block."""
     size = _size(difference)
-    if size > 15 or dc[size] == 0:
-        return False
     _write(writer, dc[size], _low_bits(difference, size), size, out)
     mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
     k, run = 1, 0
@@ -356,20 +351,13 @@ def _write_block(block, coefficients, difference, dc, ac, writer, out):
             continue
         mask &= ~(u64(1) << u64(place))
         while run > 15:
-            if ac[0xF0] == 0:
-                return False
             _write(writer, ac[0xF0], u64(0), i64(0), out)
             run -= 16
         size = _size(value)
-        if size > CATEGORY or ac[run << 4 | size] == 0:
-            return False
-        _write(writer, ac[run << 4 | size], _low_bits(value, size), size, out)
+        _write(writer, ac[run << 4 | min(size, 15)], _low_bits(value, size), size, out)
         run = 0
     if k <= LAST:
-        if ac[0] == 0:
-            return False
         _write(writer, ac[0], u64(0), i64(0), out)
-    return True
 
 
 @loop
@@ -395,11 +383,8 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
         dc = i64(coefficients[block])
         difference = dc - writer.predictors[c]
         writer.predictors[c] = dc
-        if not _write_block(
-            block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out
-        ):
-            return False
-    return True
+        _write_block(block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out)
+    return writer.unfit == 0
 
 
 @cached_jit(
@@ -436,7 +421,7 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
         return i64(UNFIT)
     _list_codes(tables, codes)
     list_blocks(originals[0], work.mcu)
-    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
+    writer.at, writer.have, writer.bits, writer.marker, writer.unfit, writer.left = 0, 0, 0, 0, 0, interval
     for c in range(3):
         writer.predictors[c] = 0
     if header.kind == PROGRESSIVE:
