@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuimg._decoding.recoded import UnfitError, list_segments
+from gpuimg._decoding.recoded import UnfitError, segments_of
 from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, HEADS, SETS, packed
 
 _ROUNDS = 30
@@ -28,7 +28,7 @@ def main(paths: list[str]) -> None:
     listed = []
     for path in paths:
         with suppress(UnfitError):
-            listed.append(list_segments(Path(path).read_bytes())[2])
+            listed.append(segments_of(Path(path).read_bytes())[3])
     counts = np.stack(listed)
     print(f"{len(counts)} files", file=sys.stderr)
     print("\n".join(packed(np.stack([sets_for(half) for half in np.split(counts, 2, 1)], 1))))

@@ -153,15 +153,9 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
 
 def _forms(data: bytes, flags: int) -> Iterator[bytes]:
     """Yield the recoded forms of a JPEG whose scan is padded with ones, and with zeros."""
-    from ..kernels.jpeg import books, recode
+    from ..kernels.jpeg import recode
 
-    header, each, counts, symbols, places, rest, stop = list_segments(data)
-    lengths = books.lengths()
-    chosen = np.einsum("ncts,cts->nc", lengths.astype(np.int64), counts.reshape(lengths[0].shape)).argmin(0)
-    stops = np.zeros(len(places), np.int64)
-    size = len(symbols) * 12 // recode.SYMBOLS + 64 * len(places) + len(rest)
-    room, out = np.empty(size, np.uint8), np.empty(size, np.uint8)
-    recode.join_segments(symbols, places, rest, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
+    header, stop, each, _, chosen, stops, segments = segments_of(data)
     scan = int(header["scan"])
     kept, tables = _without_tables(data[:scan])
     for padding in (1, 0):
@@ -172,14 +166,14 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
         head = _HEAD.pack(0, len(kept), len(stops), len(last), each, *chosen, flags)
         head = _NAME + bytes([_VERSION]) + head + kept + stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
-        yield b"".join([head[:8], struct.pack("<I", sum_), head[12:], out[: stops[-1]].tobytes(), last])
+        yield b"".join([head[:8], struct.pack("<I", sum_), head[12:], segments, last])
 
 
-def list_segments(data: bytes) -> tuple[Any, ...]:
-    """List the symbols of a baseline JPEG's segments; raise UnfitError if it has none.
+def segments_of(data: bytes) -> tuple[Any, ...]:
+    """Return the segments of a baseline JPEG, and all about them; raise UnfitError if it has none.
 
-    Return its header, MCU rows of a segment, how often each table has each symbol, (18, 256) int64, the symbols, their
-    places, the rest of the segments, and where the scan ends.
+    Before them: its header, where its scan ends, MCU rows of a segment, how often each table has each symbol, the sets
+    of tables, and where segments end.
     """
     from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
 
@@ -203,7 +197,12 @@ def list_segments(data: bytes) -> tuple[Any, ...]:
     )  # fmt: skip
     if stop < 0:
         raise UnfitError("its scan cannot be decoded, or has values that no photo has")
-    return header, each, counts, symbols, places, rest, stop
+    lengths = books.lengths()
+    chosen = np.einsum("ncts,cts->nc", lengths.astype(np.int64), counts.reshape(lengths[0].shape)).argmin(0)
+    stops = np.zeros(segments, np.int64)
+    room, out = np.empty((2, 12 * blocks + 64 * segments + len(rest)), np.uint8)
+    recode.join_segments(symbols, places, rest, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
+    return header, stop, each, counts, chosen, stops, out[: stops[-1]].tobytes()
 
 
 def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:

@@ -40,7 +40,6 @@ _WRITER: Final = np.dtype(
         ("left", "<i8"),  # MCUs until the next restart marker
         ("marker", "<i8"),  # number of that marker, 0 to 7
         ("predictors", "<i8", 3),
-        ("unfit", "<i8"),  # 1 if a symbol had no code
     ],
     align=True,
 )
@@ -313,7 +312,6 @@ def _list_codes(tables, codes):
 def _write(writer, code, more, size, out):
     """Append a code, and ``size`` bits after it; write whole bytes, and a zero after each of 255."""
     length = code & 255
-    writer.unfit |= length == 0
     bits = (writer.bits << u64(length) | u64(code >> 8)) << u64(size) | more
     have, at = writer.have + length + size, writer.at
     while have >= 8:
@@ -331,13 +329,12 @@ def _write(writer, code, more, size, out):
 def _fill_byte(writer, padding, out):
     """Fill the last byte with the padding bit."""
     n = -writer.have & 7
-    if n:
-        _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
+    _write(writer, (((1 << n) - 1) if padding else 0) << 8 | n, u64(0), i64(0), out)
 
 
 @loop
 def _write_block(block, coefficients, difference, dc, ac, writer, out):
-    """Write a block."""
+    """Write a block; a symbol without a code is left out, which the checks of the whole file find."""
     size = _size(difference)
     _write(writer, dc[size], _low_bits(difference, size), size, out)
     mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
@@ -362,7 +359,7 @@ def _write_block(block, coefficients, difference, dc, ac, writer, out):
 
 @loop
 def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
-    """Write the next ``n`` MCUs; return False if they do not fit, or a symbol has no code."""
+    """Write the next ``n`` MCUs; return False if they do not fit."""
     per = mcu.blocks
     for b in range(n * per):
         j = b % per
@@ -384,7 +381,7 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
         difference = dc - writer.predictors[c]
         writer.predictors[c] = dc
         _write_block(block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out)
-    return writer.unfit == 0
+    return True
 
 
 @cached_jit(
@@ -421,7 +418,7 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
         return i64(UNFIT)
     _list_codes(tables, codes)
     list_blocks(originals[0], work.mcu)
-    writer.at, writer.have, writer.bits, writer.marker, writer.unfit, writer.left = 0, 0, 0, 0, 0, interval
+    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
     for c in range(3):
         writer.predictors[c] = 0
     if header.kind == PROGRESSIVE:
