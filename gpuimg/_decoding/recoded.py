@@ -294,9 +294,8 @@ def _grid(header: Any) -> tuple[int, int, int]:
 
 def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
-    found = [(one.start, 4 + len(one.body)) for one in jpeg_parts.segments(header) if one.marker == _DHT]
-    kept, at = b"", 0
-    for start, size in found:
-        kept += header[at:start]
-        at = start + size
-    return kept + header[at:], [(start, header[start : start + size]) for start, size in found]
+    found = [one for one in jpeg_parts.segments(header) if one.marker == _DHT]
+    tables = [(one.start, header[one.start : one.start + 4 + len(one.body)]) for one in found]
+    for place, table in reversed(tables):
+        header = header[:place] + header[place + len(table) :]
+    return header, tables
