@@ -71,7 +71,7 @@ def run(files: Files, chain: Chain, index: gi.SeekIndex | None = None, draft: An
 def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, Any]:
     """Measure images/s of runs over the same number of files in turn, and their ratios to the first one's."""
     walls, worked = common.interleaved(runs, rounds)
-    first, *others = [name for name in runs if name != DALI]
+    first, *others = runs
     result: dict[str, Any] = {first: {"images_per_second": common.per_second(files, walls[first])}}
     for name in others:
         by_wall, by_wall_range = common.ratio(walls[first], walls[name])
@@ -82,10 +82,9 @@ def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> di
             "times_without_by_cpu_time": by_cpu, "range_by_cpu_time": by_cpu_range,
         }  # fmt: skip
     if DALI in runs:
-        for name in (first, *others):
-            result[name]["times_dali"], result[name]["range_dali"] = common.ratio(walls[DALI], walls[name])
-            result[name]["times_dali_by_cpu_time"], _ = common.ratio(worked[DALI], worked[name])
-        result[DALI] = {"images_per_second": common.per_second(files, walls[DALI])}
+        for name in runs:
+            ratio, spread = common.ratio(worked[DALI], worked[name])
+            result[name] |= {"times_dali_by_cpu_time": ratio, "range_dali_by_cpu_time": spread}
     return result
 
 
