@@ -159,8 +159,9 @@ def prepare(
     progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
     options = checked_options(
-        short_side, max_pixels, quality, subsampling, restart, to, lossless, recode, progressive,
-        DecodeOptions(alpha=alpha, icc=icc), size,
+        short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling, restart=restart, to=to,
+        lossless=lossless, recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc),
+        tar_size=size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _create_folder(source, destination)
