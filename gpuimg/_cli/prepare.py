@@ -40,7 +40,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
     command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
     command.add_argument("--recode", action="store_true", help="leave the pixels unchanged; recode JPEG files")
-    command.add_argument("--progressive", action="store_true", help="with --recode: progressive files, too, for good")
+    command.add_argument("--progressive", action="store_true", help="recode progressive files, too; not restorable")
     command.add_argument(
         "--alpha",
         choices=("drop", "black", "white"),

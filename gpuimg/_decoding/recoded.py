@@ -66,7 +66,8 @@ def recode_jpeg(data: bytes | bytearray | memoryview, *, progressive: bool = Fal
     data : bytes
         A JPEG file.
     progressive : bool
-        Code progressive files anew, too: for the same pixels, which Pillow has confirmed, but not to be restored.
+        Also code progressive files anew. Pillow has decoded the same pixels before and after, but these files cannot be
+        restored.
 
     Returns
     -------
@@ -94,11 +95,11 @@ def recode_jpeg(data: bytes | bytearray | memoryview, *, progressive: bool = Fal
     >>> gpuimg.image_info(recoded).codec, gpuimg.restore_jpeg(recoded) == file.getvalue()
     ('jpeg', True)
     """
-    data = bytes(data)
+    progressive, data = flag(progressive, "progressive"), bytes(data)
     if data[:2] != b"\xff\xd8":
         raise ValueError(f"not a JPEG file (starts with {data[:12]!r})")
     original, flags = data, 0
-    if flag(progressive, "progressive") and jpeg.read_header(data).records[0]["kind"] == layout.PROGRESSIVE:
+    if progressive and jpeg.read_header(data).records[0]["kind"] == layout.PROGRESSIVE:
         original, flags = _as_baseline(data), _CONVERTED
     for found in _forms(original, flags):
         with suppress(ValueError):  # the other padding

@@ -87,7 +87,7 @@ def prepare(
         original files. All other files are copied, and so are JPEG files that would not be restored byte for byte.
         Excludes the first four options; with ``lossless``, files are converted to baseline before.
     progressive : bool
-        With ``recode``, also code progressive files anew: for the same pixels, but not to be restored.
+        With ``recode``: also code progressive files anew, for the same pixels; these cannot be restored.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`; results have no transparency.
     icc : {"ignore", "srgb"}

@@ -29,7 +29,7 @@ _STORED = i64(1)
 _LARGEST_DC = 11  # bits of a difference
 REST_BYTES: Final = 192  # of a block at most, without its symbols
 SYMBOLS: Final = 9  # of a block at most
-_MOST_BLOCK = 512  # bytes that a block takes in a scan at most, with stuffed zeros and a restart marker
+_MOST_BLOCK = 640  # bytes of a block in a scan at most: codes and values of 16 bits, stuffed zeros, a restart marker
 SCAN_SLACK: Final = _MOST_BLOCK
 
 _WRITER: Final = np.dtype(
