@@ -134,8 +134,7 @@ def recoded_file(seed: int) -> bytes:
     draw, data = Draw(seed), b""
     while not data:
         with suppress(ValueError):
-            one = made(draw) if draw.below(4) else made_progressive(np.random.default_rng(draw.word()))
-            data = recode_jpeg(one, progressive=True)
+            data = recode_jpeg(file(draw.word()), progressive=True)
     how = draw.below(3)
     if how == 0:
         return data
