@@ -259,12 +259,11 @@ def results() -> dict[str, Any]:
 
 
 SAME = """
-import sys
-import numpy as np
+import numpy as np, sys
 from tests.decoding.test_recoded import results
-with np.load(sys.argv[1]) as expected:
-    for name, one in results().items():
-        np.testing.assert_array_equal(one, expected[name])
+expected = np.load(sys.argv[1])
+for name, one in results().items():
+    np.testing.assert_array_equal(one, expected[name])
 """
 
 
