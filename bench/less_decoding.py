@@ -7,8 +7,8 @@
   :func:`gpuimg.prepare`, over those without;
 - seek: bytes of the index for each distance of its entries, and the cost of building and opening it;
 - prepare: the cost of preparing on one and two threads, and the bytes of the results.
-- recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, their bytes, and
-  megapixels/s of recoding; the results must be equal.
+- recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, and over DALI's with the
+  JPEGs where it is installed, their bytes, and megapixels/s of recoding; the results must be equal.
 
 Works take turns; medians of the rounds, ratios round by round, also by the CPU time of all threads, for a machine that
 has other work.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -28,10 +29,13 @@ import numpy as np
 
 import gpuimg as gi
 from bench import common, photos
+from bench.peers import peer_class
 from bench.peers.base import batches
+from gpuimg._threads.threads import threads
 from gpuimg.typing import PrepareReport
 
 SIZE, BATCH = 224, 32
+DALI = "DALI, with the JPEGs"
 SIDES = {"S": 256, "S-4.8": 256, "1280x960": 512}  # the shorter side that photos of a set are prepared to
 SETS = {"draft": (*SIDES,), "seek": ("S", "1280x960"), "prepare": ("S", "1280x960"), "recode": (*SIDES,)}
 EVERY: dict[str, int | str] = {"rows": "rows", "16": 16, "8": 8, "4": 4, "1": 1}
@@ -77,6 +81,10 @@ def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> di
             "times_without": by_wall, "range": by_wall_range,
             "times_without_by_cpu_time": by_cpu, "range_by_cpu_time": by_cpu_range,
         }  # fmt: skip
+    if DALI in runs:
+        for name in runs:
+            ratio, spread = common.ratio(worked[DALI], worked[name])
+            result[name] |= {"times_dali_by_cpu_time": ratio, "range_dali_by_cpu_time": spread}
     return result
 
 
@@ -161,6 +169,16 @@ def preparing(name: str, files: Files, rounds: int) -> dict[str, Any]:
     }
 
 
+def dali(files: Files, work: str) -> dict[str, Callable[[], None]]:
+    """Return DALI's run of a work, with other random crops, if it is installed."""
+    try:
+        peer = peer_class("dali")(threads(), BATCH)
+    except ImportError:
+        return {}
+    epoch = peer.start(work, files)
+    return {DALI: lambda: common.drain(epoch())}
+
+
 def recoding(name: str, files: Files, rounds: int) -> dict[str, Any]:
     """Measure recoded photos against the same as JPEGs, without those that are not recoded."""
     files = [data for data in files if b"\xff\xc2" not in data[: data.index(b"\xff\xda")]]
@@ -176,7 +194,7 @@ def recoding(name: str, files: Files, rounds: int) -> dict[str, Any]:
         "megapixels_per_second_of_cpu": round(pixels / 1e6 / float(np.median(worked["recode"])), 1),
     }
     for work, chain in CHAINS.items():
-        runs = {"jpeg": partial(run, files, chain), "recoded": partial(run, recoded, chain)}
+        runs = {"jpeg": partial(run, files, chain), "recoded": partial(run, recoded, chain), **dali(files, work)}
         result[work] = compared(len(files), runs, rounds)
     return result
 
@@ -194,6 +212,8 @@ def main() -> None:
     else:
         measure = {"draft": levers, "prepare": preparing, "recode": recoding}[options.what]
         found = {name: measure(name, files, options.rounds) for name, files in sets.items()}
+        if "nvidia.dali" in sys.modules:
+            result["versions"]["dali"] = sys.modules["nvidia.dali"].__version__
         result |= {"levers" if options.what == "draft" else "sets": found, "short_side": SIDES}
     common.write(result, options.out if options.out.suffix else common.RESULTS / f"{options.what}.json")
 

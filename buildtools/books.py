@@ -1,4 +1,4 @@
-"""Train the tables of recoded JPEGs: ``python -m buildtools.books FILES`` prints the text for kernels/jpeg/books.py.
+"""Train the tables of recoded JPEGs: ``python -m buildtools.books FILES`` writes kernels/jpeg/books.xz.
 
 Files are divided among the sets by the bits that each set would take, and each set is trained on its files again, until
 nothing changes; for luma and for chroma separately. Files count equally, whatever their size. Codes are optimal for a
@@ -8,14 +8,16 @@ limited length: Larmore and Hirschberg, "A fast algorithm for optimal length-lim
 
 from __future__ import annotations
 
+import lzma
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuimg._decoding.recoded import symbol_counts
-from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, HEADS, SETS, packed
+from gpuimg._decoding.recoded import UnfitError, segments_of
+from gpuimg.kernels.jpeg.books import BOOK_BITS, BOOKS, FILE, HEADS, SETS
 
 _ROUNDS = 30
 _WEIGHT = 10_000  # symbols that each file counts for
@@ -23,10 +25,15 @@ _LEAST = 0.05  # times a symbol counts that does not occur
 
 
 def main(paths: list[str]) -> None:
-    """Print the sets trained on these files."""
-    counts = np.stack([found for path in paths if (found := symbol_counts(Path(path).read_bytes())) is not None])
+    """Write the sets trained on these files."""
+    listed = []
+    for path in paths:
+        with suppress(UnfitError):
+            listed.append(segments_of(Path(path).read_bytes())[3])
+    counts = np.stack(listed)
     print(f"{len(counts)} files", file=sys.stderr)
-    print("\n".join(packed(np.stack([sets_for(half) for half in np.split(counts, 2, 1)], 1))))
+    sets = np.stack([sets_for(half) for half in np.split(counts, 2, 1)], 1)
+    FILE.write_bytes(lzma.compress(sets.tobytes(), preset=lzma.PRESET_EXTREME))
 
 
 def sets_for(counts: Any) -> Any:

@@ -17,6 +17,10 @@ from .source import LISTED, add_source, amount, opened, progress_of
 
 EXAMPLE = "gpuimg prepare train train-256 --short-side 256 --index"
 
+_PASSED = (
+    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "lossless", "recode", "progressive", "alpha",
+    "index", "threads",
+)  # fmt: skip
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
@@ -36,6 +40,7 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
     command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
     command.add_argument("--recode", action="store_true", help="leave the pixels unchanged; recode JPEG files")
+    command.add_argument("--progressive", action="store_true", help="recode progressive files, too; not restorable")
     command.add_argument(
         "--alpha",
         choices=("drop", "black", "white"),
@@ -61,10 +66,8 @@ def run(options: Namespace) -> int:
             print(f"gpuimg: {sizes} and most are encoded again", file=sys.stderr)
         with progress_of(quiet=options.json) as progress:
             report = prepare(
-                source, options.destination, short_side=options.short_side, max_pixels=options.max_pixels,
-                quality=options.quality, subsampling=options.subsampling, restart=options.restart, to=options.to,
-                lossless=options.lossless, recode=options.recode, alpha=options.alpha, tar_size=size,
-                index=options.index, measure=not options.no_measure, threads=options.threads, progress=progress,
+                source, options.destination, **{name: getattr(options, name) for name in _PASSED}, tar_size=size,
+                measure=not options.no_measure, progress=progress,
             )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
@@ -95,7 +98,8 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
         "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,
-        "recoded": report.recoded, "failed": len(report.failed),
+        "recoded": report.recoded, "recoded from progressive files, and not restorable": report.converted,
+        "failed": len(report.failed),
     }  # fmt: skip
     for name, count in kinds.items():
         if count:

@@ -20,7 +20,8 @@ def add_options(command: ArgumentParser) -> None:
     """Add the options."""
     command.description = (
         f"Write the JPEG files, byte for byte, that the .{ENDING} files of a folder were made of, under the same names "
-        "with the ending .jpg. The exit status is 1 if files are damaged; these are listed and left out."
+        "with the ending .jpg. The exit status is 1 if files are damaged, or were made of progressive files; these are "
+        "listed and left out."
     )
     command.add_argument("source", type=Path, metavar="SRC", help=f"folder, or .{ENDING} file")
     command.add_argument("destination", type=Path, metavar="DST", help="folder; existing files are replaced")

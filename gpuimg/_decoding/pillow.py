@@ -26,7 +26,7 @@ from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
 from .plain_parts import bmp_pixels, bmp_rows, check_bmp, pnm_contents, pnm_pixels
-from .recoded import is_recoded, restore_jpeg
+from .recoded import is_recoded, stored_jpeg
 from .tiff_parts import tiff_contents
 
 Pixels = NDArray[np.uint8]
@@ -180,9 +180,9 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
 
 
 def _file_bytes(data: Any) -> bytes:
-    """Return the bytes of a file; those of the JPEG that was recoded."""
+    """Return the bytes of a file; those of the JPEG that a recoded one stores."""
     data = data if isinstance(data, bytes) else bytes(data)
-    return restore_jpeg(data) if is_recoded(data) else data
+    return stored_jpeg(data) if is_recoded(data) else data
 
 
 def _codec(data: bytes) -> str:

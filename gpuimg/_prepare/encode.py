@@ -25,8 +25,8 @@ ENDINGS = {
     "BMP": ("bmp",), "PNM": ("ppm", "pgm", "pbm", "pnm"), "JPEG2K": ("jp2", "j2k"), "GIF": ("gif",),
     "AVIF": ("avif",), "HEIC": ("heic", "heif"),
 }  # fmt: skip
-#: Formats kept under ``to="same"``, by codec; all others become JPEG.
-_SAME = {"png": "PNG", "webp": "WEBP"}
+#: Formats of results under ``to="same"``, by codec; all others become JPEG.
+SAME = {"png": "PNG", "webp": "WEBP"}
 
 
 def encoder_version() -> str:
@@ -34,11 +34,6 @@ def encoder_version() -> str:
     from PIL import __version__
 
     return f"Pillow {__version__}"
-
-
-def format_of(codec: str, options: Options) -> str:
-    """Return the format of a result as Pillow names it, a key of :data:`ENDINGS`."""
-    return _SAME.get(codec, "JPEG") if options.to == "same" else "JPEG"
 
 
 def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:

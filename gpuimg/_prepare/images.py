@@ -17,7 +17,7 @@ from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .encode import ENDINGS, encoded, format_of, may_stay, transformed
+from .encode import ENDINGS, SAME, encoded, may_stay, transformed
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
 from .writing import Result, Writer, failure
@@ -108,8 +108,9 @@ class _Image:
                 status, ending, content = self._content(pixels)
                 if plan.options.recode and content[:2] == _JPEG:
                     try:
-                        content = recoded.recode_jpeg(content)
-                        status, ending = "recoded", result_ending(ending, (recoded.ENDING,))
+                        content = recoded.recode_jpeg(content, progressive=plan.options.progressive)
+                        status = "converted" if recoded.is_converted(content) else "recoded"
+                        ending = result_ending(ending, (recoded.ENDING,))
                     except recoded.UnfitError as error:
                         line["kept"] = str(error)
                 label = scaled_label(plan.source, self._sample.label, self._old, self._new)
@@ -129,14 +130,14 @@ class _Image:
         """Return status, file name ending and bytes of the result."""
         options, original = self._plan.options, self._plan.naming.ending(self._sample.index)
         codec = "jpeg" if self._other is None else self._other.codec
-        form = format_of(codec, options)
+        form = SAME.get(codec, "JPEG") if options.to == "same" else "JPEG"
         if self._may_stay(codec, form):
             endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[codec.upper()]
             return "copied", result_ending(original, endings), bytes(self._data)
         ending = result_ending(original, ENDINGS[form])
         if self._plan.jpegtran is not None:
             data = bytes(self._data)
-            data = recoded.restore_jpeg(data) if recoded.is_recoded(data) else data
+            data = recoded.stored_jpeg(data) if recoded.is_recoded(data) else data
             return "transformed", ending, transformed(self._plan.jpegtran, data, options)
         return "encoded", ending, encoded(pixels, form, self._sampling(), options)
 

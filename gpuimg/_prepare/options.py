@@ -30,6 +30,7 @@ class Options:
     to: str
     lossless: bool
     recode: bool  # JPEG files are recoded
+    progressive: bool  # progressive ones, too
     decode: DecodeOptions
     tar_size: int  # maximum size of a shard in bytes; 0 for separate files
 
@@ -49,28 +50,23 @@ class Options:
         return asdict(self)
 
 
-def checked_options(
-    short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
-    recode: Any, decode: DecodeOptions, tar_size: Any,
-) -> Options:  # fmt: skip
-    """Validate the options of a call."""
-    changing = {"short_side": short_side, "max_pixels": max_pixels, "quality": quality, "subsampling": subsampling}
-    given = " and ".join(name for name, value in changing.items() if value is not None)
-    for value, option in ((lossless, "lossless"), (recode, "recode")):
-        if flag(value, option) and given:
-            raise ValueError(f"{option} leaves the pixels as they are, and excludes {given}")
-    one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
-    one_of(restart, "restart", _RESTARTS)
-    one_of(to, "to", _FORMATS)
-    return Options(
-        None if short_side is None else whole_number(short_side, "short_side"),
-        None if max_pixels is None else whole_number(max_pixels, "max_pixels"),
-        _QUALITY if quality is None else whole_number(quality, "quality", 1, 100),
-        _SUBSAMPLINGS["420" if subsampling is None else subsampling],
-        restart,
-        to,
-        bool(lossless),
-        bool(recode),
-        decode,
-        tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
-    )
+def checked_options(**given: Any) -> Options:
+    """Validate the options of a call, by their names."""
+    changing = [name for name in ("short_side", "max_pixels", "quality", "subsampling") if given[name] is not None]
+    if given["decode"].icc != "ignore":
+        changing.append("icc")
+    for option in ("lossless", "recode", "progressive"):
+        given[option] = flag(given[option], option)
+        if given[option] and changing:
+            raise ValueError(f"{option} leaves the pixels as they are, and excludes {' and '.join(changing)}")
+    if given["progressive"] and (given["lossless"] or not given["recode"]):
+        raise ValueError("progressive is an option of recode, and excludes lossless, which makes all files baseline")
+    for name, default in (("quality", _QUALITY), ("subsampling", "420")):
+        given[name] = default if given[name] is None else given[name]
+    for name, allowed in (("subsampling", _SUBSAMPLINGS), ("restart", _RESTARTS), ("to", _FORMATS)):
+        one_of(given[name], name, allowed)
+    given["subsampling"] = _SUBSAMPLINGS[given["subsampling"]]
+    for name, *limits in (("short_side", 1), ("max_pixels", 1), ("quality", 1, 100), ("tar_size", _LEAST_SHARD)):
+        if given[name] is not None and (name, given[name]) != ("tar_size", 0):
+            given[name] = whole_number(given[name], name, *limits)
+    return Options(**given)

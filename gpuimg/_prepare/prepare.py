@@ -47,6 +47,7 @@ def prepare(
     to: Literal["jpeg", "same"] = "jpeg",
     lossless: bool = False,
     recode: bool = False,
+    progressive: bool = False,
     alpha: Alpha = "drop",
     icc: Icc = "ignore",
     tar_size: int | None = None,
@@ -85,6 +86,8 @@ def prepare(
         they take about as many bytes and decode faster. :func:`restore_jpeg`, or ``gpuimg restore``, returns the
         original files. All other files are copied, and so are JPEG files that would not be restored byte for byte.
         Excludes the first four options; with ``lossless``, files are converted to baseline before.
+    progressive : bool
+        With ``recode``: also code progressive files anew, for the same pixels; these cannot be restored.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`; results have no transparency.
     icc : {"ignore", "srgb"}
@@ -155,12 +158,10 @@ def prepare(
     index, measure = flag(index, "index"), flag(measure, "measure")
     progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    for option, given in (("lossless", lossless), ("recode", recode)):
-        if given and icc != "ignore":
-            raise ValueError(f"{option} leaves the pixels as they are, and excludes icc")
-    decode = DecodeOptions(alpha=alpha, icc=icc)
     options = checked_options(
-        short_side, max_pixels, quality, subsampling, restart, to, lossless, recode, decode, size
+        short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling, restart=restart, to=to,
+        lossless=lossless, recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc),
+        tar_size=size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _create_folder(source, destination)

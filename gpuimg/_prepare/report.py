@@ -44,9 +44,11 @@ class PrepareReport:
     copied : int
         Images whose files were copied unchanged, as they meet the options.
     recoded : int
-        JPEG files that were recoded.
+        JPEG files that were recoded and can be restored.
+    converted : int
+        Progressive JPEG files that were recoded for the same pixels and cannot be restored.
     kept : tuple of Failure
-        JPEG files that would not be restored byte for byte and so were not recoded, with the reason.
+        JPEG files that were not recoded, with the reason.
     failed : tuple of Failure
         Samples that cannot be read, decoded or written, with their index in the source.
     source_bytes : int
@@ -84,6 +86,7 @@ class PrepareReport:
     transformed: int
     copied: int
     recoded: int
+    converted: int
     kept: tuple[Failure, ...]
     failed: tuple[Failure, ...]
     source_bytes: int
@@ -102,7 +105,7 @@ class Tally:
         self.samples = self.source_bytes = self.bytes = self.shards = 0
         self.failed: list[Failure] = []
         self.kept: list[Failure] = []
-        self._kinds = {"encoded": 0, "transformed": 0, "copied": 0, "recoded": 0}
+        self._kinds = {"encoded": 0, "transformed": 0, "copied": 0, "recoded": 0, "converted": 0}
 
     def add(self, line: Line) -> None:
         """Count a manifest record."""

@@ -330,6 +330,8 @@ def is_recoded(data):
     for k in range(len(RECODED_MAGIC)):
         if data[k] != RECODED_MAGIC[k]:
             return False
+    if data[RECODED_HEAD - 1] > 1:  # flags
+        return False
     stop = RECODED_HEAD + i64(load_bytes(data, 12)) + 4 * i64(load_bytes(data, 16))
     return stop <= data.size and load_bytes(data, 8) == u32(checksum(data[:stop], 12))
 

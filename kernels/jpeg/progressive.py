@@ -24,7 +24,7 @@ from ..cpu.intrinsics import (
 )
 from ..lang import types
 from ..scalar import loop
-from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, HEADER, IRREGULAR, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
@@ -140,60 +140,73 @@ def _build_tables(data, scan, tables, codes):
 
 
 @loop
-def _is_needed(scan, shape, channels):
+def _is_needed(scan, header, scale, channels):
     """Return whether the result depends on a scan: not on chroma if it is gray, and on DC alone at an eighth."""
     c = scan.component[0]
     if scan.components == 1 and c > 0 and channels == 1:
         return False
-    return scan.first == 0 or shape.planes[c].side > 1
+    return scan.first == 0 or (scale if c == 0 else chroma_side(header, scale)) > 1
 
 
 @loop
-def _decode_region(data, header, request, out, tables, memory, status):
-    """Decode the requested region; return whether the file is as it should be."""
-    region, scale, channels = request.region, request.scale, request.channels
+def decode_scans(data, header, limits, scale, channels, tables, memory):
+    """Decode the scans that a region depends on, with ``limits`` in MCUs: columns, then rows, first and end each.
+
+    Return whether the file is as it should be, the coefficients of these rows, the masks of all rows up to the end, and
+    the byte of scratch after them.
+    """
+    first, end, top, bottom = limits
     across, down = factors(header)
-    rows, total = grid(header)
-    first, end, top, bottom = limits = mcus_of(header, scale, region, rows, total)
-    columns = end - first
+    _, total = grid(header)
     work = _work_in(memory, 0, 1)[0]
     count = list_scans(data, header, work.scans)
-    if count == 0:
-        return False
     per = across * down + header.components - 1  # blocks of an MCU
     at = _WORK_BYTES
     masks = longs_in(memory, at, bottom * total * per)
     at += 8 * masks.size
     kept = (bottom - top) * total * per
     coefficients = shorts_in(memory, at, 64 * (kept + 1))
-    at += 2 * coefficients.size
-    lasts = memory[at : at + columns * per]
-    at += columns * per + (columns * per & 1)
-    room = room_for_rows(header, data, scale, columns, memory, at, work.shape)
-    part, shape, mcu = work.part, work.shape, work.mcu
+    part = work.part
     part.per, part.before, part.spare = per, top * total * per, kept
-    list_blocks(header, mcu)
     for k in range(masks.size):
         masks[k] = 0
     for row in range(bottom - top):
         begins = 64 * (row * total + first) * per
-        some = coefficients[begins : begins + 64 * columns * per]
+        some = coefficients[begins : begins + 64 * (end - first) * per]
         for k in range(some.size):
             some[k] = 0
+    good = count > 0
     for k in range(count):
         scan = work.scans.scans[k]
-        if not _is_needed(scan, shape, channels):
-            continue
-        if not _build_tables(data, scan, tables, work.codes):
-            return False
-        if not _decode_rows(data, header, scan, limits, tables, work, coefficients, masks):
-            return False
+        if good and _is_needed(scan, header, scale, channels):
+            good = _build_tables(data, scan, tables, work.codes)
+            good = good and _decode_rows(data, header, scan, limits, tables, work, coefficients, masks)
+    return good, coefficients, masks, at + 2 * coefficients.size
+
+
+@loop
+def _decode_region(data, header, request, out, tables, memory, status):
+    """Decode the requested region; return whether the file is as it should be."""
+    across, down = factors(header)
+    rows, total = grid(header)
+    first, end, top, bottom = limits = mcus_of(header, request.scale, request.region, rows, total)
+    columns = end - first
+    good, coefficients, masks, at = decode_scans(data, header, limits, request.scale, request.channels, tables, memory)
+    if not good:
+        return False
+    per = across * down + header.components - 1
+    work = _work_in(memory, 0, 1)[0]
+    mcu, shape = work.mcu, work.shape
+    list_blocks(header, mcu)
+    lasts = memory[at : at + columns * per]
+    at += columns * per + (columns * per & 1)
+    room = room_for_rows(header, data, request.scale, columns, memory, at, shape)
     for row in range(top, bottom):
         status.row = row
         begins = (row * total + first) * per
         for b in range(columns * per):
             lasts[b] = 63 - i64(trailing_zeros(u64(masks[begins + b]) | _DC_PLACE))
-        begins = 64 * (begins - part.before)
+        begins = 64 * (begins - top * total * per)
         some = coefficients[begins : begins + 64 * columns * per]
         finish_row(header, request, mcu, shape, row, first, columns, some, lasts, room, out)
     return True

@@ -12,10 +12,12 @@ from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .deposit import extract
-from .frame import MCU, factors, grid, list_blocks
-from .huffman import STREAM, begin, decode_mcus, next_marker
-from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
+from .frame import FULL, MCU, factors, grid, list_blocks
+from .huffman import STREAM, begin, decode_mcus
+from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES
+from .progressive import decode_scans
 from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
+from .scans import end_of
 from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables
 from .vectors import count_bits, leading_zeros, trailing_zeros
@@ -27,7 +29,7 @@ _STORED = i64(1)
 _LARGEST_DC = 11  # bits of a difference
 REST_BYTES: Final = 192  # of a block at most, without its symbols
 SYMBOLS: Final = 9  # of a block at most
-_MOST_BLOCK = 512  # bytes that a block takes in a scan at most, with stuffed zeros and a restart marker
+_MOST_BLOCK = 640  # bytes of a block in a scan at most: codes and values of 16 bits, stuffed zeros, a restart marker
 SCAN_SLACK: Final = _MOST_BLOCK
 
 _WRITER: Final = np.dtype(
@@ -217,9 +219,7 @@ def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, s
         if at < 0:
             return i64(UNFIT)
         ends[BOOKS] = at
-    stop = next_marker(data, header.scan)
-    while stop + 1 < data.size and data[stop + 1] >> 3 == 0xD0 >> 3:
-        stop = next_marker(data, stop + 2)
+    stop = end_of(data, header.scan, i64(1))
     return stop if stop + 1 < data.size else data.size
 
 
@@ -254,13 +254,6 @@ def _put_streams(symbols, begins, ends, codes, lengths, out, at):
     return at
 
 
-@loop
-def _put_number(number, size, out, at):
-    for k in range(size):
-        out[at + k] = (number >> (8 * k)) & 255
-    return at + size
-
-
 @cached_jit(
     "none(uint8[::1], int64[:, :, ::1], uint8[::1], int64[:, ::1], int64[::1], uint8[::1], int64[::1], uint8[::1])"
 )
@@ -279,10 +272,12 @@ def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
         first = at
         at += 4
         for k in range(4):
-            at = _put_number(lengths[k], width, out, at)
+            store64(u64(lengths[k]), out, up(at))
+            at += width
         at = _append(room, size, out, at)
         at = _append(rest[begins[BOOKS] :], more, out, at)
-        _put_number(i64(u32(checksum(out[first:at], 4))), 4, out, first)
+        after = load64(out, up(first)) >> u64(32) << u64(32)
+        store64(after | u64(u32(checksum(out[first:at], 4))), out, up(first))
         stops[s] = at
 
 
@@ -339,10 +334,8 @@ def _fill_byte(writer, padding, out):
 
 @loop
 def _write_block(block, coefficients, difference, dc, ac, writer, out):
-    """Write a block; return False if a symbol has no code."""
+    """Write a block; a symbol without a code is left out, which the checks of the whole file find."""
     size = _size(difference)
-    if size > 15 or dc[size] == 0:
-        return False
     _write(writer, dc[size], _low_bits(difference, size), size, out)
     mask = bits_set(coefficients, block, i64(-1)) & ~u64(1)
     k, run = 1, 0
@@ -355,25 +348,18 @@ def _write_block(block, coefficients, difference, dc, ac, writer, out):
             continue
         mask &= ~(u64(1) << u64(place))
         while run > 15:
-            if ac[0xF0] == 0:
-                return False
             _write(writer, ac[0xF0], u64(0), i64(0), out)
             run -= 16
         size = _size(value)
-        if size > CATEGORY or ac[run << 4 | size] == 0:
-            return False
-        _write(writer, ac[run << 4 | size], _low_bits(value, size), size, out)
+        _write(writer, ac[run << 4 | min(size, 15)], _low_bits(value, size), size, out)
         run = 0
     if k <= LAST:
-        if ac[0] == 0:
-            return False
         _write(writer, ac[0], u64(0), i64(0), out)
-    return True
 
 
 @loop
 def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
-    """Write the next ``n`` MCUs; return False if they do not fit, or a symbol has no code."""
+    """Write the next ``n`` MCUs; return False if they do not fit."""
     per = mcu.blocks
     for b in range(n * per):
         j = b % per
@@ -394,10 +380,7 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
         dc = i64(coefficients[block])
         difference = dc - writer.predictors[c]
         writer.predictors[c] = dc
-        if not _write_block(
-            block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out
-        ):
-            return False
+        _write_block(block, coefficients, difference, codes[mcu.dc_table[j]], codes[mcu.ac_table[j]], writer, out)
     return True
 
 
@@ -408,40 +391,52 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
     TABLE=TABLE,
 )
 def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
-    """Write the scan of the JPEG that a recoded file was made of; return its bytes, a negative result, or UNFIT.
+    """Write the scan of the JPEG that a recoded file was made of, or a baseline scan of a progressive file.
 
     Parameters
     ----------
     headers, data
-        Of the recoded file; ``books`` is the address of its tables.
+        Of the recoded or progressive file; ``books`` is the address of the former's tables.
     originals, original : (1,) HEADER, uint8
-        The JPEG up to its scan, whose intervals end with the bit ``padding``.
+        The baseline JPEG up to its scan, whose intervals end with the bit ``padding``.
     tables, codes, memory, coefficients, lasts
-        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes``; for the blocks of an MCU row.
+        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes`` or
+        ``progressive.coefficient_bytes``; for the blocks of an MCU row.
     out : uint8
         Filled; needs SCAN_SLACK bytes more than the scan.
+
+    Returns
+    -------
+    int
+        The bytes of the scan, or UNFIT.
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
-    writer = work.writer
+    writer, interval = work.writer, originals[0].restart
     rows, columns = grid(header)
     if not build_tables(original, originals[0], tables):
-        return i64(-BAD_TABLE)
+        return i64(UNFIT)
     _list_codes(tables, codes)
     list_blocks(originals[0], work.mcu)
-    each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
-    if each == 0:
-        return i64(-BAD_SEGMENT)
-    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, header.restart
+    writer.at, writer.have, writer.bits, writer.marker, writer.left = 0, 0, 0, 0, interval
     for c in range(3):
         writer.predictors[c] = 0
-    for row in range(rows):
-        if row % each == 0:
-            start, stop = segment_range(data, header, rows, each, row // each)
-            if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
-                return i64(-BAD_SEGMENT)
-        put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
-        if not _write_mcus(columns, header.restart, padding, work.mcu, codes, coefficients, writer, out):
+    if header.kind == PROGRESSIVE:
+        whole = i64(0), columns, i64(0), rows
+        good, every, _, _ = decode_scans(data, header, whole, i64(FULL), i64(3), tables, memory[WORK_BYTES:])
+        if not good or not _write_mcus(rows * columns, interval, padding, work.mcu, codes, every, writer, out):
             return i64(UNFIT)
+    else:
+        each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
+        if each == 0:
+            return i64(UNFIT)
+        for row in range(rows):
+            if row % each == 0:
+                start, stop = segment_range(data, header, rows, each, row // each)
+                if not open_segment(data, start, stop, header, min(each, rows - row), work.state, lists, sets):
+                    return i64(UNFIT)
+            put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
+            if not _write_mcus(columns, interval, padding, work.mcu, codes, coefficients, writer, out):
+                return i64(UNFIT)
     _fill_byte(writer, padding, out)
     return writer.at

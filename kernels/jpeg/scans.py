@@ -115,7 +115,7 @@ def _tables_of(data, at, huffman, scan):
 
 
 @loop
-def _end_of(data, at, restart):
+def end_of(data, at, restart):
     """Return the place of the marker after a scan's data; restart markers belong to these."""
     at = next_marker(data, at)
     while restart and at + 1 < data.size and data[at + 1] >> 3 == 0xD0 >> 3:
@@ -155,7 +155,7 @@ def list_scans(data, header, found):
                 return 0
             scan.restart = restart
             scan.start = stop
-            stop = _end_of(data, stop, restart)
+            stop = end_of(data, stop, restart)
             scan.stop = stop
             count += 1
         elif marker == 0xC4:

@@ -17,14 +17,6 @@ from .seek_oracle import checksum
 HEAD = struct.Struct("<8sIIIIBBBB")
 
 
-class Frame(NamedTuple):
-    """The MCU rows and columns of a file, and the blocks of an MCU of each component, across and down."""
-
-    rows: int
-    columns: int
-    blocks: list[tuple[int, int]]
-
-
 class Recoded(NamedTuple):
     """The parts of a file: its head, the JPEG's header, the segments, and the rest."""
 
@@ -62,20 +54,13 @@ def parts_of(data: bytes) -> Recoded:
     return Recoded(head, data[HEAD.size : HEAD.size + size], segments, data[len(data) - rest :])
 
 
-def frame_of(header: bytes) -> Frame:
-    """The geometry that a JPEG's header gives."""
-    body = next(body for marker, body in header_segments(header) if marker in (0xC0, 0xC1))
-    height, width = struct.unpack_from(">HH", body, 1)
-    sampled = [divmod(body[7 + 3 * c], 16) for c in range(body[5])]
-    blocks = [(1, 1)] if len(sampled) == 1 else sampled
-    across, down = blocks[0]
-    return Frame(-(-height // (8 * down)), -(-width // (8 * across)), blocks)
-
-
 def coefficients(data: bytes) -> list[NDArray[np.int16]]:
-    """The coefficients of each component, (block rows, block columns, 8, 8), not dequantized."""
+    """The coefficients of each component, (block rows, block columns, 64), not dequantized."""
     parts = parts_of(data)
-    rows, columns, blocks = frame_of(parts.header)
+    frame = next(body for marker, body in header_segments(parts.header) if marker in (0xC0, 0xC1))
+    height, width, count = struct.unpack_from(">HHB", frame, 1)
+    blocks = [divmod(frame[7 + 3 * c], 16) for c in range(count)] if count > 1 else [(1, 1)]
+    rows, columns = -(-height // (8 * blocks[0][1])), -(-width // (8 * blocks[0][0]))
     each, luma, chroma, _ = parts.head[5:]
     codes = [_codes(one) for one in (*lengths()[luma, 0], *lengths()[chroma, 1])]
     out: list[list[Any]] = [[] for _ in blocks]
@@ -170,7 +155,7 @@ def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, i
                     if masks[b] >> k & 1:
                         part[y, x, k] = next(values)
                 b += 1
-        out.append(part.reshape(height, width, 8, 8))
+        out.append(part)
     return out
 
 

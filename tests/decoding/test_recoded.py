@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import platform
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +17,26 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
-from gpuimg._decoding.recoded import ENDING
+from gpuimg._decoding.recoded import _USUAL_TABLES, ENDING
 from gpuimg.kernels.jpeg import books
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import recode as kernels
 
 from ..processes import python
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, write_files
-from . import jpegs, recoded_oracle
+from . import jpegs, progressive_jpegs, recoded_oracle
 from .jpegs import DHT, Decoder, encoded, noise, pillow_pixels, rebuilt, scan_start
+from .progressive_jpegs import FACTORS
 from .test_icc import profile
+from .test_progressive import irregular
+
+recode: Any = partial(gi.recode_jpeg, progressive=True)
 
 
 def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
     """Files with their recoded forms, by name."""
-    return {name: (one, gi.recode_jpeg(one)) for name, one in originals().items() if jpegs.is_baseline(one)}
+    return {name: (one, recode(one)) for name, one in originals().items() if jpegs.is_ours(one)}
 
 
 # -- pixels, and files restored ----------------------------------------------------------------------------------------
@@ -38,26 +45,26 @@ def recoded_originals() -> dict[str, tuple[bytes, bytes]]:
 def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     rng = np.random.default_rng()
     count = 0
-    for k, (name, data) in enumerate(jpegs.made(photo)):
-        if not jpegs.is_baseline(data):
+    scripts = ((f"script {k}", progressive_jpegs.made(rng)) for k in range(80))
+    for k, (name, data) in enumerate([*jpegs.made(photo), *scripts]):
+        if not jpegs.is_ours(data):
             continue
-        recoded = gi.recode_jpeg(data)
-        assert gi.restore_jpeg(recoded) == data, name
+        recoded = recode(data)
+        assert not jpegs.is_baseline(data) or gi.restore_jpeg(recoded) == data, name
+        assert gi.image_info(recoded) == gi.image_info(data), name
         header = jpegs.header_of(recoded)
         assert header["kind"] == words.RECODED, name
         channels = 3 if header["color"] == words.RGB or k % 3 else 1
         scale = (8, 8, 4, 2, 1)[k % 5]
         expected = pillow_pixels(data, channels, scale)
         height, width, _ = expected.shape
-        x0, y0 = rng.integers(0, width), rng.integers(0, height)
-        x1, y1 = rng.integers(x0 + 1, width + 1), rng.integers(y0 + 1, height + 1)
-        for box in ((0, 0, width, height), (int(x0), int(y0), int(x1), int(y1))):
+        for box in ((0, 0, width, height), jpegs.some_region(rng, height, width)):
             found = decoders[k % 2](recoded, box, channels, scale=scale)
             assert found.how == words.DONE, name
             part = expected[box[1] : box[3], box[0] : box[2]]
             np.testing.assert_array_equal(found.pixels, part, err_msg=f"{name}, {box} at {scale}")
         count += 1
-    assert count >= 300
+    assert count >= 440
 
 
 @pytest.mark.parametrize("size", [(20, 5000), (4200, 24), (700, 900)])
@@ -69,27 +76,17 @@ def test_segments_of_many_blocks_and_bytes(size: tuple[int, int], decoders: tupl
     assert gi.restore_jpeg(recoded) == data
 
 
-@pytest.mark.parametrize("name", [name for name, one in originals().items() if jpegs.is_baseline(one)])
-def test_coefficients_by_a_plain_reader(name: str) -> None:
-    """The JPEG's pixels by a transform in float64, within the rounding of libjpeg's."""
-    data = originals()[name]
-    recoded = gi.recode_jpeg(data)
-    header = jpegs.header_of(data)
-    steps = np.frombuffer(data, np.uint8)[int(header["quant"][0]) + 1 :][:64].astype(np.float64)
-    natural = np.empty(64)
-    natural[zigzag()] = steps
-    luma = recoded_oracle.coefficients(recoded)[0] * natural.reshape(8, 8)
-    k = np.arange(8)
-    basis = np.cos((2 * k[:, None] + 1) * k * np.pi / 16) * np.where(k, 0.5, 0.125**0.5)
-    pixels = np.einsum("yv,abvu,xu->aybx", basis, luma, basis).reshape(8 * luma.shape[0], -1) + 128
-    expected = pillow_pixels(data, 3 if header["color"] == words.RGB else 1)[..., 0]
-    height, width = expected.shape
-    assert np.abs(np.clip(pixels[:height, :width], 0, 255) - expected).max() < 1.2
-
-
-def zigzag() -> list[int]:
-    """Places in natural order of the coefficients of a scan."""
-    return sorted(range(64), key=lambda k: (k // 8 + k % 8, k if (k // 8 + k % 8) % 2 else k % 8))
+def test_coefficients_by_a_plain_reader() -> None:
+    """They are those that an encoder was given."""
+    natural = sorted(range(64), key=lambda k: (k // 8 + k % 8, k if (k // 8 + k % 8) % 2 else k % 8))
+    rng = np.random.default_rng()
+    for k in range(24):
+        image = progressive_jpegs.picture(rng, *rng.integers(8, 90, 2).tolist(), FACTORS[k % len(FACTORS)])
+        progressive = progressive_jpegs.written(image, progressive_jpegs.script(rng, len(image.factors)))
+        found = recoded_oracle.coefficients(recode(progressive if k < 12 else progressive_jpegs.baseline(image)))
+        for c, blocks in enumerate(image.blocks):
+            rows, columns = image.size(c)
+            np.testing.assert_array_equal(found[c][:rows, :columns, natural], blocks[:rows, :columns])
 
 
 @pytest.mark.parametrize(
@@ -104,23 +101,11 @@ def test_batches(options: dict[str, Any]) -> None:
     results = []
     for batch in ([data for data, _ in files], [recoded for _, recoded in files], mixed):
         x = gi.open_batch(batch, device="cpu", **options)
-        if options.get("depth") == "native":
-            results.append([x[k : k + 1].array()[0] for k in range(len(x))])
-            continue
-        x = (
-            gi.random_resized_crop(x, 17, rng=gi.Rng(3, indices=np.arange(len(x))))
-            if options != {"icc": "srgb"}
-            else gi.resize(x, (20, 20))
-        )
-        results.append(list(x.array("float32")))
-    for other in results[1:]:
-        for one, found in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(np.asarray(found), np.asarray(one))
-
-
-def test_headers() -> None:
-    for name, (data, recoded) in recoded_originals().items():
-        assert gi.image_info(recoded) == gi.image_info(data), name
+        if "depth" not in options:
+            x = gi.random_resized_crop(x, 17, rng=gi.Rng(3, indices=np.arange(len(x))))
+        results.append([x[k : k + 1].array()[0] for k in range(len(x))])
+    for expected, *found in zip(*results, strict=True):
+        np.testing.assert_array_equal(found, [expected] * 2)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -148,11 +133,9 @@ def test_padding_of_zeros() -> None:
     count = 0
     for n in range(1, 8):  # one of these is the number of bits that fill the last byte, now with ones
         one = data[:-3] + bytes([data[-3] & -1 << n]) + data[-2:]
-        try:
+        with suppress(ValueError):  # padding of both kinds
             assert gi.restore_jpeg(gi.recode_jpeg(one)) == one
             count += 1
-        except ValueError:
-            pass  # padding of both kinds
     assert count
 
 
@@ -164,12 +147,29 @@ def test_what_is_not_recoded() -> None:
         "fill bytes in the scan": data[:marker] + b"\xff" + data[marker:],
         "a restart marker out of order": data[: marker + 1] + b"\xd3" + data[marker + 2 :],
         "progressive": originals()["progressive"],
+        "progressive, truncated": originals()["progressive"][:-300],
         "CMYK": originals()["cmyk"],
         "PNG": file_of(picture(9, 9, 0), "PNG"),
         "nothing": b"",
     }.items():
         with pytest.raises(ValueError, match=r"its scan|progressive|not a"):
-            gi.recode_jpeg(one), name
+            gi.recode_jpeg(one, progressive=name != "progressive"), name
+    for name, one in irregular().items():
+        with pytest.raises(ValueError, match="it is progressive, and damaged or coded in an unusual way"):
+            recode(one), name
+
+
+def test_progressive_files_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels.write_scan
+
+    def wrong(*arguments: Any) -> int:
+        size = right(*arguments)
+        arguments[-1][size // 2] ^= 8
+        return int(size)
+
+    monkeypatch.setattr(kernels, "write_scan", wrong)
+    with pytest.raises(ValueError, match="it is progressive, and damaged"):
+        recode(originals()["progressive"])
 
 
 def test_sizes(photo: Image.Image) -> None:
@@ -191,11 +191,9 @@ def test_every_byte_counts() -> None:
     for at in range(len(recoded)):
         damaged = bytearray(recoded)
         damaged[at] ^= 1 << at % 8
-        try:
+        with suppress(ValueError):
             assert gi.restore_jpeg(damaged) == data, at  # a bit of the packed rest that says nothing
             assert at >= rest
-        except ValueError:
-            pass
         try:
             np.testing.assert_array_equal(gi.decode_image(bytes(damaged), device="cpu"), expected)
             assert at >= rest, at  # which decoding does not read
@@ -231,10 +229,11 @@ def test_a_damaged_segment_is_that_images_failure() -> None:
 
 
 def test_a_newer_version_is_named() -> None:
-    recoded = bytearray(gi.recode_jpeg(originals()["tiny"]))
-    recoded[7] = 2
-    with pytest.raises(gi.DecodeError, match="of version 2, and this gpuimg reads version 1"):
-        gi.decode_image(bytes(recoded), device="cpu")
+    parts = recoded_oracle.parts_of(recode(originals()["tiny"]))
+    for magic, flags in ((b"GPUIMGJ\x02", 0), (parts.head[0], 2)):
+        one = parts._replace(head=(magic, *parts.head[1:8], flags)).joined()
+        with pytest.raises(gi.DecodeError, match=f"of version {magic[7]} with flags {flags}, and this gpuimg reads"):
+            gi.decode_image(one, device="cpu")
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -247,6 +246,7 @@ def test_tables_never_change() -> None:
     np.testing.assert_array_equal(np.where(found, 0.5 ** found.astype(float), 0).sum(-1), 1.0)  # complete
     assert not found[:, :, 1, 1::2].any()  # no mask has the DC coefficient
     assert set(np.flatnonzero(found[:, :, 0].any((0, 1))).tolist()) <= set(books.HEADS)
+    assert _USUAL_TABLES in originals()["tiny"]  # as libjpeg writes them
 
 
 def results() -> dict[str, Any]:
@@ -259,12 +259,11 @@ def results() -> dict[str, Any]:
 
 
 SAME = """
-import sys
-import numpy as np
+import numpy as np, sys
 from tests.decoding.test_recoded import results
-with np.load(sys.argv[1]) as expected:
-    for name, one in results().items():
-        np.testing.assert_array_equal(one, expected[name])
+expected = np.load(sys.argv[1])
+for name, one in results().items():
+    np.testing.assert_array_equal(one, expected[name])
 """
 
 
@@ -301,12 +300,21 @@ def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert cli.main(["restore", str(tmp_path / "out"), str(tmp_path / "back")]) == 0
     assert (tmp_path / "back/a/1.jpg").read_bytes() == files["a/1.jpg"]
     assert (tmp_path / "back/a/2.jpg").read_bytes() == files["a/2.JPEG"]
+    arguments = [str(tmp_path / "in"), str(tmp_path / "new"), "--recode", "--progressive", "--no-measure"]
+    assert cli.main(["prepare", *arguments]) == 0
+    assert "1  recoded from progressive files, and not restorable" in capsys.readouterr().out
+    np.testing.assert_array_equal(gi.decode_image(tmp_path / f"new/b/3.{ENDING}", device="cpu"), shown[2])
+    assert cli.main(["restore", str(tmp_path / "new"), str(tmp_path / "back")]) == 1
+    reason = "a recoded JPEG that was made of a progressive JPEG, and has its pixels but not its bytes"
+    assert f"new/b/3.{ENDING}: {reason}\n" in capsys.readouterr().out
     damaged = tmp_path / "out" / f"a/1.{ENDING}"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert cli.main(["restore", str(damaged), str(tmp_path / "back")]) == 1
     assert "a recoded JPEG with a damaged end" in capsys.readouterr().out
     with pytest.raises(ValueError, match="recode leaves the pixels as they are, and excludes short_side"):
         gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", recode=True, short_side=20)
+    with pytest.raises(ValueError, match="progressive is an option of recode, and excludes lossless"):
+        gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", progressive=True)
 
 
 def test_recoded_files_in_tars(tmp_path: Path) -> None:

@@ -30,9 +30,6 @@ from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, with_orientation, write_files
 from ..sources.writers import SOURCES, make_source, write_tar
 
-JPEGTRAN = shutil.which("jpegtran")
-needs_jpegtran = pytest.mark.skipif(JPEGTRAN is None, reason="jpegtran is not on the PATH")
-
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
     """Small files in two classes, of several kinds."""
@@ -191,7 +188,7 @@ def test_formats_that_stay(tmp_path: Path) -> None:
     assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
 
 
-@needs_jpegtran
+@pytest.mark.skipif(shutil.which("jpegtran") is None, reason="jpegtran is not on the PATH")
 def test_lossless(tmp_path: Path) -> None:
     for name, one in originals().items():
         found, status = of(one, tmp_path, lossless=True, restart="rows")
@@ -354,8 +351,7 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     assert "its label cannot be written: object has no form in JSON" in report.failed[0].reason
 
 
-@pytest.fixture
-def coco(tmp_path: Path) -> gi.sources.Table:
+def test_boxes_shrink_with_their_images(tmp_path: Path) -> None:
     write_files(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
     (tmp_path / "boxes.json").write_text(json.dumps({
         "images": [{"id": 5, "file_name": "deep/1.png", "height": 40, "width": 80},
@@ -364,10 +360,7 @@ def coco(tmp_path: Path) -> gi.sources.Table:
         "annotations": [{"id": 1, "image_id": 5, "category_id": 18, "bbox": [8, 4, 40, 30], "area": 600, "iscrowd": 1},
                         {"id": 2, "image_id": 9, "category_id": 18, "bbox": [1, 2, 3, 4]}],
     }))  # fmt: skip
-    return gi.coco(tmp_path / "in", tmp_path / "boxes.json")
-
-
-def test_boxes_shrink_with_their_images(coco: Any, tmp_path: Path) -> None:
+    coco = gi.coco(tmp_path / "in", tmp_path / "boxes.json")
     prepared(coco, tmp_path / "out", short_side=20, to="same")
     found = gi.coco(tmp_path / "out", tmp_path / "out" / "annotations.json")
     (first, one), (second, two) = found

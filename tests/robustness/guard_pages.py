@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._decoding.recoded import is_recoded, recode_jpeg, restore_jpeg
+from gpuimg._decoding.recoded import is_recoded, recode_jpeg, stored_jpeg
 from gpuimg.kernels.jpeg import layout as words
 
 from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, pillow_pixels
@@ -134,7 +134,7 @@ def recoded_file(seed: int) -> bytes:
     draw, data = Draw(seed), b""
     while not data:
         with suppress(ValueError):
-            data = recode_jpeg(made(draw))
+            data = recode_jpeg(file(draw.word()), progressive=True)
     how = draw.below(3)
     if how == 0:
         return data
@@ -145,7 +145,7 @@ def recoded_file(seed: int) -> bytes:
         what = draw.below(8)
         if what == 0:
             head = list(parts.head)
-            head[draw.pick((5, 6, 7))] = draw.pick((0, 1, 2, 3, 5, 11, 12, 200))
+            head[draw.pick((5, 6, 7, 8))] = draw.pick((0, 1, 2, 3, 5, 11, 12, 200))
             parts = parts._replace(head=tuple(head))
         elif what == 1:
             parts = parts._replace(header=changed(draw, parts.header)[0])
@@ -244,7 +244,7 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of damaged EXIF
         try:
-            return pillow_pixels(restore_jpeg(data) if is_recoded(data) else data, channels, scale)
+            return pillow_pixels(stored_jpeg(data) if is_recoded(data) else data, channels, scale)
         except (OSError, SyntaxError, ValueError):
             return None
 
