@@ -19,10 +19,11 @@ import numpy as np
 from .._checks.types import Mask
 from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
+from ..kernels.jpeg import books as recoded
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
-from .cuda_memory import Block, Pinned, Ring, with_room
+from .cuda_memory import Block, Pinned, Ring, copy_to_device, with_room
 from .jpeg_upload import Upload
 
 
@@ -83,6 +84,7 @@ class SegmentDecoder:
         self._pinned = pinned
         self._blocks: list[Block] = []  # for statuses: all, so that no collector destroys their events,
         self._spare: list[Block] = []  # and those that no batch uses
+        self._books: Any = None  # tables of recoded files
         self._lock = threading.Lock()
 
     def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
@@ -132,6 +134,16 @@ class SegmentDecoder:
         self._blocks.append(block)
         return block
 
+    def _tables(self, stream: Any) -> Any:
+        """Return the tables of recoded files."""
+        with self._lock:
+            if self._books is None:
+                books = cupy.empty(recoded.books().size, cupy.uint16)
+                copy_to_device(recoded.books().reshape(-1), books)
+                stream.synchronize()  # other streams read them, too
+                self._books = books
+        return self._books
+
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts["blocks"].max())
         coefficients = cupy.empty(blocks * upload.COEFFICIENTS, cupy.int16)
@@ -140,7 +152,8 @@ class SegmentDecoder:
         for part in uploaded.parts:
             own = coefficients[: int(part["blocks"]) * upload.COEFFICIENTS]
             own.data.memset_async(0, own.nbytes)
-            memory = words, coefficients, planes, plane_bytes, out, status
+            books = self._tables(stream) if part["recoded"] else None
+            memory = words, coefficients, planes, plane_bytes, out, status, books
             for name, grid, arguments in uploaded.launches(part, *memory):
                 launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
 

@@ -14,8 +14,8 @@ from .books import BOOKS
 from .deposit import extract
 from .frame import MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus, next_marker
-from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES
-from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
+from .layout import BAD_SEGMENT, BAD_TABLE, DONE, HEADER, TABLE, TABLES, WIDE
+from .recoded import GROUP, STATE, lay_lists, open_segment, put_row, segment_range
 from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables
 from .vectors import count_bits, leading_zeros, trailing_zeros
