@@ -1,6 +1,6 @@
-"""Decoding of baseline JPEGs by our own kernels, in segments.
+"""Decoding of baseline and recoded JPEGs by our own kernels, in segments.
 
-These begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
+Those of JPEGs begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
 parts of bounded size, which bounds the memory for coefficients. Kernels report files with errors, and those that they

@@ -1,4 +1,4 @@
-"""Files in GPU memory from one epoch to the next: the coded data of baseline JPEGs, as the kernels read them.
+"""Files in GPU memory from one epoch to the next: coded data of baseline and recoded JPEGs, as kernels read them.
 
 A file is added when it is decoded for the first time, by a copy on the GPU from the batch's upload, until one does not
 fit into the budget. In later batches it is copied back: the upload then has neither its bytes nor does the host read

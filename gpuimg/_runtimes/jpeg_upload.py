@@ -194,7 +194,15 @@ class Upload:
         side_by_side(lambda: call(np.empty(1, segments.SCRATCH)), helpers)
 
     def launches(
-        self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any, books: Any
+        self,
+        part: Any,
+        words: Any,
+        coefficients: Any,
+        planes: Any,
+        plane_bytes: Any,
+        out: Any,
+        status: Any,
+        books: Any = None,
     ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:
         """Yield the kernels that decode a part, in order: name, grid, arguments. ``coefficients`` must be zero.
 

@@ -52,8 +52,8 @@ GROUP: Final = np.dtype(
 THREADS: Final = 64  # of a block
 
 #: The entropy-coded data of an image without known starts. A block of threads looks for segments: the data are divided
-#: into parts of equal size; the blocks of coefficients that begin in a part become its segment. Or a recoded file's data,
-#: of which a warp decodes a segment.
+#: into parts of equal size; the blocks of coefficients that begin in a part become its segment. Or those of a recoded
+#: file, of which a warp decodes a segment.
 SCAN: Final = np.dtype(
     [
         ("set", "<i4"),  # word of the buffer where its SET begins
