@@ -46,7 +46,7 @@ _RUNS = BOOKS // 2  # of symbols, of luma or of chroma: heads, and eight rows
 _SUM_BYTES = 32  # that the four sums of a checksum take together
 _PLANES = 6  # of a level
 _COUNTS = 3  # of a level: its values, those of 2 or more, and those of 4 or more
-_MOST = 32 * 63  # values of 32 blocks
+_MOST = 32 * 64  # values of 32 blocks
 
 
 # -- the warp ----------------------------------------------------------------------------------------------------------
@@ -245,27 +245,28 @@ def recoded(words, scans, books, symbols, coefficients, status):
     its window. ``symbols`` is scratch, ``SAMPLES`` bytes for each block of coefficients. ``status`` is set to 1 for
     each image with a damaged segment.
     """
-    places = cuda.shared.array(_MOST, types.uint16)
     scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.y))
-    number, each = i32(cuda.blockIdx.x), word(words, scan, EACH)
-    record = word(words, scan, RECORD) if each else i32(0)
-    rows = min(i32(word(words, record, ROWS) - number * each), each) if each else i32(0)
-    if rows <= 0:  # a JPEG, or the image has fewer segments than others
+    each = word(words, scan, EACH)
+    if each == 0:  # a JPEG
         return
-    if not _decode(words, scan, record, number, rows, books, symbols, coefficients, places):
+    rows = i32(word(words, word(words, scan, RECORD), ROWS) - i32(cuda.blockIdx.x) * each)
+    if rows <= 0:  # the image has fewer segments than others
+        return
+    if not decode_segment(words, scan, i32(cuda.blockIdx.x), min(rows, each), books, symbols, coefficients):
         if cuda.threadIdx.x == 0:
             cuda.atomic.max(status, up(word(words, scan, SCAN_IMAGE)), i32(1))
 
 
 @scalar
-def _decode(words, scan, record, number, rows, books, symbols, coefficients, places):
+def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     """Decode a segment of ``rows`` MCU rows; return whether it is undamaged."""
     lane = i32(cuda.threadIdx.x)
+    record = word(words, scan, RECORD)
     columns, per = word(words, record, COLUMNS), word(words, record, PER)
     across, down = word(words, record, ACROSS), word(words, record, DOWN)
     first = i32(word(words, scan, SCAN_BLOCK) + i32(number * word(words, scan, EACH)) * i32(columns * per))
-    n = i32(i32(rows * columns) * i32(across * down))  # blocks of luma
-    more = i32(i32(rows * columns) * per) - n  # of both components of chroma
+    luma = i32(i32(rows * columns) * i32(across * down))  # blocks
+    chroma = i32(i32(i32(rows * columns) * per) - luma)  # of both components
     # Bytes are counted from the first segment's that was uploaded.
     table, total = word(words, scan, SCAN_WORD), word(words, scan, TOTAL)
     begin = i32(table + total)
@@ -273,7 +274,9 @@ def _decode(words, scan, record, number, rows, books, symbols, coefficients, pla
     start = i32((word(words, table, k - 1) if k > 0 else i32(0)) - word(words, scan, BASE))
     stop = i32(word(words, table, k) - word(words, scan, BASE))
     size = i32(stop - start)
-    if start < 0 or size < 12 or size > most_bytes(n + more) or stop > (word(words, scan, SCAN_END) >> 3) - 4 * total:
+    if start < 0 or stop > (word(words, scan, SCAN_END) >> 3) - 4 * total:
+        return False
+    if size < 12 or size > most_bytes(luma + chroma):
         return False
     if _sum_of(words, begin, i32(start + 4), stop, lane) != _little(words, begin, i32(start << 3)):
         return False
@@ -295,9 +298,9 @@ def _decode(words, scan, record, number, rows, books, symbols, coefficients, pla
     stream = opened(words, i32(begin + (own >> 2)), i32(i32(own & 3) << 3))
     to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
     sets = word(words, scan, SETS)
-    for chroma in range(2):
-        count = more if chroma else n
-        book = i32(i32(i32(sets >> i32(8 * chroma)) & 255) * BOOKS + chroma * _RUNS)
+    for group in range(2):
+        count = chroma if group else luma
+        book = i32(i32(i32(sets >> i32(8 * group)) & 255) * BOOKS + group * _RUNS)
         blocks, counts = count, i32(0)
         for run in range(_RUNS):
             symbol = lane if lane < _STREAMS else count
@@ -325,29 +328,25 @@ def _decode(words, scan, record, number, rows, books, symbols, coefficients, pla
     plane, fits = _find_planes(words, begin, byte, stop, values, lane)
     if not fits:
         return False
-    _read_values(
-        words, begin, dc, byte, plane, symbols, i32(first * SAMPLES), n, more, rows, record, first, coefficients,
-        places, lane,
-    )  # fmt: skip
+    _read_values(words, begin, dc, byte, plane, symbols, record, first, rows, luma, chroma, coefficients, lane)
     return True
 
 
 @scalar
-def _read_values(
-    words, begin, dc, signs, plane, symbols, to, n, more, rows, record, first, coefficients, places, lane
-):  # fmt: skip
-    """Write the coefficients of a segment whose symbols and planes were found."""
+def _read_values(words, begin, dc, signs, plane, symbols, record, first, rows, luma, chroma, coefficients, lane):
+    """Write the coefficients of a segment from its symbols, DC differences from a bit on, signs and other planes."""
+    places = cuda.shared.array(_MOST, types.uint16)  # of the values of 32 blocks: the lane, and the position
     columns, per = word(words, record, COLUMNS), word(words, record, PER)
     across, down = word(words, record, ACROSS), word(words, record, DOWN)
-    count, block = n, i32(0)
+    to, count, block = i32(first * SAMPLES), luma, i32(0)
     counts, used = i32(0), i32(0)  # in lanes: of the values in planes, and of the symbols of runs
     c = i32(0)
-    while c < (3 if more else 1):
+    while c < (3 if chroma else 1):
         h, v, place = across, down, first
         if c:
             h, v, place = i32(1), i32(1), i32(first + i32(across * down + c - 1))
         if c == 1:
-            to, used, count, block = i32(to + _RUNS * n), i32(0), more, i32(0)
+            to, used, count, block = i32(to + _RUNS * luma), i32(0), chroma, i32(0)
         above, y = i32(0), i32(0)
         while y < v * rows:
             line = i32(place + i32(i32(y >> (v - 1)) * i32(columns * per)) + i32((y & (v - 1)) * h))
@@ -382,7 +381,7 @@ def _read_values(
                     spot = i32(places[up(k)]) if k < total else i32(0)
                     value = -value if _bit(words, begin, signs, number) else value
                     out = _of(where, i32(spot >> 6))
-                    if spot & 63:  # that of a DC coefficient is in no mask
+                    if spot & 63:  # else this lane has no value: 0 is the position of DC coefficients
                         coefficients[up(out + i32(spot & 63))] = np.int16(value)
                     k = i32(k + 32)
                 cuda.syncwarp()
