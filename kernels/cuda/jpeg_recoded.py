@@ -12,28 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
+from ..jpeg import upload
 from ..jpeg.books import BOOK_BITS, BOOKS
 from ..jpeg.formulas import mixed_in, most_bytes, place_in_row
 from ..jpeg.layout import LEVELS, WIDE
-from ..jpeg.upload import (
-    ACROSS,
-    BASE,
-    COLUMNS,
-    DOWN,
-    EACH,
-    FIRST,
-    PER,
-    RECORD,
-    ROWS,
-    SAMPLES,
-    SCAN_BLOCK,
-    SCAN_END,
-    SCAN_IMAGE,
-    SCAN_WORD,
-    SCAN_WORDS,
-    TOTAL,
-)
-from ..jpeg.upload import BOOKS as SETS
 from ..scalar import i32, scalar, up, word
 from .jpeg_codes import opened, refilled, value_of
 from .jpeg_find import summed
@@ -64,14 +46,9 @@ def _ballot(is_one):
 
 
 @scalar
-def _ones(bits):
-    return i32(cuda.popc(u32(bits)))
-
-
-@scalar
-def _before(bits, lane):
-    """Count the ones of the lanes before this one."""
-    return _ones(u32(bits & u32(u32(u32(1) << u32(lane)) - u32(1))))
+def _ones(bits, n):
+    """Count the ones of the lowest ``n`` bits, 0 to 32."""
+    return i32(cuda.popc(u32(u64(bits) & u64(u64(u64(1) << u64(n)) - u64(1)))))
 
 
 @scalar
@@ -138,7 +115,7 @@ def _read_run(words, stream, limit, books, book, symbols, to, first, n):
         code = u32(u32(bits >> u64(32)) >> u32(32 - BOOK_BITS))
         entry = i32(books[up(u32(u32(book) << u32(BOOK_BITS)) | code)])
         symbols[up(to + k)] = np.uint8(entry >> 8)
-        ones = i32(ones + _ones(entry >> 8))
+        ones = i32(ones + _ones(entry >> 8, 8))
         used = entry & i32(255)
         bits = u64(bits << u64(used))
         left = i32(left - used)
@@ -157,7 +134,7 @@ def _count_heads(symbols, to, n, lane):
         head = i32(symbols[up(to + k)]) if k < n else i32(0)
         bits = i32(bits + (head & 15))
         for r in range(8):
-            more = _ones(_ballot(head >> 4 > r))
+            more = _ones(_ballot(head >> 4 > r), 32)
             blocks = i32(blocks + (more if lane == r else i32(0)))
         k = i32(k + 32)
     return blocks, bits
@@ -167,33 +144,19 @@ def _count_heads(symbols, to, n, lane):
 
 
 @scalar
-def _count_plane(words, begin, byte, n, lane):
-    """Count the ones of ``n`` bits from a byte on."""
-    count = i32(0)
-    k = i32(lane << 5)
-    while k < n:
-        some = _little(words, begin, i32(i32(byte << 3) + k))
-        if n - k < 32:
-            some = u32(some & u32(u32(u32(1) << u32(n - k)) - u32(1)))
-        count = i32(count + _ones(some))
-        k = i32(k + 1024)
-    return _total(count, lane)
-
-
-@scalar
 def _find_planes(words, begin, byte, stop, n, lane):
     """Return in lanes the bytes where the planes of ``n`` values begin, level by level; and whether they end right."""
-    byte = i32(byte + ((n + 7) >> 3))  # after their signs
-    plane = i32(0)
-    fits = True
+    byte, plane, fits = i32(byte + ((n + 7) >> 3)), i32(0), True  # after their signs
     for k in range(0, _PLANES * LEVELS, 2):
         plane = byte if lane == k else plane
-        size = i32((n + 7) >> 3)
-        fits = fits and byte + size <= stop
-        n = _count_plane(words, begin, byte, n, lane) if fits else i32(0)
-        byte = i32(byte + size)
-        plane = byte if lane == k + 1 else plane
-        byte = i32(byte + ((n + 7) >> 3))
+        end, bit, ones = i32(byte + ((n + 7) >> 3)), i32(lane << 5), i32(0)
+        fits = fits and end <= stop
+        while fits and bit < n:
+            ones = i32(ones + _ones(_little(words, begin, i32(i32(byte << 3) + bit)), min(i32(n - bit), i32(32))))
+            bit = i32(bit + 1024)
+        plane = end if lane == k + 1 else plane
+        n = _total(ones, lane)
+        byte = i32(end + ((n + 7) >> 3))
     return plane, fits and n == 0 and byte == stop
 
 
@@ -204,8 +167,7 @@ def _ranked(is_one, counts, k, lane):
     Also the counts after this call.
     """
     votes = _ballot(is_one)
-    rank = i32(_of(counts, k) + _before(votes, lane))
-    return rank, i32(counts + (_ones(votes) if lane == k else i32(0)))
+    return i32(_of(counts, k) + _ones(votes, lane)), i32(counts + (_ones(votes, 32) if lane == k else i32(0)))
 
 
 @scalar
@@ -245,36 +207,37 @@ def recoded(words, scans, books, symbols, coefficients, status):
     its window. ``symbols`` is scratch, ``SAMPLES`` bytes for each block of coefficients. ``status`` is set to 1 for
     each image with a damaged segment.
     """
-    scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.y))
-    each = word(words, scan, EACH)
+    scan = i32(scans + upload.SCAN_WORDS * i32(cuda.blockIdx.y))
+    each = word(words, scan, upload.EACH)
     if each == 0:  # a JPEG
         return
-    rows = i32(word(words, word(words, scan, RECORD), ROWS) - i32(cuda.blockIdx.x) * each)
+    rows = i32(word(words, word(words, scan, upload.RECORD), upload.ROWS) - i32(cuda.blockIdx.x) * each)
     if rows <= 0:  # the image has fewer segments than others
         return
     if not decode_segment(words, scan, i32(cuda.blockIdx.x), min(rows, each), books, symbols, coefficients):
         if cuda.threadIdx.x == 0:
-            cuda.atomic.max(status, up(word(words, scan, SCAN_IMAGE)), i32(1))
+            cuda.atomic.max(status, up(word(words, scan, upload.SCAN_IMAGE)), i32(1))
 
 
 @scalar
 def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     """Decode a segment of ``rows`` MCU rows; return whether it is undamaged."""
     lane = i32(cuda.threadIdx.x)
-    record = word(words, scan, RECORD)
-    columns, per = word(words, record, COLUMNS), word(words, record, PER)
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
-    first = i32(word(words, scan, SCAN_BLOCK) + i32(number * word(words, scan, EACH)) * i32(columns * per))
+    record = word(words, scan, upload.RECORD)
+    columns, per = word(words, record, upload.COLUMNS), word(words, record, upload.PER)
+    across, down = word(words, record, upload.ACROSS), word(words, record, upload.DOWN)
+    row = i32(number * word(words, scan, upload.EACH))
+    first = i32(word(words, scan, upload.SCAN_BLOCK) + i32(row * columns) * per)
     luma = i32(i32(rows * columns) * i32(across * down))  # blocks
     chroma = i32(i32(i32(rows * columns) * per) - luma)  # of both components
     # Bytes are counted from the first segment's that was uploaded.
-    table, total = word(words, scan, SCAN_WORD), word(words, scan, TOTAL)
+    table, total = word(words, scan, upload.SCAN_WORD), word(words, scan, upload.TOTAL)
     begin = i32(table + total)
-    k = i32(word(words, scan, FIRST) + number)
-    start = i32((word(words, table, k - 1) if k > 0 else i32(0)) - word(words, scan, BASE))
-    stop = i32(word(words, table, k) - word(words, scan, BASE))
+    k = i32(word(words, scan, upload.FIRST) + number)
+    start = i32((word(words, table, k - 1) if k > 0 else i32(0)) - word(words, scan, upload.BASE))
+    stop = i32(word(words, table, k) - word(words, scan, upload.BASE))
     size = i32(stop - start)
-    if start < 0 or stop > (word(words, scan, SCAN_END) >> 3) - 4 * total:
+    if start < 0 or stop > (word(words, scan, upload.SCAN_END) >> 3) - 4 * total:
         return False
     if size < 12 or size > most_bytes(luma + chroma):
         return False
@@ -296,8 +259,8 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
         return False
     limit = i32(begin + (stop >> 2) + 4)  # the next word of a stream is before it, unless more bits are read than exist
     stream = opened(words, i32(begin + (own >> 2)), i32(i32(own & 3) << 3))
-    to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
-    sets = word(words, scan, SETS)
+    to, values, bits = i32(first * upload.SAMPLES), i32(0), i32(0)
+    sets = word(words, scan, upload.BOOKS)
     for group in range(2):
         count = chroma if group else luma
         book = i32(i32(i32(sets >> i32(8 * group)) & 255) * BOOKS + group * _RUNS)
@@ -336,9 +299,9 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
 def _read_values(words, begin, dc, signs, plane, symbols, record, first, rows, luma, chroma, coefficients, lane):
     """Write the coefficients of a segment from its symbols, DC differences from a bit on, signs and other planes."""
     places = cuda.shared.array(_MOST, types.uint16)  # of the values of 32 blocks: the lane, and the position
-    columns, per = word(words, record, COLUMNS), word(words, record, PER)
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
-    to, count, block = i32(first * SAMPLES), luma, i32(0)
+    columns, per = word(words, record, upload.COLUMNS), word(words, record, upload.PER)
+    across, down = word(words, record, upload.ACROSS), word(words, record, upload.DOWN)
+    to, count, block = i32(first * upload.SAMPLES), luma, i32(0)
     counts, used = i32(0), i32(0)  # in lanes: of the values in planes, and of the symbols of runs
     c = i32(0)
     while c < (3 if chroma else 1):
