@@ -19,8 +19,8 @@ import numpy as np
 from .._checks.types import Mask
 from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
-from ..kernels.jpeg import books as recoded
 from ..kernels.jpeg import upload
+from ..kernels.jpeg.books import books
 from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
 from .cuda_memory import Block, Pinned, Ring, copy_to_device, with_room
@@ -135,13 +135,13 @@ class SegmentDecoder:
         return block
 
     def _tables(self, stream: Any) -> Any:
-        """Return the tables of recoded files."""
+        """Return the tables of recoded files, on the GPU."""
         with self._lock:
             if self._books is None:
-                books = cupy.empty(recoded.books().size, cupy.uint16)
-                copy_to_device(recoded.books().reshape(-1), books)
+                tables = cupy.empty(books().size, cupy.uint16)
+                copy_to_device(books().reshape(-1), tables)
                 stream.synchronize()  # other streams read them, too
-                self._books = books
+                self._books = tables
         return self._books
 
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
@@ -152,8 +152,8 @@ class SegmentDecoder:
         for part in uploaded.parts:
             own = coefficients[: int(part["blocks"]) * upload.COEFFICIENTS]
             own.data.memset_async(0, own.nbytes)
-            books = self._tables(stream) if part["recoded"] else None
-            memory = words, coefficients, planes, plane_bytes, out, status, books
+            tables = self._tables(stream) if part["recoded"] else None
+            memory = words, coefficients, planes, plane_bytes, out, status, tables
             for name, grid, arguments in uploaded.launches(part, *memory):
                 launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
 

@@ -78,18 +78,17 @@ class Upload:
         headers["kind"][others] = layout.OTHER
         self._resident = images.resident
         self.fetched, self.new = np.zeros((0, 3), np.int64), np.zeros((0, 5), np.int64)
-        kept = np.zeros(n, np.int64)  # recoded files of which all segments are needed
         if self._resident is not None:
             headers["whole"][self._resident.there] = 1  # it was when the file was added
-            kept[self._resident.records["place"] == NEW] = segments.UPLOADED
-            kept[self._resident.there] = segments.THERE
         access = np.zeros(n, layout.ACCESS) if images.seek is None else np.ascontiguousarray(images.seek.access)
         self._files = headers, *images.headers[1:], access
         self._wanted = exif.stored_regions(regions, pixels.sizes, turns), images.channels
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
         self._images["scale"] = FULL if images.scales is None else images.scales
-        self._images["resident"] = kept
+        if self._resident is not None:
+            places = self._resident.records["place"]
+            self._images["resident"] = np.select([places == NEW, places >= 0], [segments.UPLOADED, segments.THERE])
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
@@ -194,16 +193,9 @@ class Upload:
         side_by_side(lambda: call(np.empty(1, segments.SCRATCH)), helpers)
 
     def launches(
-        self,
-        part: Any,
-        words: Any,
-        coefficients: Any,
-        planes: Any,
-        plane_bytes: Any,
-        out: Any,
-        status: Any,
+        self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any,
         books: Any = None,
-    ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:
+    ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:  # fmt: skip
         """Yield the kernels that decode a part, in order: name, grid, arguments. ``coefficients`` must be zero.
 
         ``plane_bytes`` is the memory of ``planes`` as bytes; ``status`` is for all images of the batch; ``books`` are

@@ -29,9 +29,7 @@ i64, i32, u32 = np.int64, np.int32, np.uint32
 
 # Statuses of an image.
 TAKEN: Final = 0
-LEFT_OUT: Final = (
-    1  # for another decoder: neither a baseline nor a recoded JPEG, restart markers missing, truncated, or too large
-)
+LEFT_OUT: Final = 1  # for another decoder: of another kind, restart markers missing, truncated, or too large
 REFUSED: Final = 2  # the index entry does not match the file, or entry or file are damaged
 
 # Recoded files that may stay on the GPU: of others only the needed segments are uploaded.
@@ -318,7 +316,7 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
     sections.segments = 0  # means restart intervals below, or a scan
     image.span = image.found = 0
     if header.kind == RECODED:
-        image.span = span
+        image.span = span  # as of any scan
         status = _select_recoded(header, data, region, image)
         return LEFT_OUT if image.blocks > most_blocks else status
     if header.restart and header.restart < rows * columns:
