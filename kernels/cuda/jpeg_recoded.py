@@ -140,6 +140,37 @@ def _count_heads(symbols, to, n, lane):
     return blocks, bits
 
 
+@scalar
+def _read_symbols(words, scan, begin, byte, stop, books, symbols, first, luma, chroma, lane):
+    """Decode the symbols of all runs, of the stream that begins at a byte by each of four lanes.
+
+    Return whether no more bits were read than exist, the bits of DC differences, and the number of values.
+    """
+    limit = i32(begin + (stop >> 2) + 4)  # the next word of a stream is before it
+    stream = opened(words, i32(begin + (byte >> 2)), i32(i32(byte & 3) << 3))
+    to, values, bits = i32(first * upload.SAMPLES), i32(0), i32(0)
+    for group in range(2):
+        count = chroma if group else luma
+        set_ = i32(word(words, scan, upload.BOOKS) >> i32(8 * group)) & i32(255)
+        blocks, counts = count, i32(0)
+        for run in range(_RUNS):
+            b0, b1, b2, b3, ones = _read_run(
+                words, stream, limit, books, i32(set_ * BOOKS + i32(group * _RUNS + run)), symbols,
+                i32(to + run * count), lane if lane < _STREAMS else count, blocks,
+            )  # fmt: skip
+            stream = b0, b1, b2, b3
+            if run == 0:
+                cuda.syncwarp()
+                counts, more = _count_heads(symbols, to, count, lane)
+                bits = i32(bits + more)
+            else:
+                values = i32(values + ones)
+            blocks = _of(counts, run)
+        to = i32(to + _RUNS * count)
+    cuda.syncwarp()
+    return not cuda.any_sync(_ALL, stream[3] >= limit), _total(bits, lane), _total(values, lane)
+
+
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +274,6 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
         return False
     if _sum_of(words, begin, i32(start + 4), stop, lane) != _little(words, begin, i32(start << 3)):
         return False
-    # The streams.
     width = i32(4 if size >= WIDE else 2)
     length = i32(0)
     if lane < _STREAMS:
@@ -257,35 +287,11 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     byte = i32(byte + _of(ends, _LAST))
     if byte > stop:
         return False
-    limit = i32(begin + (stop >> 2) + 4)  # the next word of a stream is before it, unless more bits are read than exist
-    stream = opened(words, i32(begin + (own >> 2)), i32(i32(own & 3) << 3))
-    to, values, bits = i32(first * upload.SAMPLES), i32(0), i32(0)
-    sets = word(words, scan, upload.BOOKS)
-    for group in range(2):
-        count = chroma if group else luma
-        book = i32(i32(i32(sets >> i32(8 * group)) & 255) * BOOKS + group * _RUNS)
-        blocks, counts = count, i32(0)
-        for run in range(_RUNS):
-            symbol = lane if lane < _STREAMS else count
-            b0, b1, b2, b3, ones = _read_run(
-                words, stream, limit, books, i32(book + run), symbols, i32(to + run * count), symbol, blocks
-            )
-            stream = b0, b1, b2, b3
-            if run == 0:
-                cuda.syncwarp()
-                counts, more_bits = _count_heads(symbols, to, count, lane)
-                bits = i32(bits + more_bits)
-            else:
-                values = i32(values + ones)
-            blocks = _of(counts, run)
-        to = i32(to + _RUNS * count)
-    if cuda.any_sync(_ALL, stream[3] >= limit):
+    inside, bits, values = _read_symbols(words, scan, begin, own, stop, books, symbols, first, luma, chroma, lane)
+    if not inside:
         return False
-    cuda.syncwarp()
-    # The values.
     dc = i32(byte << 3)
-    byte = i32(byte + ((_total(bits, lane) + 7) >> 3))
-    values = _total(values, lane)
+    byte = i32(byte + ((bits + 7) >> 3))
     if byte > stop:
         return False
     plane, fits = _find_planes(words, begin, byte, stop, values, lane)
