@@ -233,6 +233,12 @@ FAULTS = [
           "        cuda.syncthreads()\n        k = i32(cuda", "        k = i32(cuda", "ptx/jpeg::test_whole_images"),
     Fault("kernels: columns of a block are transformed before its rows", "kernels/cuda/jpeg_reduced.py",
           "u32(0xFF))\n    cuda.syncwarp()\n", "u32(0xFF))\n", "ptx/jpeg::test_scaled_images_are_pillows"),
+    Fault("kernels: checksums of recoded segments are not compared", "kernels/cuda/jpeg_recoded.py",
+          "!= _little(words, begin, i32(start << 3))", "!= _sum_of(words, begin, i32(start + 4), stop, lane)",
+          "ptx/recoded::test_damaged_segments_are_the_cpus"),
+    Fault("kernels: values of a recoded file are put before their places are there", "kernels/cuda/jpeg_recoded.py",
+          "u64(mask & u64(mask - u64(1)))\n                cuda.syncwarp()\n", "u64(mask & u64(mask - u64(1)))\n",
+          "ptx/recoded::test_whole_images"),
     Fault("kernels: sums over a warp lack a lane", "kernels/cuda/jpeg_find.py",
           "before if lane >= offset", "before if lane > offset", "ptx/find::test_segments_are_those_of_a_walk"),
 ]  # fmt: skip

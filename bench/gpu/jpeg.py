@@ -2,11 +2,11 @@
 
     python -m bench.gpu.jpeg [--seconds 120]
 
-First the pixels, because rates of wrong pixels mean nothing: of whole images and crops, with a seek index and without,
-no value of gpuimg's kernels may differ from the CPU's; nvImageCodec rounds differently, so that an image is wrong if it
-is far from the CPU's on average, as one that its decoder reports but has not written. Then the order: batches that are
-decoded while the GPU is busy with the one before. Then the time of the kernels by CUDA events, and
-rates from bytes to whole images and to training batches. The last line says which decoder is faster.
+First the pixels, because rates of wrong pixels mean nothing: of whole images and crops, with a seek index, without, and
+of recoded files, no value of gpuimg's kernels may differ from the CPU's; nvImageCodec rounds differently, so that an
+image is wrong if it is far from the CPU's on average, as one that its decoder reports but has not written. Then the
+order: batches that are decoded while the GPU is busy with the one before. Then the time of the kernels by CUDA events,
+and rates from bytes to whole images and to training batches. The last line says which decoder is faster.
 """
 
 from __future__ import annotations
@@ -139,23 +139,24 @@ def kernels_alone(files: Files, index: gi.SeekIndex | None) -> dict[str, Any]:
 
 
 def rates(files: Files, index: gi.SeekIndex, end: float) -> dict[str, float]:
-    """Measure images/s of batches of these files, with and without an index; return those that were measured."""
+    """Measure images/s of these files with an index, without, and recoded; return those that were measured."""
     n, chain = len(files), gi.presets.imagenet_train(SIZE)
 
-    def whole(**options: Any) -> None:
+    def whole(files: Files = files, **options: Any) -> None:
         gi.open_batch(files, device="cuda", **{"decoder": "gpuimg", **options}).compute()
         wait()
 
-    def train(**options: Any) -> None:
+    def train(files: Files = files, **options: Any) -> None:
         x = gi.open_batch(files, device="cuda", **{"decoder": "gpuimg", **options})
         chain(x, gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
         wait()
 
     measures: dict[str, Callable[[], dict[str, Any]]] = {}
-    for name, known in (("index", index), ("no index", None)):
-        measures[f"kernels, {name}"] = partial(kernels_alone, files, known)
-        measures[f"bytes to whole images, {name}"] = partial(rate, partial(whole, index=known), n)
-        measures[f"bytes to train batches, {name}"] = partial(rate, partial(train, index=known), n)
+    recoded = list(map(gi.recode_jpeg, files))
+    for name, some, known in (("index", files, index), ("no index", files, None), ("recoded", recoded, None)):
+        measures[f"kernels, {name}"] = partial(kernels_alone, some, known)
+        measures[f"bytes to whole images, {name}"] = partial(rate, partial(whole, some, index=known), n)
+        measures[f"bytes to train batches, {name}"] = partial(rate, partial(train, some, index=known), n)
     measures["bytes to whole images, nvImageCodec"] = partial(rate, partial(whole, decoder="nvimagecodec"), n)
     measures["bytes to train batches, nvImageCodec"] = partial(rate, partial(train, decoder="nvimagecodec"), n)
     found = {}
@@ -180,6 +181,7 @@ def main() -> None:
     with seek_index(files) as index:
         attempt("pixels, index", lambda: pixels(files, index))
         attempt("pixels, no index", lambda: pixels(files, None))
+        attempt("pixels, recoded", lambda: pixels(list(map(gi.recode_jpeg, files)), None))
         attempt("nvImageCodec's pixels", lambda: nvimagecodec(files, checks))
         decoders: tuple[Decoder, ...] = ("gpuimg", "nvimagecodec")
         for decoder in decoders:

@@ -176,7 +176,7 @@ def load(
         Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
         it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. On the CPU, decoded
         images are kept: 3 bytes a pixel; not with ``draft``, ``index``, :class:`Buckets` and :class:`TokenBudget`. On
-        one GPU, the coded data of baseline JPEGs in its memory, whose pixels are then the CPU's; other files are read
+        one GPU, the coded data of baseline and recoded JPEGs, whose pixels are then the CPU's; other files are read
         and copied each time.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.

@@ -18,6 +18,7 @@ from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._checks.types import DType
 from .._decoding.options import GPUIMG, DecodeOptions
+from .._decoding.recoded import recode_jpeg
 from .._runtimes import probe
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import Runtime, WrongResultsError
@@ -50,7 +51,8 @@ def files() -> dict[str, bytes]:
     found = {name: encoded(picture, subsampling=number) for name, number in _SAMPLINGS.items()}
     # Of a square image 4:4:0 has as many blocks as 4:2:2, here of another picture.
     found["4:4:0"] = found["4:2:2"].replace(b"\3\1\x21\0", b"\3\1\x12\0", 1)
-    return found | {"gray": encoded(picture.convert("L")), "restart markers": encoded(picture, restart_marker_blocks=2)}
+    found |= {"gray": encoded(picture.convert("L")), "restart markers": encoded(picture, restart_marker_blocks=2)}
+    return found | {"recoded": recode_jpeg(encoded(picture, quality=95))}
 
 
 def differing(runtime: Runtime) -> tuple[list[str], list[str]]:

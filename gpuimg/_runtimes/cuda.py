@@ -35,6 +35,7 @@ from .._data.images import (
     ALIGNMENT,
     STORAGE,
     Encoded,
+    EncodedImages,
     Pixels,
     check_reach,
     numpy_dtype,
@@ -60,6 +61,7 @@ from .._plan.plan import Plan
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
+from ..kernels.jpeg.layout import RECODED
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
 from .cuda_launch import launch, launched
@@ -260,8 +262,7 @@ class CudaRuntime:
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
             source, segments, sizes = reduced_on_gpu(source, segments)
             images, first, inverse = unique(source)
-            whole = source.seek is None and source.frames is None  # else decoders decode only the regions that are read
-            regions = None if whole else source_regions(segments)
+            regions = source_regions(segments) if _decodes_regions(source) else None
             if first is not None and inverse is not None:
                 sizes = sizes[rows_of(first, source.frames)]
                 regions = None if regions is None else union_regions(regions, rows_of(inverse, source.frames))
@@ -396,6 +397,13 @@ def _form(form: Form) -> tuple[int, ...]:
     if isinstance(form, str):
         return (layout.FORMS.index(form), *_NO_PATCHES)
     return (layout.PATCHES, *astuple(form))
+
+
+def _decodes_regions(source: Encoded) -> bool:
+    """Return True if decoders decode only the regions that are read."""
+    if not isinstance(source, EncodedImages):
+        return True
+    return source.seek is not None or bool((source.headers.records["kind"] == RECODED).any())
 
 
 def _check_count(n: int) -> None:

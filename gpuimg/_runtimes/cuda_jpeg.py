@@ -1,6 +1,6 @@
-"""Decoding of baseline JPEGs by our own kernels, in segments.
+"""Decoding of baseline and recoded JPEGs by our own kernels, in segments.
 
-These begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
+Those of JPEGs begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
 parts of bounded size, which bounds the memory for coefficients. Kernels report files with errors, and those that they
@@ -20,9 +20,10 @@ from .._checks.types import Mask
 from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
+from ..kernels.jpeg.books import books
 from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
-from .cuda_memory import Block, Pinned, Ring, with_room
+from .cuda_memory import Block, Pinned, Ring, copy_to_device, with_room
 from .jpeg_upload import Upload
 
 
@@ -83,6 +84,7 @@ class SegmentDecoder:
         self._pinned = pinned
         self._blocks: list[Block] = []  # for statuses: all, so that no collector destroys their events,
         self._spare: list[Block] = []  # and those that no batch uses
+        self._books: Any = None  # tables of recoded files
         self._lock = threading.Lock()
 
     def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
@@ -132,6 +134,16 @@ class SegmentDecoder:
         self._blocks.append(block)
         return block
 
+    def _tables(self, stream: Any) -> Any:
+        """Return the tables of recoded files, on the GPU."""
+        with self._lock:
+            if self._books is None:
+                tables = cupy.empty(books().size, cupy.uint16)
+                copy_to_device(books().reshape(-1), tables)
+                stream.synchronize()  # other streams read them, too
+                self._books = tables
+        return self._books
+
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts["blocks"].max())
         coefficients = cupy.empty(blocks * upload.COEFFICIENTS, cupy.int16)
@@ -140,7 +152,8 @@ class SegmentDecoder:
         for part in uploaded.parts:
             own = coefficients[: int(part["blocks"]) * upload.COEFFICIENTS]
             own.data.memset_async(0, own.nbytes)
-            memory = words, coefficients, planes, plane_bytes, out, status
+            tables = self._tables(stream) if part["recoded"] else None
+            memory = words, coefficients, planes, plane_bytes, out, status, tables
             for name, grid, arguments in uploaded.launches(part, *memory):
                 launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
 

@@ -1,4 +1,4 @@
-"""Files in GPU memory from one epoch to the next: the coded data of baseline JPEGs, as the kernels read them.
+"""Files in GPU memory from one epoch to the next: coded data of baseline and recoded JPEGs, as kernels read them.
 
 A file is added when it is decoded for the first time, by a copy on the GPU from the batch's upload, until one does not
 fit into the budget. In later batches it is copied back: the upload then has neither its bytes nor does the host read
@@ -127,13 +127,13 @@ class CudaResidentFiles:
         return np.array(rows, np.int64), np.array(runs, np.int64).reshape(-1, 3)
 
     def _add(self, images: EncodedImages, uploaded: Upload, rows: Ints, kept: Ints) -> None:
-        resident, scans = images.resident, images.headers.records["scan"]
+        resident, heads = images.resident, uploaded.head_bytes
         assert resident is not None
         found = {row: (bits, span) for row, _, bits, span, _ in uploaded.new.tolist()}
         for row, place in zip(rows.tolist(), kept[:, 1].tolist(), strict=True):
             index = int(resident.indices[row])
             self._records[index] = (place, *found[row])
-            self._heads[index] = bytes(memoryview(images.data[row])[: int(scans[row])]), resident.labels[row]
+            self._heads[index] = bytes(memoryview(images.data[row])[: int(heads[row])]), resident.labels[row]
         self._used = int(kept[-1, 1] + kept[-1, 2])
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:

@@ -86,6 +86,9 @@ class Upload:
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
         self._images["scale"] = FULL if images.scales is None else images.scales
+        if self._resident is not None:
+            places = self._resident.records["place"]
+            self._images["resident"] = np.select([places == NEW, places >= 0], [segments.UPLOADED, segments.THERE])
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
@@ -112,7 +115,8 @@ class Upload:
         there = resident.there
         records = resident.records[there]
         self._images["span"][there] = records["span"]
-        self._images["found"][there] = -(-records["bits"] // records["span"])
+        found = -(-records["bits"] // records["span"])
+        self._images["found"][there] = np.where(self._images["each"][there], 0, found)
 
     def _place_resident(self, resident: Resident) -> None:
         """Reserve room after the found segments for the words of files that are on the GPU."""
@@ -126,6 +130,12 @@ class Upload:
             self.words_on_gpu = int(ends[-1]) + upload.BEYOND
             if self.words_on_gpu > segments.MOST_WORDS:
                 raise ValueError("the files of a batch take more than 8 GiB on the GPU; use a smaller batch_size")
+
+    @property
+    def head_bytes(self) -> Ints:
+        """Bytes of each file before the coded data; with the ends of the segments of a recoded one."""
+        found: Ints = self._files[0]["scan"] + 4 * self._images["total"]
+        return found
 
     @property
     def taken(self) -> list[int]:
@@ -183,19 +193,25 @@ class Upload:
         side_by_side(lambda: call(np.empty(1, segments.SCRATCH)), helpers)
 
     def launches(
-        self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any
-    ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:
+        self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any,
+        books: Any = None,
+    ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:  # fmt: skip
         """Yield the kernels that decode a part, in order: name, grid, arguments. ``coefficients`` must be zero.
 
-        ``plane_bytes`` is the memory of ``planes`` as bytes; ``status`` is for all images of the batch.
+        ``plane_bytes`` is the memory of ``planes`` as bytes; ``status`` is for all images of the batch; ``books`` are
+        the tables of recoded files.
         """
-        if part["scans"]:
-            scans = np.int32(self.totals["scan_word"] + part["first_scan"] * upload.SCAN_WORDS)
-            yield "find", (int(part["scans"]), 1), (words, scans, status)
+        scans, count = np.int32(self.totals["scan_word"] + part["first_scan"] * upload.SCAN_WORDS), int(part["scans"])
+        if part["recoded"]:
+            grid = int(part["most_recoded"]), count
+            yield "recoded", grid, (words, scans, books, plane_bytes, coefficients, status)
+        if count > part["recoded"]:
+            yield "find", (count, 1), (words, scans, status)
         groups = np.int32(self.totals["group_word"] + part["first_group"] * upload.GROUP_WORDS)
         images = np.int32(self.totals["image_word"] + part["first_image"] * upload.IMAGE_WORDS)
         count = int(part["images"])
-        yield "huffman", (int(part["groups"]), 1), (words, groups, coefficients, status)
+        if part["groups"]:
+            yield "huffman", (int(part["groups"]), 1), (words, groups, coefficients, status)
         for name, most, out_of in (("inverse_dct", "most_whole", planes), ("reduced_dct", "most_reduced", plane_bytes)):
             if part[most]:
                 blocks = -(-int(part[most]) // upload.BLOCKS_AT_ONCE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS
+from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS, WARP
 from ..layout import BFLOAT16, EXTREMES, FLOAT16, FLOAT32, MARK_BYTES, UINT8
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
@@ -24,6 +24,7 @@ _BLOCKS = {PLAIN: 5, FULL: 5, MOVING: 4}
 STATISTICS_BLOCK = 1024
 _ELASTIC_BLOCKS = 4  # at a time: a thread has 64 registers, for the random numbers of a node
 _FIND_BLOCKS = 5  # at a time
+_RECODED_BLOCKS = 24  # at a time, of one warp: a thread has 80 registers
 _MARK_BLOCK = 128
 
 
@@ -71,6 +72,11 @@ def _of_sources(name: str, module: str, arguments: tuple[str, ...], block: int, 
 
 JPEG = _by_name(
     Kernel("find", device_code("jpeg_find", "find"), ("int32[]", "int32", "int32[]"), PARTS, _FIND_BLOCKS),
+    Kernel(
+        "recoded", device_code("jpeg_recoded", "recoded"),
+        ("int32[]", "int32", "uint16[]", "uint8[]", "int16[]", "int32[]"), WARP,
+        _RECODED_BLOCKS,
+    ),
     Kernel("huffman", device_code("jpeg_huffman", "huffman"), ("int32[]", "int32", "int16[]", "int32[]"), THREADS),
     Kernel(
         "inverse_dct", device_code("jpeg_pixels", "inverse_dct"), ("int32[]", "int32", "int16[]", "int32[]"),

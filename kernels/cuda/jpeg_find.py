@@ -21,6 +21,7 @@ from ..jpeg.upload import (
     BEFORE,
     BETWEEN,
     BLOCK,
+    EACH,
     END,
     FIRST_STATE,
     FOUND,
@@ -120,7 +121,7 @@ def decode_part(words, codes, fast, begin, bit, state, stop):
 
 
 @scalar
-def _summed(value, lane):
+def summed(value, lane):
     """Return the sum of a warp's values up to this lane's."""
     for offset in (1, 2, 4, 8, 16):
         before = i32(cuda.shfl_up_sync(_ALL, value, offset))
@@ -177,6 +178,8 @@ def find(words, scans, status):
     sums = cuda.shared.array(_SUMS, types.int32)
     thread = i32(cuda.threadIdx.x)
     scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.x))
+    if word(words, scan, EACH):  # a recoded file
+        return
     _load_tables(words, word(words, scan, SCAN_SET), codes, fast)
     begin = word(words, scan, SCAN_WORD)
     end = word(words, scan, SCAN_END)
@@ -226,7 +229,7 @@ def find(words, scans, status):
         if thread == _OWN:
             blocks, d0, d1, d2 = i32(0), i32(0), i32(0), i32(0)
         lane, warp = thread & i32(31), i32(thread >> 5)
-        n, s0, s1, s2 = _summed(blocks, lane), _summed(d0, lane), _summed(d1, lane), _summed(d2, lane)
+        n, s0, s1, s2 = summed(blocks, lane), summed(d0, lane), summed(d1, lane), summed(d2, lane)
         if lane == 31:
             sums[up(warp)] = n
             sums[up(_WARPS + warp)] = s0

@@ -16,6 +16,7 @@ from ..scalar import loop, up
 from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
 from .layout import ACCESS, GRAY, HEADER, LONGEST
+from .recoded import segment_range
 from .rows import step_at
 from .seek import locate_sections, predictors_at, segment_start
 from .segments import (
@@ -34,7 +35,19 @@ from .segments import (
     wanted_intervals,
 )
 from .tables import ZIGZAG, read_codes
-from .upload import GROUP, IMAGE, PLACE_SHIFT, SAMPLES, SCAN, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
+from .upload import (
+    GROUP,
+    IMAGE,
+    IMAGE_WORDS,
+    PLACE_SHIFT,
+    SAMPLES,
+    SCAN,
+    SEGMENT,
+    SEGMENT_WORDS,
+    SET,
+    SET_WORDS,
+    THREADS,
+)
 from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -172,17 +185,35 @@ def _copy_intervals(i, data, header, region, image, out, segments):
 
 
 @loop
-def _copy_scan(i, data, header, image, totals, out, scan):
+def _copy_scan(data, header, image, totals, out, scan):
     """Copy the bytes of an image's scan, up to a marker, for the GPU to find segments in them."""
     _, at = _copy_clean(data, header.scan, data.size, out, i64(0))
     per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
     scan.set = totals.set_word + image.set * SET_WORDS
-    scan.word, scan.end, scan.span = image.word, 8 * at, image.span
+    scan.word, scan.end = image.word, 8 * at
     scan.found = totals.words + image.first_found * SEGMENT_WORDS
-    scan.count = image.found
     scan.skip = image.top * image.right * per
-    scan.block, scan.blocks = image.first_block, image.blocks
-    scan.image = i
+
+
+@loop
+def _copy_recoded(data, header, image, totals, out, scan):
+    """Copy the ends of a recoded file's segments, and the segments that are uploaded."""
+    # Whatever these bytes are by now: the kernel checks that segments lie in what was copied, and their checksums.
+    rows, _ = grid(header)
+    last = image.total if image.resident else -(-image.bottom // image.each)
+    start, _ = segment_range(data, header, rows, image.each, image.first)
+    _, stop = segment_range(data, header, rows, image.each, last - 1)
+    ends = 4 * image.total
+    size = max(min(stop, data.size, start + out.size - ends) - start, 0)
+    for k in range(ends):
+        out[k] = data[header.scan + k]
+    for k in range(size):
+        out[ends + k] = data[start + k]
+    scan.word, scan.end = image.word, 8 * (ends + size)
+    scan.total, scan.first = image.total, image.top // image.each
+    scan.base = start - header.scan - ends
+    scan.books = image.books
+    scan.record = totals.image_word + image.place * IMAGE_WORDS
 
 
 @loop
@@ -289,7 +320,8 @@ def _write_image(data, header, region, image, channels, place, out):
     for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]
         for k in range(64):
-            out.steps[c, k] = step_at(data, at, k) | i64(ZIGZAG[k]) << PLACE_SHIFT
+            to = i64(ZIGZAG[k])
+            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << PLACE_SHIFT
 
 
 @loop
@@ -398,7 +430,14 @@ def write_segments(
         data, room = bytes_at(addresses[i], sizes[i]), out[4 * image.word : 4 * image.word + image.bytes]
         own = segments[image.first_segment : image.first_segment + image.segments]
         if image.span:
-            _copy_scan(i, data, header, image, totals, room, scans[image.scan])
+            scan = scans[image.scan]
+            scan.span, scan.count, scan.each = image.span, image.found, image.each
+            scan.block, scan.blocks = image.first_block, image.blocks
+            scan.image = i
+            if image.each:
+                _copy_recoded(data, header, image, totals, room, scan)
+            else:
+                _copy_scan(data, header, image, totals, room, scan)
         elif not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
             image.status = REFUSED
             for k in range(image.segments):  # they stay in their groups, with nothing to decode

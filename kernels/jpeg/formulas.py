@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from ..scalar import f32, i32, scalar
 from .idct import (
     DROPPED,
@@ -27,6 +29,7 @@ from .idct import (
     SUM3,
     SUM4,
 )
+from .layout import SEGMENT_BYTES
 
 CENTER: Final = 128  # the level shift of samples before the transform, and the value of chroma for gray
 
@@ -232,3 +235,30 @@ def rgb_of(luma, cb, cr):
 def second_nearest(x, most):
     """Return the second nearest chroma row or column, 0 to ``most``, of a pixel's row or column."""
     return limited(i32(i32(x >> 1) + (i32(1) if x & 1 else i32(-1))), 0, most)
+
+
+# -- recoded files -----------------------------------------------------------------------------------------------------
+
+u64 = np.uint64
+_FACTOR = u64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, so invertible, and zeros and ones are as frequent
+_ROTATION = u64(29)  # bits
+
+
+@scalar
+def mixed_in(sum_, word):
+    """Return a checksum with the next 64 bits mixed in: bijective in either, so one changed word changes the sum."""
+    x = u64(sum_ ^ word)
+    return u64(u64(u64(x << _ROTATION) | u64(x >> u64(64 - 29))) * _FACTOR)
+
+
+@scalar
+def most_bytes(blocks):
+    """Return the bytes of a segment at most; its checksum and the sizes of its streams fit into the last ones."""
+    return SEGMENT_BYTES * blocks + 128
+
+
+@scalar
+def place_in_row(k, across, per, place):
+    """Return the place in an MCU row of block ``k`` of a row of blocks, ``across`` of them to each MCU of ``per``."""
+    shift = across - 1  # 0 or 1
+    return place + (k >> shift) * per + (k & shift)

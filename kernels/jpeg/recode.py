@@ -14,9 +14,9 @@ from .books import BOOKS
 from .deposit import extract
 from .frame import FULL, MCU, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
-from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES
+from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES, WIDE
 from .progressive import decode_scans
-from .recoded import GROUP, STATE, WIDE, lay_lists, open_segment, put_row, segment_range
+from .recoded import GROUP, STATE, lay_lists, open_segment, put_row, segment_range
 from .scans import end_of
 from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables

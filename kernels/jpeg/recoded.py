@@ -29,8 +29,21 @@ from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
 from .deposit import deposit
+from .formulas import most_bytes, place_in_row
 from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
-from .layout import BAD_SEGMENT, DONE, HEADER, RECODED_HEAD, REQUEST, STATUS, TABLE, UNUSED
+from .layout import (
+    BAD_SEGMENT,
+    DONE,
+    HEADER,
+    LEVELS,
+    RECODED_HEAD,
+    REQUEST,
+    SEGMENT_BYTES,
+    STATUS,
+    TABLE,
+    UNUSED,
+    WIDE,
+)
 from .rows import SHAPE, finish_row, room_for_rows
 from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros
@@ -39,10 +52,7 @@ u64, i64, u32 = np.uint64, np.int64, np.uint32
 
 GROUP: Final = 56  # values that are decoded at once: a load of 64 bits at any bit has as many
 MOST_BLOCKS: Final = 1536  # of a segment with more than one MCU row
-WIDE: Final = 1 << 16  # bytes of a segment from which on the lengths of its streams take four bytes
-_LEVELS = 4  # of magnitudes, three bits each: twelve, of which JPEG uses ten
 _PADDING = 128  # elements after lists, which vectors read or write
-_SEGMENT_BYTES = 208  # of a block at most: 12 of symbols, 2 of DC, 63 values of 19 bits, and the ends of lists
 _STREAM_BYTES = 4  # of a block at most that a stream is read past a segment's end: 9 symbols of 10 bits, in 4 streams
 
 _HALF = BOOKS // 2 << BOOK_BITS  # entries of a set of tables for luma, or for chroma
@@ -56,9 +66,9 @@ STATE: Final = np.dtype(
     [
         ("bits", "<u8", 4),  # of each stream: bits to decode, the next one on top, and a one after the last of them
         ("byte", "<i8", 4),  # of each stream: the byte of the segment that these began with
-        ("values", "<i8", _LEVELS),  # of each level: number of values,
-        ("place", "<i8", _LEVELS),  # where they are put,
-        ("planes", "<i8", (_LEVELS, 6)),  # and bytes of the segment where planes begin
+        ("values", "<i8", LEVELS),  # of each level: number of values,
+        ("place", "<i8", LEVELS),  # where they are put,
+        ("planes", "<i8", (LEVELS, 6)),  # and bytes of the segment where planes begin
         ("block", "<i8", 3),  # of each component: the next block that is written, in the list of masks,
         ("value", "<i8", 3),  # and its first value
     ],
@@ -71,7 +81,7 @@ _WORK_BYTES: Final = _WORK.itemsize
 _work_in = records_in(_WORK)
 
 # Bytes of the lists below for each block, and for their ends.
-_LIST_BYTES = _SEGMENT_BYTES + _STREAM_BYTES + 3 + 8 + 2 + 2 * 63 * _LEVELS
+_LIST_BYTES = SEGMENT_BYTES + _STREAM_BYTES + 3 + 8 + 2 + 2 * 63 * LEVELS
 _END_BYTES = 8192
 
 
@@ -205,7 +215,7 @@ def _find_planes(data, byte, stop, n, state):
     """Find the planes of ``n`` values, after their signs; return whether they end where the segment does."""
     byte += (n + 7) >> 3
     place = i64(0)
-    for level in range(_LEVELS):
+    for level in range(LEVELS):
         planes = state.planes[level]
         state.values[level], state.place[level] = n, place
         place += n + _PADDING
@@ -273,7 +283,7 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     luma = rows * columns * across * down
     one = rows * columns if header.components > 1 else i64(0)  # blocks of a component of chroma
     size = stop - start
-    if start < 0 or size < 12 or stop > data.size or size > _SEGMENT_BYTES * (luma + 2 * one) + _PADDING:
+    if start < 0 or size < 12 or stop > data.size or size > most_bytes(luma + 2 * one):
         return False
     segment_, file = segment[:size], data[start:stop]
     for k in range(size):
@@ -306,7 +316,7 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     byte += (bit + 7) >> 3
     if byte > size or not _find_planes(segment, byte, size, total, state):
         return False
-    level = _LEVELS - 1
+    level = LEVELS - 1
     while level >= 0:  # the upper bits first
         n, place = state.values[level], state.place[level]
         if n:
@@ -328,10 +338,9 @@ def _value_after(masks, value, block, n):
 def _put_blocks(masks, dcs, block, n, across, values, value, coefficients, lasts, place, per):
     """Write ``n`` blocks, ``across`` of them to each MCU of ``per`` from a place on; return the value after theirs."""
     value = up(value)
-    shift = across - 1  # 0 or 1
     for k in range(n):
         mask = u64(masks[up(block + k)])
-        to = place + (k >> shift) * per + (k & shift)
+        to = place_in_row(k, across, per, place)
         value = put_block(mask, i64(dcs[up(block + k)]), values, value, coefficients, up(64 * to))
         # A position that stands for the transform that suffices: of one, 2 x 2, 4 x 4 or all coefficients.
         last = 0 if mask == u64(0) else 1
@@ -363,28 +372,35 @@ def put_row(header, state, first, end, lists, coefficients, lasts):
 
 
 @loop
-def lay_lists(header, data, books_address, memory, at):
-    """Return MCU rows of a segment, lists for one in scratch from a byte on, its tables, and the byte after the lists.
-
-    The rows are 0 for a damaged file.
-    """
+def read_head(header, data):
+    """Return MCU rows of a segment, 0 for a damaged file, its sets of tables, and the blocks of an MCU row."""
     across, down = factors(header)
     rows, columns = grid(header)
-    blocks = columns * (across * down + header.components - 1)  # of an MCU row
+    blocks = columns * (across * down + header.components - 1)
     each = min(i64(data[RECODED_HEAD - 4]), rows)
     luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
     if (each > 1 and each * blocks > MOST_BLOCKS) or max(luma, chroma) >= SETS:
         each = luma = chroma = i64(0)
     if each and header.scan + 4 * -(-rows // each) > data.size:
         each = i64(0)
+    return each, luma, chroma, blocks
+
+
+@loop
+def lay_lists(header, data, books_address, memory, at):
+    """Return MCU rows of a segment, lists for one in scratch from a byte on, its tables, and the byte after the lists.
+
+    The rows are 0 for a damaged file.
+    """
+    each, luma, chroma, blocks = read_head(header, data)
     most = blocks * max(each, 1)
     masks = longs_in(memory, at, most + 16)
     at += 8 * masks.size
-    values = shorts_in(memory, at, _LEVELS * (63 * most + _PADDING) + _PADDING)
+    values = shorts_in(memory, at, LEVELS * (63 * most + _PADDING) + _PADDING)
     at += 2 * values.size
     dcs = shorts_in(memory, at, most + 16)
     at += 2 * dcs.size
-    segment = memory[at : at + (_SEGMENT_BYTES + _STREAM_BYTES) * most + 2 * _PADDING]
+    segment = memory[at : at + (SEGMENT_BYTES + _STREAM_BYTES) * most + 2 * _PADDING]
     at += segment.size
     symbols = memory[at : at + most + 32]
     sizes = memory[at + most + 32 : at + 2 * (most + 32)]

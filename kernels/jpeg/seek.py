@@ -27,6 +27,7 @@ import numpy as np
 
 from ..cpu.intrinsics import bytes_at, records_in, shorts_in, uints_in
 from ..scalar import loop
+from .formulas import mixed_in
 from .huffman import place
 from .layout import DAMAGED, ENTRY_HEAD, OTHER_FILE, OTHER_SIZE, UNUSED, USED
 from .vectors import load_big
@@ -51,16 +52,6 @@ SECTIONS: Final = np.dtype(
 
 _heads_in = records_in(ENTRY_HEAD)
 
-_FACTOR = u64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, so invertible, and zeros and ones are as frequent
-_ROTATION = u64(29)  # bits
-
-
-@loop
-def _mix(sum_, word):
-    """Return a checksum with the next 64 bits mixed in: bijective in either, so one changed word changes the sum."""
-    x = sum_ ^ word
-    return (x << _ROTATION | x >> u64(64 - 29)) * _FACTOR
-
 
 @loop
 def checksum(data, start):
@@ -72,16 +63,16 @@ def checksum(data, start):
     a, b, c, d = u64(1), u64(2), u64(3), u64(4)
     at = start
     while at + 32 <= data.size:
-        a = _mix(a, load_big(data, up(at)))
-        b = _mix(b, load_big(data, up(at + 8)))
-        c = _mix(c, load_big(data, up(at + 16)))
-        d = _mix(d, load_big(data, up(at + 24)))
+        a = mixed_in(a, load_big(data, up(at)))
+        b = mixed_in(b, load_big(data, up(at + 8)))
+        c = mixed_in(c, load_big(data, up(at + 16)))
+        d = mixed_in(d, load_big(data, up(at + 24)))
         at += 32
-    total = _mix(_mix(_mix(a, b), c), d)
+    total = mixed_in(mixed_in(mixed_in(a, b), c), d)
     while at < data.size:
-        total = _mix(total, u64(data[at]))
+        total = mixed_in(total, u64(data[at]))
         at += 1
-    total = _mix(total, u64(data.size - start))
+    total = mixed_in(total, u64(data.size - start))
     return total ^ total >> u64(32)
 
 
@@ -144,8 +135,8 @@ def open_entry(data, access, rows, columns, sections):
 def entry_sum(entry, every):
     """Return the checksum that an entry stores of itself, of its file, and of the segment length it was built with."""
     head = head_of(entry)
-    total = _mix(checksum(entry, _ROWS), u64(head.file_sum))
-    total = _mix(total, u64(every) << u64(32) | u64(head.file_bytes))
+    total = mixed_in(checksum(entry, _ROWS), u64(head.file_sum))
+    total = mixed_in(total, u64(every) << u64(32) | u64(head.file_bytes))
     return u32(total ^ total >> u64(32))
 
 

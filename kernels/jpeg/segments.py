@@ -1,10 +1,10 @@
 """Selection of the segments that a GPU decodes, and the plan of their upload.
 
-A segment is a run of MCUs that can be decoded without those before it: one of a seek-index entry, or a restart interval
-of a file that has those. :func:`select_segments` finds the segments that a region needs. In other files the GPU finds
-segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room is planned. :func:`plan_upload`
-computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in the buffer are counted in 4-byte
-words, as the kernels read them.
+A segment is a run of MCUs that can be decoded without those before it: one of a seek-index entry, a restart interval
+of a file that has those, or a segment of a recoded file. :func:`select_segments` finds the segments that a region
+needs. In other files the GPU finds segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room
+is planned. :func:`plan_upload` computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in
+the buffer are counted in 4-byte words, as the kernels read them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import add_to, bytes_at
+from ..cpu.intrinsics import add_to, bytes_at, load_bytes
 from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
 from .huffman import restarts_follow
-from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, USED
+from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
+from .recoded import read_head, segment_range
 from .seek import SECTIONS, open_entry, segment_start
 from .tables import read_codes
 from .vectors import MASKED
@@ -28,8 +29,12 @@ i64, i32, u32 = np.int64, np.int32, np.uint32
 
 # Statuses of an image.
 TAKEN: Final = 0
-LEFT_OUT: Final = 1  # for another decoder: no baseline JPEG, restart markers missing, truncated, or too large
+LEFT_OUT: Final = 1  # for another decoder: of another kind, restart markers missing, truncated, or too large
 REFUSED: Final = 2  # the index entry does not match the file, or entry or file are damaged
+
+# Recoded files that may stay on the GPU: of others only the needed segments are uploaded.
+UPLOADED: Final = 1  # with all segments
+THERE: Final = 2  # on the GPU, and not uploaded
 
 #: An image of the batch: the window of MCUs that is decoded, and the place of its segments in the upload.
 SELECTED: Final = np.dtype(
@@ -54,6 +59,11 @@ SELECTED: Final = np.dtype(
         ("first_found", "<i8"),  # of the first one that the GPU finds among those of all images,
         ("scan", "<i8"),  # and of its scan, where the GPU looks for them
         ("word", "<i8"),  # word of the upload where its segments' bytes begin
+        ("each", "<i8"),  # of a recoded file: MCU rows of a segment; 0 for a JPEG
+        ("total", "<i8"),  # likewise: the number of its segments,
+        ("first", "<i8"),  # the first one that is uploaded,
+        ("books", "<i8"),  # and its sets of tables
+        ("resident", "<i8"),  # UPLOADED or THERE; given
     ],
     align=True,
 )
@@ -67,6 +77,8 @@ PART: Final = np.dtype(
         ("groups", "<i8"),
         ("first_scan", "<i8"),
         ("scans", "<i8"),
+        ("recoded", "<i8"),  # number of scans of recoded files,
+        ("most_recoded", "<i8"),  # and the segments of such a window at most: the size of their launch
         ("blocks", "<i8"),  # blocks of coefficients of all its images
         ("most_whole", "<i8"),  # of one image that has blocks of full size: the size of the launch of the inverse DCT
         ("most_reduced", "<i8"),  # of one image that has others: the size of the launch of the reduced one
@@ -269,9 +281,33 @@ def _select_scan(header, data, rows, columns, image):
 
 
 @loop
+def _select_recoded(header, data, region, image):
+    """Select the segments of a recoded file; return its status."""
+    rows, columns = grid(header)
+    each, luma, chroma, blocks = read_head(header, data)
+    total = -(-rows // max(each, 1))
+    image.each, image.total = each, total
+    if each == 0 or i64(load_bytes(data, 16)) != total:
+        return LEFT_OUT
+    _, _, top, bottom = mcus_of(header, image.scale, region, rows, columns)
+    last = (bottom - 1) // each
+    image.left, image.right = 0, columns
+    image.top, image.bottom = top // each * each, min((last + 1) * each, rows)
+    image.blocks = (image.bottom - image.top) * blocks
+    image.books = luma | chroma << 8
+    image.first = 0 if image.resident else top // each
+    start, _ = segment_range(data, header, rows, each, image.first)
+    _, stop = segment_range(data, header, rows, each, total - 1 if image.resident else last)
+    if start >= stop or (stop > data.size and image.resident != THERE):
+        return LEFT_OUT
+    image.bytes = (4 * total + (0 if image.resident == THERE else stop - start) + _SPARE) & ~3
+    return TAKEN if 8 * image.bytes < _MOST_BITS else LEFT_OUT
+
+
+@loop
 def _select(header, data, access, region, most_blocks, span, scratch, image):
     """Select the segments of an image; return its status."""
-    if header.kind != BASELINE:
+    if header.kind != BASELINE and header.kind != RECODED:
         return LEFT_OUT
     if halved(header, image.scale)[0] == 2 and scaled(header.width, image.scale) <= 4:
         return LEFT_OUT  # libjpeg repeats chroma across in images that are too narrow to interpolate it
@@ -279,6 +315,10 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
     sections = scratch.sections
     sections.segments = 0  # means restart intervals below, or a scan
     image.span = image.found = 0
+    if header.kind == RECODED:
+        image.span = span  # as of any scan
+        status = _select_recoded(header, data, region, image)
+        return LEFT_OUT if image.blocks > most_blocks else status
     if header.restart and header.restart < rows * columns:
         # All markers must be there and in order: intervals are found by counting them.
         if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
@@ -374,6 +414,9 @@ def _join_part(header, image, region, before, part_blocks, most_blocks, most_ima
         image.scan = totals.scans
         totals.scans += 1
         part.scans += 1
+    if image.each:
+        part.recoded += 1
+        part.most_recoded = max(part.most_recoded, -(-(image.bottom - image.top) // image.each))
     image.first_block, image.place = part.blocks, totals.images
     totals.images += 1
     part.images += 1
@@ -449,7 +492,7 @@ def select_segments(headers, addresses, sizes, access, regions, most_blocks, spa
         Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
         many bits a pixel.
     images : (N,) SELECTED
-        Filled, except for the scale, which is given; of images that are not taken only the status.
+        Filled, except for the scale and ``resident``, which are given; of images that are not taken only the status.
     totals : (1,) TOTALS
         Counts the claimed images.
     scratch : (1,) SCRATCH
@@ -507,12 +550,14 @@ def plan_upload(
             image.status = LEFT_OUT
         if image.status == TAKEN:
             left -= _most_words(image)
-            image.set = _find_set(i, headers, addresses, sizes, owners, totals)
+            if image.each == 0:
+                image.set = _find_set(i, headers, addresses, sizes, owners, totals)
             part = _join_part(
                 headers[i], image, regions[i], blocks, part_blocks, most_blocks, most_images, parts, totals
             )
             blocks += image.blocks
-            image.pair = _find_pair(part, image.set, pairs, totals)
+            if image.each == 0:
+                image.pair = _find_pair(part, image.set, pairs, totals)
             pairs[image.pair].segments += image.segments
             image.first_segment, image.word = totals.segments, size // 4
             totals.segments += image.segments

@@ -51,8 +51,9 @@ GROUP: Final = np.dtype(
 )
 THREADS: Final = 64  # of a block
 
-#: The work of a block of threads that looks for segments: the entropy-coded data of an image without known starts. They
-#: are divided into parts of equal size; the blocks of coefficients that begin in a part become its segment.
+#: The entropy-coded data of an image without known starts. A block of threads looks for segments: the data are divided
+#: into parts of equal size; the blocks of coefficients that begin in a part become its segment. Or those of a recoded
+#: file, of which a warp decodes a segment.
 SCAN: Final = np.dtype(
     [
         ("set", "<i4"),  # word of the buffer where its SET begins
@@ -65,9 +66,17 @@ SCAN: Final = np.dtype(
         ("block", "<i4"),  # index of the window's first block of coefficients
         ("blocks", "<i4"),  # blocks of the window
         ("image", "<i4"),  # its image's index in the batch
+        # Of a recoded file, whose bytes are the ends of all its segments, then the segments from a certain one on:
+        ("each", "<i4"),  # MCU rows of a segment; 0 for a JPEG
+        ("first", "<i4"),  # the window's first segment,
+        ("total", "<i4"),  # number of the file's segments,
+        ("base", "<i4"),  # and bytes of those that are not uploaded
+        ("books", "<i4"),  # sets of tables, of luma in the lowest byte, of chroma in the next one
+        ("record", "<i4"),  # word of the buffer where its IMAGE begins
     ],
     align=True,
 )
+WARP: Final = 32  # threads that decode a segment of a recoded file
 LEAST_SPAN: Final = 32  # bits: the longest symbol has 31
 PARTS: Final = 256  # of a scan that are searched at a time, by as many threads
 MOST_ROUNDS: Final = 16  # of a search, after which the CPU decodes the image
@@ -128,7 +137,9 @@ IMAGE: Final = np.dtype(
             "<i4",
             4,
         ),  # rounding of Cb, and of Cr above 16 bits: even row and column, odd column, odd row, both odd
-        ("steps", "<i4", (3, 64)),  # by component and zigzag index: quantization step, and the coefficient's place
+        # By component and index of a coefficient, in a scan in zigzag order, in a recoded file row by row: the
+        # quantization step, and its place in the block.
+        ("steps", "<i4", (3, 64)),
     ],
     align=True,
 )
@@ -175,6 +186,12 @@ SCAN_SKIP: Final = word_of(SCAN, "skip")
 SCAN_BLOCK: Final = word_of(SCAN, "block")
 SCAN_BLOCKS: Final = word_of(SCAN, "blocks")
 SCAN_IMAGE: Final = word_of(SCAN, "image")
+EACH: Final = word_of(SCAN, "each")
+FIRST: Final = word_of(SCAN, "first")
+TOTAL: Final = word_of(SCAN, "total")
+BASE: Final = word_of(SCAN, "base")
+BOOKS: Final = word_of(SCAN, "books")
+RECORD: Final = word_of(SCAN, "record")
 
 SEGMENT_WORD: Final = word_of(SEGMENT, "word")
 SHIFT: Final = word_of(SEGMENT, "shift")

@@ -22,6 +22,7 @@ from ..samples import file_of
 from .test_cuda_jpeg import BASELINE, photo, turned
 
 WHOLE = [data for data in BASELINE if b"\xff\xd0" not in data]  # all but the one with restart markers
+WHOLE[2] = gi.recode_jpeg(WHOLE[2])
 
 
 class Read:
@@ -42,7 +43,9 @@ class Read:
 
 
 def many(n: int) -> list[bytes]:
-    return [turned(encoded(photo(24 + 3 * k % 25, 20 + 7 * k % 19), quality=60 + k), 1 + k % 8) for k in range(n)]
+    """Files, of which every third one is recoded."""
+    files = [turned(encoded(photo(24 + 3 * k % 25, 20 + 7 * k % 19), quality=60 + k), 1 + k % 8) for k in range(n)]
+    return [data if k % 3 else gi.recode_jpeg(data) for k, data in enumerate(files)]
 
 
 def epochs(gpu: FakeGpu, loader: Any, count: int) -> list[list[tuple[int, Any]]]:

@@ -63,7 +63,9 @@ class Driver:
             seen=touched.seen, writes=touched.writes, name=name,
         )  # fmt: skip
         if name == "huffman":
-            _report(self._order.damaged, blocks, *arguments)
+            _report(self._order.damaged, _segments(*arguments[:2], blocks), arguments[-1])
+        if name == "recoded":
+            _report(self._order.damaged, _recoded_scans(*arguments[:2], images), arguments[-1])
 
     def unpacked(self, kernel: Kernel, content: bytes) -> list[Any]:
         """Arguments, by the rules for a C structure of them."""
@@ -224,6 +226,8 @@ def _find(scans: int, _: int, words: Any, at: Any, status: Any) -> Touched:
     """One segment has all blocks of a scan's window afterwards, the others none."""
     reads, writes = [_words_of(words, at, scans, upload.SCAN_WORDS)], [status.range]
     for scan in _records(words, at, scans, upload.SCAN_WORDS).view(upload.SCAN)[:, 0]:
+        if scan["each"]:  # a recoded file
+            continue
         reads += [_words_of(words, scan["set"], 1, upload.SET_WORDS), _data_of(words, scan)]
         writes.append(_words_of(words, scan["found"], int(scan["count"]), upload.SEGMENT_WORDS))
         found = _records(words, scan["found"], int(scan["count"]), upload.SEGMENT_WORDS).view(upload.SEGMENT)[:, 0]
@@ -232,6 +236,25 @@ def _find(scans: int, _: int, words: Any, at: Any, status: Any) -> Touched:
             found[name] = scan[name]
         found[0]["blocks"] = scan["blocks"]
     return Touched(reads, [], writes, scans * upload.PARTS)
+
+
+def _recoded(segments: int, scans: int, words: Any, at: Any, books: Any, symbols: Any, *arrays: Any) -> Touched:
+    """The coefficients of windows are written, and scratch for their symbols."""
+    coefficients, status = arrays
+    reads, writes = [_words_of(words, at, scans, upload.SCAN_WORDS), books.range], [status.range]
+    for scan in _recoded_scans(words, at, scans):
+        reads += [_words_of(words, scan["record"], 1, upload.IMAGE_WORDS), _data_of(words, scan)]
+        image = _records(words, scan["record"], 1, upload.IMAGE_WORDS).view(upload.IMAGE)[0, 0]
+        assert segments >= -(-int(image["rows"]) // int(scan["each"]))
+        first, count = int(scan["block"]), int(scan["blocks"])
+        for array, size in ((symbols, upload.SAMPLES), (coefficients, upload.COEFFICIENTS)):
+            writes.append(_part(array, size * first, size * (first + count)))
+    return Touched([*reads, writes[-1]], [], writes, 0)
+
+
+def _recoded_scans(words: Any, at: Any, n: int) -> Any:
+    scans = _records(words, at, n, upload.SCAN_WORDS).view(upload.SCAN)[:, 0]
+    return scans[scans["each"] > 0]
 
 
 def _huffman(groups: int, _: int, words: Any, at: Any, coefficients: Any, status: Any) -> Touched:
@@ -247,9 +270,9 @@ def _huffman(groups: int, _: int, words: Any, at: Any, coefficients: Any, status
     return Touched([*reads, *writes], [], [*writes, status.range], groups * upload.THREADS)
 
 
-def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: Any, status: Any) -> None:
+def _report(damaged: set[int], decoded: Any, status: Any) -> None:
     """Mark images as damaged."""
-    for image in damaged & set(_segments(words, at, groups)["image"].tolist()):
+    for image in damaged & set(decoded["image"].tolist()):
         status.values[image] = 1
 
 
@@ -363,7 +386,7 @@ def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, st
 
 _MARKS = "mark", "compare"
 _BY_NAME: dict[str, Callable[..., Touched]] = {
-    "find": _find,
+    "find": _find, "recoded": _recoded,
     "huffman": _huffman, "inverse_dct": _inverse_dct, "reduced_dct": _reduced_dct, "colors": _colors,
     "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,

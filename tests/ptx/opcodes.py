@@ -106,7 +106,7 @@ def _wide(kind: str) -> Form:
 
 def _shift(left: bool) -> Callable[[str], Form]:
     def form(kind: str) -> Form:
-        need(kind in (_BITS if left else _INTEGERS[1:]))
+        need(kind in _BITS or (not left and kind in _INTEGERS[1:]))
         dtype, most = DTYPES[kind], np.uint32(8 * SIZES[kind] - 1)
 
         def function(a: Any, b: Any) -> Any:
@@ -156,7 +156,13 @@ def _copy(kind: str) -> Form:
     return Form(lambda a: a.copy(), kind, (kind,))
 
 
+def _count(kind: str) -> Form:
+    need(kind in ("b32", "b64"))
+    return Form(lambda a: np.bitwise_count(a).astype(np.uint32), "u32", (kind,))
+
+
 _OTHERS: dict[str, Callable[[str], Form]] = {
+    "popc": _count,
     "mul.hi": _high,
     "mul.wide": _wide,
     "shl": _shift(True),

@@ -43,6 +43,7 @@ def stores(text: str) -> str:
 
 ROWS = [
     ("find", "", "", "jpegs"), ("huffman", "", "", "jpegs"), ("huffman", "mul.lo.s32", "add.s32", "jpegs"),
+    ("recoded", "", "", "jpegs"), ("recoded", "st.global.u16", "st.global.u8", "jpegs"),
     ("inverse_dct", "", "", "jpegs"), ("inverse_dct", "shr.s32", "shr.u32", "jpegs"), ("colors", "", "", "jpegs"),
     ("transform", "", "", "functions"), ("transform", "sub.ftz.f32", "add.ftz.f32", "functions"),
     ("statistics", "atom.global.max.s32", "atom.global.add.u32", "functions"),

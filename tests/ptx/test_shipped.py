@@ -172,7 +172,10 @@ def test_machine_code_fits_into_registers(variant: variants.Variant, capability:
     # GPUs of capability 7.5 have room for 4 blocks of 256 threads. Of blocks of statistics, 1,024 threads, one runs at
     # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic", 256 threads, 4.
     few = capability < (8, 0) or variant.build == ops.MOVING or variant.kernel in ("code_blocks", "elastic")
-    assert code.registers <= (64 if few or variant.kernel == "statistics" else 48)
+    most = 64 if few or variant.kernel == "statistics" else 48
+    if variant.source == "recoded":  # blocks of 32 threads: 24 run at a time, of capability 7.5 16
+        most = 80 if capability >= (8, 0) else 128
+    assert code.registers <= most
     if variant.kernel == "jpeg":
         assert ".f32" not in code.ptx
         assert not re.search(r"(div|rem)\.[su]64", code.ptx)  # take a hundred instructions

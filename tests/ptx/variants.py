@@ -33,7 +33,7 @@ def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
     return r * value, g * value + x * np.float32(0.001), b * value + y * np.float32(0.001)
 
 
-JPEG_KERNELS = ("find", "huffman", "inverse_dct", "reduced_dct", "colors")
+JPEG_KERNELS = ("find", "recoded", "huffman", "inverse_dct", "reduced_dct", "colors")
 MARK_KERNELS = ("mark", "compare")
 VIDEO_KERNELS = ("frame8", "frame16")
 ARTEFACT_KERNELS = ("code_blocks", "code_pixels")

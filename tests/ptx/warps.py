@@ -24,8 +24,9 @@ def _by_lane(lanes: Lanes, values: Any) -> Array:
 
 
 def _shuffle(i: Instruction, env: Env) -> Meeting:
-    need(i.parts in (("shfl", "sync", "up", "b32"), ("shfl", "sync", "down", "b32")))
-    up, target = i.parts[2] == "up", i.operands[0]
+    _, sync, mode, kind = i.parts
+    need(sync == "sync" and mode in ("up", "down", "idx") and kind == "b32")
+    target = i.operands[0]
     value, inside_too = target.items if isinstance(target, Group) else (target, None)
     put = env.write(i, value, "b32")
     put_inside = None if inside_too is None else env.write(i, inside_too, "pred")
@@ -37,8 +38,8 @@ def _shuffle(i: Instruction, env: Env) -> Meeting:
         segment, clamp = control >> 8 & 31, control & 31
         lane = lanes.machine.lane[lanes.ids].astype(np.int64)
         most = (lane & segment) | (clamp & ~segment)
-        other = lane - step if up else lane + step
-        inside = other >= most if up else other <= most
+        other = (lane & segment) | (step & ~segment) if mode == "idx" else lane - step if mode == "up" else lane + step
+        inside = other >= most if mode == "up" else other <= most
         other = np.where(inside, other, lane)
         warp = lanes.machine.warp[lanes.ids]
         named = (members >> other.astype(np.uint32)) & np.uint32(1) != 0
