@@ -1,9 +1,14 @@
-"""The result of parsing a file's header, and limits on the cost of decoding, the same for every format."""
+"""The header of a file, and limits on the cost of decoding, the same for every format.
+
+The functions of the modules ``*_parts`` read it; they raise ValueError with the reason if a file cannot be decoded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
+
+from .decoder import over_limit
 
 #: File bytes in pieces, so that parts of a file can be omitted without a copy.
 Parts: TypeAlias = "Iterable[bytes | memoryview]"
@@ -19,41 +24,39 @@ class RefusedError(ValueError):
     """A file over a limit or of an unsupported kind. Any other exception means that a file is damaged."""
 
 
-class Contents(NamedTuple):
-    """The header of a file, sizes as stored, and the parts of the file that hold the pixels."""
+class PillowHeader(NamedTuple):
+    """The header of a file, sizes as stored, without the orientation; and the parts of the file that hold the pixels.
+
+    ``channels`` in the file are 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with
+    transparency. ``codec`` is a name of :class:`gpuimg.typing.ImageInfo`.
+    """
 
     height: int
     width: int
     channels: int
-    parts: Parts
+    parts: Parts  # decoded once; they may hold a copy of the file's bytes, and are left out where a header is kept
     orientation: int = 1
     chroma_subsampling: str = "unknown"
     bits: int = 16  # bits used in the values of a 16-bit gray file
-    depth: int = 8  # bits per value, for formats that are read with more than 8
+    depth: int = 8  # bits per value of a PNG or TIFF file; 8 for all other formats
+    codec: str = ""
+
+    @property
+    def kept(self) -> PillowHeader:
+        """The header without parts of the file."""
+        return self._replace(parts=())
 
 
 def check_size(height: int, width: int, max_pixels: int) -> None:
-    """Refuse a size before any memory is allocated for it.
-
-    Raises
-    ------
-    ValueError
-        With the size and the limit.
-    """
+    """Refuse a size before any memory is allocated for it."""
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
     if height * width > max_pixels:
-        raise RefusedError(f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}")
+        raise RefusedError(over_limit(height, width, max_pixels))
 
 
 def check_memory(needed: int, height: int, width: int, what: str) -> None:
-    """Refuse files that need far more memory than an image of this size should.
-
-    Raises
-    ------
-    ValueError
-        With the number and the limit.
-    """
+    """Refuse files that need far more memory than an image of this size should."""
     limit = BYTES_PER_PIXEL * height * width + BYTES_PER_IMAGE
     if needed > limit:
         raise RefusedError(

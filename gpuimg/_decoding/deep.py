@@ -29,19 +29,9 @@ def is_deep(header: PillowHeader) -> bool:
 
 
 def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]:
-    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored.
+    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored, whatever number of channels it has.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    header : PillowHeader
-    channels : int
-        1 or 3, 2 or 4 with alpha, whatever the file has.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
+    Raises ValueError with the reason if the file cannot be decoded.
     """
     if header.depth != _BITS:
         raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')

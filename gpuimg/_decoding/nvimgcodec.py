@@ -20,13 +20,7 @@ INSTALL_HINT = f"nvImageCodec is not installed; {install_hint('cuda12', 'cuda13'
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """Return the ``nvidia.nvimgcodec`` module.
-
-    Raises
-    ------
-    ImportError
-        With installation instructions, if it is missing.
-    """
+    """Return the ``nvidia.nvimgcodec`` module; raise ImportError with installation instructions if it is missing."""
     # Read once, at import. Its default prints a message for every file that fails; the reasons come from our decoder.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
     try:
@@ -55,13 +49,7 @@ _STREAMS = 4  # per decoder, instead of one for each of its threads
 
 
 def hardware_share() -> float:
-    """Return the fraction of files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number from 0 to 1.
-    """
+    """Return the fraction of files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default."""
     text = os.environ.get("GPUIMG_HARDWARE_SHARE")
     if not text:
         return HARDWARE_SHARE
@@ -286,13 +274,7 @@ _spare: dict[int, list[Any]] = {}
 
 
 def decode_deep(data: Any) -> Any:
-    """Decode a file with all its bits and channels on the CPU: (H, W, C), or None if it cannot be decoded.
-
-    Raises
-    ------
-    ImportError
-        With installation instructions, if nvImageCodec is missing.
-    """
+    """Decode a file with all its bits and channels on the CPU: (H, W, C), or None if it cannot be decoded."""
     nvimgcodec = library()
     params = nvimgcodec.DecodeParams(
         apply_exif_orientation=False, allow_any_depth=True, color_spec=nvimgcodec.ColorSpec.UNCHANGED

@@ -11,17 +11,19 @@ from __future__ import annotations
 import importlib
 import io
 import re
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrow import pixels_of
 from .chunked_parts import gif_contents, png_contents, webp_contents
-from .contents import Contents, RefusedError, check_size
+from .contents import Parts, RefusedError, check_size
+from .contents import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
@@ -44,7 +46,7 @@ _PNM = re.compile(rb"P[1-6][\s#]")
 _AVIF_BRANDS = {b"avif", b"avis"}
 _HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"}
 _REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
-_CONTENTS: dict[str, Callable[[bytes], Contents]] = {
+_CONTENTS: dict[str, Callable[[bytes], PillowHeader]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
     "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
 }  # fmt: skip
@@ -59,53 +61,14 @@ _FULL = 8  # full scale, in eighths
 BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
-class PillowHeader(NamedTuple):
-    """The header of a file; sizes and pixels are as stored, without the orientation.
-
-    Attributes
-    ----------
-    codec : str
-        A name of :class:`gpuimg.typing.ImageInfo`.
-    channels : int
-        In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with transparency.
-    depth : int
-        Bits per value of a PNG or TIFF file; 8 for all other formats.
-    contents : Contents, optional
-        The same header with the parts of the file, which are decoded once; they may hold a copy of the file's bytes.
-    """
-
-    codec: str
-    height: int
-    width: int
-    orientation: int
-    channels: int
-    chroma_subsampling: str
-    depth: int = 8
-    contents: Contents | None = None
-
-    @property
-    def kept(self) -> PillowHeader:
-        """The header without parts of the file."""
-        return self._replace(contents=None)
-
-
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
-    """Read the header of file bytes; no memory is allocated for pixels.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+    """Read the header of file bytes; no memory is allocated for pixels. Raise ValueError if it cannot be decoded."""
     data = _file_bytes(data)
     codec = _codec(data)
     with _reasons(codec):
         found = _contents(data, codec)
         check_size(found.height, found.width, max_pixels)
-    return PillowHeader(
-        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth,
-        found,
-    )  # fmt: skip
+    return found._replace(codec=codec)
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
@@ -217,17 +180,20 @@ def _media_codec(data: bytes) -> str:
     )
 
 
-def _contents(data: bytes, codec: str) -> Contents:
+def _contents(data: bytes, codec: str) -> PillowHeader:
     if codec in _CONTENTS:
-        return _CONTENTS[codec](data)
+        try:
+            return _CONTENTS[codec](data)
+        except (struct.error, IndexError):
+            raise ValueError("the header is truncated") from None
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
-        return Contents(height, width, len(mode), [data], orientation)
+        return PillowHeader(height, width, len(mode), [data], orientation)
     if codec == "bmp" and (plain := bmp_rows(data)):
-        return Contents(*plain[:2], 3, [data])
+        return PillowHeader(*plain[:2], 3, [data])
     image = _bmp(data) if codec == "bmp" else _heic(data)
     width, height = image.size
-    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
+    return PillowHeader(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
@@ -238,10 +204,10 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         return pixels, 16
     if header.codec in ("bmp", "heic"):
         return (_bmp if header.codec == "bmp" else _heic)(data), 16
-    contents = header.contents or _CONTENTS[header.codec](data)
+    contents = header if header.parts else _contents(data, header.codec)
     if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
         return pixels, 16
-    image = _with_plugin(header.codec, _joined(contents))
+    image = _with_plugin(header.codec, _joined(contents.parts))
     if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
         source = io.BytesIO(data)
         image.load_seek, image.load_read = source.seek, source.read
@@ -252,8 +218,8 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     return image, contents.bits
 
 
-def _joined(contents: Contents) -> io.BytesIO:
-    first, *others = contents.parts
+def _joined(parts: Parts) -> io.BytesIO:
+    first, *others = parts
     file = io.BytesIO(first)  # a whole file is not copied
     file.seek(0, io.SEEK_END)
     for part in others:
