@@ -117,15 +117,8 @@ def gpu_decoder(
 class DeviceImage:
     """GPU memory for an 8-bit image, as an object with the CUDA array interface.
 
-    Creating a view of an array would take several times as long.
-
-    Parameters
-    ----------
-    address : int
-    shape : tuple
-        Height, width, channels.
-    stream : int
-        Handle of the CUDA stream on which the memory is used.
+    Creating a view of an array would take several times as long. ``stream`` is the handle of the CUDA stream on which
+    the memory is used.
     """
 
     __slots__ = ("__cuda_array_interface__",)
@@ -142,13 +135,6 @@ _MOST_FAILING = 16  # calls for a batch: enough to find two bad images of 256
 class GpuDecoder:
     """Decoder of batches of JPEGs into given memory; for one thread at a time.
 
-    Attributes
-    ----------
-    error : str or None
-        Message of the last calls of a decoder that failed at all images of a batch, if there were any.
-
-    Notes
-    -----
     Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
     proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
@@ -172,6 +158,7 @@ class GpuDecoder:
         self._decoders = engine, cuda
         self._as_batch = as_batch
         self._set_device = set_device
+        #: Message of the last calls of a decoder that failed at all images of a batch, if there were any.
         self.error: str | None = None
 
     def decode(
@@ -183,24 +170,10 @@ class GpuDecoder:
         stream: int,
         ready: Callable[[], object] = lambda: None,
     ) -> list[bool]:
-        """Decode whole files, as stored, on a CUDA stream.
+        """Decode whole files, as stored, on a CUDA stream; return True for those that were decoded.
 
-        Parameters
-        ----------
-        data : sequence
-            File bytes.
-        outs : sequence of DeviceImage or array
-            Memory for the pixels of each header's size, (H, W, C) uint8. Nothing outside it is written.
-        for_engine : sequence of bool
-        color : {"rgb", "gray"}
-        stream : int
-        ready : callable
-            Called before anything is written.
-
-        Returns
-        -------
-        list of bool
-            True for files that were decoded. Memory of a failed one may be partly written, but nothing outside it.
+        ``outs`` are images or arrays for the pixels of each header's size, (H, W, C) uint8: memory of a failed one may
+        be partly written, but nothing outside it. ``ready`` is called before anything is written.
         """
         nvimgcodec = library()
         streams = [nvimgcodec.CodeStream(one) for one in data]

@@ -102,24 +102,19 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
         image, bits = _opened(data, header, 3 if profile else channels, scale, keep_alpha=keep_alpha)
         if profile:
             image = _in_srgb(image, bits, profile)
-        if isinstance(image, np.ndarray):
-            pixels, size = image, image.shape[:2]
-        else:
-            image.load()
-            pixels, size = None, image.size[::-1]
+        size = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
         expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
         if size != expected:
             raise ValueError(
                 f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
             )
-        return laid_out(image if pixels is None else pixels, size, channels, bits, BACKGROUNDS.get(options.alpha))
+        return laid_out(image, size, channels, bits, BACKGROUNDS.get(options.alpha))
 
 
 def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
     """Decode a 16-bit gray file to (H, W, 1) uint16, as stored; raise as :func:`decode` does."""
     with _reasons(header.codec):
         image, _ = _opened(_file_bytes(data), header, 1, _FULL, keep_alpha=False)
-        image.load()
         pixels: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
         return pixels[..., None]
 
@@ -129,11 +124,7 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
     header = read_header(data, max_pixels)
     with _reasons(header.codec):
         image, _ = _opened(_file_bytes(data), header, 3, _FULL, keep_alpha=False)
-        if isinstance(image, np.ndarray):
-            labels = image
-        else:
-            image.load()
-            labels = np.asarray(image)
+        labels = np.asarray(image)
         if labels.size != header.height * header.width:
             raise RefusedError("a file of labels must have one channel")
         return labels.reshape(header.height, header.width)
@@ -197,13 +188,15 @@ def _contents(data: bytes, codec: str) -> PillowHeader:
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
-    """Return the plugin's image, not loaded yet, or pixels if it needs no plugin; and the bits used of 16."""
+    """Return the plugin's image, loaded, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
         return _avif(data), 16
     if header.codec == "bmp" and (pixels := bmp_pixels(data)) is not None:
         return pixels, 16
     if header.codec in ("bmp", "heic"):
-        return (_bmp if header.codec == "bmp" else _heic)(data), 16
+        image = (_bmp if header.codec == "bmp" else _heic)(data)
+        image.load()
+        return image, 16
     contents = header if header.parts else _contents(data, header.codec)
     if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
         return pixels, 16
@@ -215,6 +208,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         image.draft("L" if channels == 1 else None, [side * scale // _FULL for side in image.size])
     if not keep_alpha:
         image.info.pop("transparency", None)  # Pillow would warn of it
+    image.load()
     return image, contents.bits
 
 
@@ -298,7 +292,6 @@ def _in_srgb(image: Any, bits: int, profile: bytes) -> Any:
 
     if isinstance(image, np.ndarray):
         image = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
-    image.load()
     if image.mode.startswith("I"):  # 16-bit gray
         image = Image.fromarray((np.asarray(image) >> (bits - 8)).astype(np.uint8))
     alpha = image.has_transparency_data
