@@ -29,9 +29,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import psutil
 
 from bench import common, photos
-from bench.peers.host import stat
 from bench.peers.pillow_threads import evaluated
 
 SERVICES = {
@@ -148,7 +148,7 @@ def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | N
 
 
 def cpu(process: int) -> float:
-    return sum(int(field) for field in stat(process)[11:13]) / 100
+    return sum(psutil.Process(process).cpu_times()[:2])
 
 
 # -- measurements ------------------------------------------------------------------------------------------------------
