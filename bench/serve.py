@@ -148,7 +148,7 @@ def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | N
 
 
 def cpu(process: int) -> float:
-    return sum(psutil.Process(process).cpu_times()[:2])
+    return float(sum(psutil.Process(process).cpu_times()[:2]))
 
 
 # -- measurements ------------------------------------------------------------------------------------------------------
