@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from . import exif
-from .contents import PillowHeader, RefusedError
+from .decoder import PillowHeader, RefusedError
 
 _END = b"\0\0\0\0IEND\xaeB`\x82"
 _GAP = b"\0\0\0\0gAPs" + zlib.crc32(b"gAPs").to_bytes(4, "big")  # in place of chunks between those of pixels

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import nvimgcodec, pillow, png
-from .contents import RefusedError
+from .decoder import RefusedError
 from .options import WITH_ALPHA
 from .pillow import PillowHeader
 

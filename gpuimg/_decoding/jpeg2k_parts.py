@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from .contents import PillowHeader, RefusedError, check_memory
+from .decoder import PillowHeader, RefusedError, check_memory
 
 _CODESTREAM = b"\xff\x4f\xff\x51"
 _SIZ, _COD, _COC, _SOT = 0x51, 0x52, 0x53, 0x90

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from . import exif
-from .contents import MAX_SCANS, PillowHeader, RefusedError
+from .decoder import MAX_SCANS, PillowHeader, RefusedError
 
 _MARKER = re.compile(rb"\xff([^\x00\xff])", re.DOTALL)
 _ALONE = {0x01, *range(0xD0, 0xD9)}  # markers without a length

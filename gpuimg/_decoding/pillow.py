@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from .arrow import pixels_of
 from .chunked_parts import gif_contents, png_contents, webp_contents
-from .contents import Parts, RefusedError, check_size
-from .contents import PillowHeader as PillowHeader
+from .decoder import Parts, RefusedError, check_size
+from .decoder import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .contents import PillowHeader, RefusedError
+from .decoder import PillowHeader, RefusedError
 
 _SPACE = rb"(?:\s|#[^\r\n]*+[\r\n])++"
 _PNM = re.compile(

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
 
 
 def test_the_best_level_is_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
-    from numpy._core._multiarray_umath import __cpu_features__ as has  # from the processor, not from the system
+    has = import_module("numpy._core._multiarray_umath").__cpu_features__  # from the processor, not from the system
 
     expected = "x86-64-v2" if MACHINE == "x86_64" else MACHINE
     if has.get("AVX2") and has.get("FMA3"):
