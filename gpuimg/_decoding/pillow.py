@@ -341,7 +341,7 @@ def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, backgr
     """Return some rows of a Pillow image, or of pixels."""
     if isinstance(image, np.ndarray):
         part = image[start:stop]
-        pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else _channels(_over(part, background), channels)
+        pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else to_colors(_over(part, background), channels)
     else:
         whole = (start, stop) == (0, image.height)
         pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
@@ -358,8 +358,8 @@ def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixe
     if channels in WITH_ALPHA:
         return _with_alpha(pixels_of(_in_mode("RGBA", band)), channels)
     if background is not None and band.has_transparency_data:
-        return _channels(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
-    return _channels(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
+        return to_colors(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
+    return to_colors(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
 
 
 def _in_mode(mode: str, band: Any) -> Any:
@@ -369,7 +369,7 @@ def _in_mode(mode: str, band: Any) -> Any:
 def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
     """Return gray or color with the file's alpha channel, or an opaque one."""
     has_alpha = pixels.shape[2] in WITH_ALPHA
-    colors = _channels(pixels[..., :-1] if has_alpha else pixels, channels - 1)
+    colors = to_colors(pixels[..., :-1] if has_alpha else pixels, channels - 1)
     alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint8)
     return np.concatenate([np.broadcast_to(colors, (*pixels.shape[:2], channels - 1)), alpha], 2)
 
@@ -386,7 +386,7 @@ def _over(pixels: Pixels, background: int | None) -> Pixels:
     return mixed
 
 
-def _channels(pixels: Pixels, channels: int) -> Pixels:
+def to_colors(pixels: Pixels, channels: int) -> Pixels:
     """Return pixels with ``channels`` channels; gray is left with one channel, to be broadcast."""
     if channels != 1 or pixels.shape[2] == 1:
         return pixels

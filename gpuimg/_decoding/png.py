@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Records
 from ..kernels.png import layout
 from .options import DecodeOptions
-from .pillow import BACKGROUNDS, Pixels, laid_out
+from .pillow import BACKGROUNDS, Pixels, laid_out, to_colors
 
 #: Packages that inflate faster than Python's zlib, the fastest first.
 FASTER = ("deflate", "isal")
@@ -227,12 +227,9 @@ def _palette(data: Pixels, header: Any, channels: int) -> Pixels:
     """Return the pixels of a palette by index; nothing if the file has none."""
     if header["color"] != layout.PALETTE:
         return np.empty(0, np.uint8)
-    from ..kernels.png import rows
-
     start, size = header["palette"].tolist()
-    colors = min(channels, 3)
-    found = np.empty((256, colors), np.uint8)
-    rows.lay_palette(data[start : start + size], colors, found.reshape(-1))
+    found = np.zeros((256, min(channels, 3)), np.uint8)  # colors that it lacks are black
+    found[: size // 3] = to_colors(data[start : start + size].reshape(1, -1, 3), channels)
     if channels > 3:
         start, size = header["transparency"].tolist()
         alpha = np.full((256, 1), 255, np.uint8)
