@@ -324,13 +324,13 @@ def _srgb() -> Any:
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 
-def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
-    """Return the pixels of an image, converted in bands of rows so that few copies are in memory."""
+def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Any:
+    """Return the pixels of an image, or of pixels of any dtype, converted in bands of rows to keep few copies."""
     height, width = size
     rows = max(_BAND // width, 1)
     if rows >= height:
         return np.ascontiguousarray(_rows_of(image, 0, height, channels, bits, background))
-    out = np.empty((height, width, channels), np.uint8)
+    out = np.empty((height, width, channels), image.dtype if isinstance(image, np.ndarray) else np.uint8)
     for y in range(0, height, rows):
         stop = min(y + rows, height)
         out[y:stop] = _rows_of(image, y, stop, channels, bits, background)
@@ -370,7 +370,8 @@ def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
     """Return gray or color with the file's alpha channel, or an opaque one."""
     has_alpha = pixels.shape[2] in WITH_ALPHA
     colors = to_colors(pixels[..., :-1] if has_alpha else pixels, channels - 1)
-    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint8)
+    opaque = np.iinfo(pixels.dtype).max
+    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), opaque, pixels.dtype)
     return np.concatenate([np.broadcast_to(colors, (*pixels.shape[:2], channels - 1)), alpha], 2)
 
 
@@ -390,10 +391,11 @@ def to_colors(pixels: Pixels, channels: int) -> Pixels:
     """Return pixels with ``channels`` channels; gray is left with one channel, to be broadcast."""
     if channels != 1 or pixels.shape[2] == 1:
         return pixels
-    from ..kernels.gray import gray_bytes  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.gray import gray_bytes, gray_words  # imports Numba, which takes as long as all of gpuimg
 
-    gray = np.empty(pixels.shape[:2], np.uint8)
-    gray_bytes(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
+    gray = np.empty(pixels.shape[:2], pixels.dtype)
+    convert = gray_bytes if pixels.dtype == np.uint8 else gray_words
+    convert(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
     return gray[..., None]
 
 
