@@ -41,8 +41,7 @@ def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]
             f"its header gives {header.height} x {header.width} pixels of {header.channels} channels, but "
             f"{' x '.join(map(str, pixels.shape))} are decoded"
         )
-    found: NDArray[np.uint16] = pillow.laid_out(pixels, pixels.shape[:2], channels, _BITS, None)
-    return found
+    return pillow.laid_out(pixels, pixels.shape[:2], channels, _BITS, None)
 
 
 def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:

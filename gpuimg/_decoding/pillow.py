@@ -324,7 +324,7 @@ def _srgb() -> Any:
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 
-def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Any:
+def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> NDArray[Any]:
     """Return the pixels of an image, or of pixels of any dtype, converted in bands of rows to keep few copies."""
     height, width = size
     rows = max(_BAND // width, 1)

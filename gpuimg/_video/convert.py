@@ -14,6 +14,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
+from .._decoding.pillow import to_colors
 from ..errors import VideoError
 
 _FULL = 2  # FFmpeg's AVCOL_RANGE_JPEG: full range
@@ -142,16 +143,11 @@ def _matrix_of(frame: Any, layout: _Layout) -> Any:
 
 def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
     """Fill ``out`` with a region of an RGB frame."""
-    from ..kernels.gray import gray_bytes
-
     x0, y0, x1, y1 = region.tolist()
     plane = frame.planes[0]
     rows = np.frombuffer(plane, np.uint8)[: plane.line_size * frame.height].reshape(frame.height, plane.line_size)
-    pixels = rows[y0:y1, 3 * x0 : 3 * x1]
-    if channels == 3:
-        out.reshape(pixels.shape)[:] = pixels
-    else:
-        gray_bytes(np.ascontiguousarray(pixels).reshape(-1), out)
+    pixels = rows[y0:y1, 3 * x0 : 3 * x1].reshape(y1 - y0, x1 - x0, 3)
+    out.reshape(y1 - y0, x1 - x0, channels)[:] = to_colors(pixels, channels)
 
 
 # -- frames in a GPU's memory ------------------------------------------------------------------------------------------
