@@ -50,7 +50,6 @@ PARTS = {
     "prepare": "bench.less_decoding prepare",
     "recode": "bench.less_decoding recode",
     "load": "bench.loader",
-    "many": "bench.many",
     "remote": "bench.remote",
     "serve": "bench.serve",
     "video": "bench.video",
@@ -60,7 +59,7 @@ _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
 _QUICK = {
     "peers": "--rounds 1 --count 16 --batch 8", "one_image": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
     "exact": "--rounds 1", "models": "--rounds 1 --count 4", "less_decoding": "--rounds 1 --count 8",
-    "loader": "--rounds 1 --count 64", "many": "--rounds 1 --count 128", "remote": "--rounds 1 --count 64",
+    "loader": "--rounds 1 --count 64", "remote": "--rounds 1 --count 64",
     "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",
 }  # fmt: skip
 

@@ -325,23 +325,7 @@ def video() -> str:
     return _table(["clips/s", "PyAV", "gpuimg, the same frames", "gpuimg, training crops, float16"], rows)
 
 
-def many() -> str:
-    rows = [["`gpuimg.load`, one process", f"{result('many')['load']['images_per_second']:,}", "1", ""]]
-    for name, found in result("many").items():
-        if name.startswith("ray, "):
-            ratio, start = _ranged(found["of_load"], *found["range"]), f"{found['start_s']:.1f} s"
-            rows.append([f"Ray, actors: {name[5:]}", f"{found['images_per_second']:,}", ratio, start])
-    return _table(["", "images/s", "relative to `gpuimg.load`", "time to the first batch"], rows)
-
-
-def serve(which: int) -> str:
-    if which == 0:
-        rows = [
-            [count, f"{one['ms_an_image']:.2f}", f"{one['cpu_ms_an_image']:.2f}", f"{one['pillow_over_this'][0]:.1f}"]
-            for count, one in result("serve")["calls"].items()
-            if count != "Pillow"
-        ]
-        return _table(["images per call", "ms per image", "CPU ms per image", "times the rate of Pillow"], rows)
+def serve() -> str:
     rows = []
     for name, found in result("serve")["services"].items():
         at, most = found["at_rate"], found.get("highest", {}).get("requests_s")

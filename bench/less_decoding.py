@@ -5,13 +5,13 @@
 - draft: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
   ``draft=1.5``, a seek index (of rows only, and with an entry every 8 MCUs) and photos made smaller by
   :func:`gpuimg.prepare`, over those without;
-- seek: bytes of the index for each distance of its entries, and the cost of building and opening it;
+- seek: bytes of the index for each distance of its entries, and the cost of building it;
 - prepare: the cost of preparing on one and two threads, and the bytes of the results.
 - recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, and over DALI's with the
   JPEGs where it is installed, their bytes, and megapixels/s of recoding; the results must be equal.
 
-Works take turns; medians of the rounds, ratios round by round, also by the CPU time of all threads, for a machine that
-has other work.
+Works take turns; medians of the rounds, ratios round by round, by the CPU time of all threads, for a machine that has
+other work.
 """
 
 from __future__ import annotations
@@ -72,15 +72,10 @@ def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> di
     """Measure images/s of runs over the same number of files in turn, and their ratios to the first one's."""
     walls, worked = common.interleaved(runs, rounds)
     first, *others = runs
-    result: dict[str, Any] = {first: {"images_per_second": common.per_second(files, walls[first])}}
+    result: dict[str, Any] = {name: {"images_per_second": common.per_second(files, walls[name])} for name in runs}
     for name in others:
-        by_wall, by_wall_range = common.ratio(walls[first], walls[name])
-        by_cpu, by_cpu_range = common.ratio(worked[first], worked[name])
-        result[name] = {
-            "images_per_second": common.per_second(files, walls[name]),
-            "times_without": by_wall, "range": by_wall_range,
-            "times_without_by_cpu_time": by_cpu, "range_by_cpu_time": by_cpu_range,
-        }  # fmt: skip
+        ratio, spread = common.ratio(worked[first], worked[name])
+        result[name] |= {"times_without_by_cpu_time": ratio, "range_by_cpu_time": spread}
     if DALI in runs:
         for name in runs:
             ratio, spread = common.ratio(worked[DALI], worked[name])
@@ -102,7 +97,6 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         small = prepared(files, SIDES[name], folder)
         rows, index = (gi.SeekIndex(index_of(files, folder, every)) for every in ("rows", 8))
-        result["prepared_bytes"] = round(float(np.mean([len(data) for data in small])))
         kinds: dict[str, tuple[Files, gi.SeekIndex | None, Any]] = {
             "without": (files, None, None),
             "draft=1.5": (files, None, 1.5),
@@ -127,19 +121,11 @@ def sizes(files: Files) -> dict[str, float]:
 
 
 def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
-    """Measure building and opening an index."""
+    """Measure building an index."""
     with tempfile.TemporaryDirectory() as folder:
-        path = index_of(files, folder)
-        runs: dict[str, Callable[[], object]] = {
-            "build": partial(index_of, files, folder),
-            "open 100 times": lambda: [gi.SeekIndex(path) for _ in range(100)],
-        }
-        _, worked = common.interleaved(runs, rounds)
-    seconds = {name: float(np.median(taken)) for name, taken in worked.items()}
-    return {
-        "megabytes_a_second_of_cpu_time": round(sum(map(len, files)) / seconds["build"] / 1e6, 1),
-        "milliseconds_to_open": round(10 * seconds["open 100 times"], 3),
-    }
+        _, worked = common.interleaved({"build": partial(index_of, files, folder)}, rounds)
+    seconds = float(np.median(worked["build"]))
+    return {"megabytes_a_second_of_cpu_time": round(sum(map(len, files)) / seconds / 1e6, 1)}
 
 
 # -- prepare and recode ------------------------------------------------------------------------------------------------
@@ -164,7 +150,6 @@ def preparing(name: str, files: Files, rounds: int) -> dict[str, Any]:
         "milliseconds_of_cpu": {run: round(1e3 * float(np.median(s)) / len(files), 3) for run, s in worked.items()},
         "two_threads": two_threads,
         "two_threads_range": spread,
-        "images_per_second_on_2_threads": common.per_second(len(files), walls["prepare on 2 threads"]),
         "bytes": [report.source_bytes, report.bytes],
     }
 

@@ -6,15 +6,15 @@ import os
 import threading
 import time
 from collections import deque
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.peers.host import descendants
+import psutil
 
 LOAD = 0.7  # of the machine, before the first part: later it is that of the parts
 SHARE = 0.02  # of a core that another process may use
 WINDOW_S = 30.0  # for which no other process may use more
 _LOOK_S = 2.0
+_KERNEL = 2  # process whose children are threads of the kernel, which work for the measured part, too
 
 
 class Look(NamedTuple):
@@ -26,18 +26,13 @@ class Look(NamedTuple):
 
 def look() -> Look:
     """Read the CPU time of all processes except this one and its descendants."""
-    own, found = {os.getpid(), *descendants(os.getpid())}, {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit() and int(path.name) not in own:
-            try:
-                head, _, tail = (path / "stat").read_text().rpartition(")")
-            except OSError:
-                continue  # it has ended
-            fields = tail.split()
-            if fields[1] == "2":
-                continue  # a thread of the kernel, which works for the measured part, too
-            key = int(path.name), head.partition("(")[2]
-            found[key] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own = psutil.Process()
+    ours = {own.pid, *(process.pid for process in own.children(recursive=True))}
+    found = {
+        (process.pid, process.info["name"]): sum(process.info["cpu_times"][:2])
+        for process in psutil.process_iter(["name", "ppid", "cpu_times"])
+        if process.pid not in ours and process.info["ppid"] != _KERNEL and process.info["cpu_times"]
+    }
     return Look(time.monotonic(), found)
 
 

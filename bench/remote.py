@@ -73,7 +73,6 @@ def measure(sources: dict[str, Any], images: int, rounds: int) -> dict[str, Any]
             result.setdefault(name, {})[order] = {
                 "images_per_second": common.per_second(images * epochs, times), "of_local": of_local, "range": spread,
                 "cpu_of_the_loader_of_local": common.ratio(worked[name], worked["local"])[0],
-                "limit": loaders[name].stats()["limit"],
             }  # fmt: skip
             print(name, order, result[name][order], flush=True)
     return result

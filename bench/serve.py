@@ -1,6 +1,6 @@
-"""The service of examples/serve.py: latencies at a given rate, the highest rate, and calls without a service.
+"""The service of examples/serve.py: latencies at a given rate, and the highest rate.
 
-    python -m bench.serve [--rounds 5] [--rate 200] [--seconds 8] [--out bench/results/serve.json]
+    python -m bench.serve [--rate 200] [--seconds 8] [--out bench/results/serve.json]
 
 At a rate, requests start at random times, a Poisson process, whether earlier ones are answered or not; a latency counts
 from that time to the last byte of the answer, so a stalled service is charged for all requests of that time. For the
@@ -25,13 +25,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
+import psutil
 
 from bench import common, photos
-from bench.peers.host import stat
 from bench.peers.pillow_threads import evaluated
 
 SERVICES = {
@@ -50,26 +49,18 @@ class Pillow:
 
     async def __call__(self, file: bytes) -> bytes:
         """Return the values of one file."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, with_pillow, file)
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(self._pool, lambda: bytes(evaluated(file).astype(np.float16)))
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown()
 
 
-def with_pillow(file: bytes) -> bytes:
-    values: bytes = evaluated(file).astype(np.float16).tobytes()
-    return values
-
-
-def example() -> Any:
-    sys.path.insert(0, str(common.ROOT / "examples"))
-    return importlib.import_module("serve")
-
-
 def service() -> None:
     """Run the example in this process, with ``--pillow`` without gpuimg."""
-    module = example()
+    sys.path.insert(0, str(common.ROOT / "examples"))
+    module: Any = importlib.import_module("serve")
     if "--pillow" in sys.argv:
         sys.argv.remove("--pillow")
         module.Batcher = Pillow
@@ -148,31 +139,10 @@ def loaded(service: tuple[int, int], rate: float, seconds: float, count: int | N
 
 
 def cpu(process: int) -> float:
-    return sum(int(field) for field in stat(process)[11:13]) / 100
+    return float(sum(psutil.Process(process).cpu_times()[:2]))
 
 
 # -- measurements ------------------------------------------------------------------------------------------------------
-
-
-def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Measure milliseconds per image of calls without a service, by wall clock and CPU time."""
-    preprocess = example().preprocess
-
-    def in_calls_of(count: int) -> None:
-        for k in range(0, len(files), count):
-            preprocess(files[k : k + count])
-
-    runs: dict[str, Any] = {"Pillow": lambda: [with_pillow(file) for file in files]}
-    runs |= {str(count): partial(in_calls_of, count) for count in (1, 2, 4, 8, 32)}
-    walls, worked = common.interleaved(runs, rounds)
-    return {
-        name: {
-            "ms_an_image": round(1e3 * float(np.median(walls[name])) / len(files), 2),
-            "cpu_ms_an_image": round(1e3 * float(np.median(worked[name])) / len(files), 2),
-            "pillow_over_this": common.ratio(walls["Pillow"], walls[name]),
-        }
-        for name in runs
-    }  # fmt: skip
 
 
 def main() -> None:
@@ -195,9 +165,7 @@ def main() -> None:
             time.sleep(1)
             found[name] = {"at_rate": at_rate, "highest": loaded(service, 0, options.seconds, options.count)}
     about = common.environment(photos.summary_of_set("S", files), options.rounds, 32)
-    common.write(
-        {**about, "rate": options.rate, "calls": calls(files[:128], options.rounds), "services": found}, options.out
-    )
+    common.write({**about, "rate": options.rate, "services": found}, options.out)
 
 
 if __name__ == "__main__":

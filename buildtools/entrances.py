@@ -41,32 +41,6 @@ _SCALARS: Final = {
 _RESULTS: Final = {"int64": ("i64", "i64", "PyLong_FromLongLong"), "bool": ("i8", "i32", "PyBool_FromLong")}
 _NO_VALUE: Final = -2  # the status of a Numba function that returned None, as 0 is that of one that returned a value
 
-# Compiled for the oldest processor: they find out which one this is.
-_CPUID: Final = """
-define weak i32 @gpuimg_cpuid(i32 %leaf, i32 %subleaf, ptr %out) #0 {
-  %all = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}"(i32 %leaf, i32 %subleaf)
-  %a = extractvalue { i32, i32, i32, i32 } %all, 0
-  %b = extractvalue { i32, i32, i32, i32 } %all, 1
-  %c = extractvalue { i32, i32, i32, i32 } %all, 2
-  %d = extractvalue { i32, i32, i32, i32 } %all, 3
-  %to_b = getelementptr i32, ptr %out, i64 1
-  %to_c = getelementptr i32, ptr %out, i64 2
-  %to_d = getelementptr i32, ptr %out, i64 3
-  store i32 %a, ptr %out
-  store i32 %b, ptr %to_b
-  store i32 %c, ptr %to_c
-  store i32 %d, ptr %to_d
-  ret i32 0
-}
-define weak i64 @gpuimg_xgetbv() #0 {
-  %both = call { i32, i32 } asm "xgetbv", "={ax},={dx},{cx}"(i32 0)
-  %low = extractvalue { i32, i32 } %both, 0
-  %wide = zext i32 %low to i64
-  ret i64 %wide
-}
-attributes #0 = { "target-cpu"="x86-64" "target-features"="" }
-"""
-
 
 class _Body:
     """The body of a function: numbered values, and blocks that end in branches."""
@@ -239,7 +213,6 @@ define void @{symbol("loop", name)}({", ".join(names)}) {{
 }}"""
 
 
-def common(triple: str) -> str:
-    """Tables that all entrances use, and CPUID where the processor has it; parts of a library share the first one's."""
-    tables = f"@gpuimg_python = weak global [{len(_PYTHON)} x ptr] zeroinitializer\n@gpuimg_head = weak global i64 0\n"
-    return tables + (_CPUID if triple.startswith("x86_64") else "")
+def common() -> str:
+    """Tables that all entrances use; parts of a library share the first one's."""
+    return f"@gpuimg_python = weak global [{len(_PYTHON)} x ptr] zeroinitializer\n@gpuimg_head = weak global i64 0\n"

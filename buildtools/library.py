@@ -125,7 +125,7 @@ def _merge(level: Level, compiled: Iterable[Compiled], texts: list[str]) -> Any:
             if function.name != one.name and not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = "linkonce_odr"
         whole.link_in(module)
-    text = _without_repeats("\n".join([head, entrances.common(level.triple), *texts]))
+    text = _without_repeats("\n".join([head, entrances.common(), *texts]))
     last = llvm.parse_assembly(text)
     last.data_layout = layout
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))

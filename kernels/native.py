@@ -124,38 +124,6 @@ class Library:
         self._alive += [method, dtypes]
         return _new_function(ctypes.addressof(method), None, None)  # type: ignore[no-any-return]
 
-    def x86_level(self) -> int:
-        """Level of this x86-64 processor, as far as the system saves its registers: 2, 3 or 4."""
-        cpuid, xgetbv = self._library.gpuimg_cpuid, self._library.gpuimg_xgetbv
-        xgetbv.restype = ctypes.c_uint64
-        registers = (ctypes.c_uint32 * 4)()
-
-        def has(features: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bool:
-            for leaf, register, bits in features:
-                cpuid(ctypes.c_uint32(leaf), ctypes.c_uint32(0), registers)
-                if not all(registers[register] >> bit & 1 for bit in bits):
-                    return False
-            return True
-
-        if not has(_V3) or xgetbv() & _YMM != _YMM:
-            return 2
-        return 4 if has(_V4) and xgetbv() & _ZMM == _ZMM else 3
-
-
-# Features by leaf of CPUID, register (EAX, EBX, ECX, EDX) and bits.
-_V3: Final = (
-    (1, 2, (12, 22, 27, 28, 29)),  # FMA, MOVBE, OSXSAVE, AVX, F16C
-    (7, 1, (3, 5, 8)),  # BMI1, AVX2, BMI2
-    (0x80000001, 2, (5,)),  # LZCNT
-)
-_V4: Final = (
-    (7, 1, (16, 17, 28, 30, 31)),  # AVX512F, DQ, CD, BW, VL
-    # VBMI2, which is not in this level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
-    (7, 2, (6,)),
-)
-_YMM: Final = 0x6  # bits of XCR0: the system saves these registers
-_ZMM: Final = 0xE6
-
 
 # -- which library -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +158,23 @@ def wanted() -> str:
     return os.environ.get("GPUIMG_NATIVE", "").lower()
 
 
-def _levels(folder: Path, libraries: Mapping[str, str]) -> Iterator[str]:
+# Features of levels, by Linux's names: those of which a system does not save the registers are not in its list.
+_V3: Final = {"abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+# VBMI2 is not in this level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
+_V4: Final = {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512_vbmi2"}
+
+
+def _x86_level() -> int:
+    """Level of this x86-64 processor: 2, 3 or 4."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            features = set(next((line for line in file if line.startswith("flags")), "").split())
+    except OSError:
+        return 2
+    return 2 if not features >= _V3 else 4 if features >= _V4 else 3
+
+
+def _levels(libraries: Mapping[str, str]) -> Iterator[str]:
     """Levels of these libraries that this machine can run, best first."""
     chosen = wanted()
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -202,7 +186,7 @@ def _levels(folder: Path, libraries: Mapping[str, str]) -> Iterator[str]:
         known = (spellings[chosen],)
     here = [level for level in known if level in libraries]
     if machine == "x86_64" and here and not chosen:
-        best = _open(folder, here[-1], libraries[here[-1]]).x86_level()
+        best = _x86_level()
         here = [level for level in here if int(level[-1]) <= best]
     if not here:
         raise UnusableError(f"none of the libraries is for this processor: {', '.join(libraries) or 'there are none'}")
@@ -234,7 +218,7 @@ def find(folder: Path) -> tuple[Library, str]:
         raise UnusableError("the sources were changed after the loops were compiled")
     reasons = []
     try:
-        for level in _levels(folder, libraries):
+        for level in _levels(libraries):
             try:
                 library = _open(folder, level, libraries[level])
                 _try(library, level)

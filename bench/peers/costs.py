@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench.peers import module_of
-from bench.peers.host import Host, PeerError, descendants, environment
+from bench.peers.host import Host, PeerError, environment
 
 _LOOK_S = 0.02  # between two looks at the memory
 _IMPORT = """
@@ -48,14 +51,11 @@ def _timed(threads: int, tries: int, script: str, *arguments: object) -> float:
 
 def memory_mib(pid: int) -> float:
     """Return the memory of a process and its descendants; a page that several share counts once."""
-    total = 0
-    for each in [pid, *descendants(pid)]:
-        try:
-            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total / 1024
+    total, process = 0, psutil.Process(pid)
+    for each in [process, *process.children(recursive=True)]:
+        with suppress(psutil.Error):  # it has ended
+            total += each.memory_full_info().pss
+    return total / (1 << 20)
 
 
 def peak_mib(name: str, work: str, threads: int, batch: int, files: Path) -> float:

@@ -15,10 +15,13 @@ import subprocess
 import sys
 import time
 import traceback
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
+
+import psutil
 
 from bench.peers import peer_class
 from bench.peers.base import Epoch
@@ -74,34 +77,13 @@ class Host:
         return answer
 
 
-def stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the third on: the second is a name that may contain anything."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []  # it has ended
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the descendants of a process."""
-    parents: dict[int, list[int]] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit() and (fields := stat(int(path.name))):
-            parents.setdefault(int(fields[1]), []).append(int(path.name))
-    found, queue = [], [pid]
-    while queue:
-        children = parents.get(queue.pop(), [])
-        found += children
-        queue += children
-    return found
-
-
 def cpu_seconds() -> float:
     """Return user and system time so far of this process and its descendants: worker processes count for their peer."""
     own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     total = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
-    for pid in descendants(os.getpid()):
-        total += sum(int(field) for field in stat(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            total += sum(process.cpu_times()[:4])  # its own, and those of its children that have ended
     return total
 
 

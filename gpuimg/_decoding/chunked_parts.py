@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from . import exif
-from .contents import Contents, RefusedError
+from .decoder import PillowHeader, RefusedError
 
 _END = b"\0\0\0\0IEND\xaeB`\x82"
 _GAP = b"\0\0\0\0gAPs" + zlib.crc32(b"gAPs").to_bytes(4, "big")  # in place of chunks between those of pixels
@@ -32,14 +32,8 @@ _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bi
 # -- PNG ---------------------------------------------------------------------------------------------------------------
 
 
-def png_contents(data: bytes) -> Contents:
-    """Read the chunks of a PNG file; whether irregular ones after the first pixels are damage is left to Pillow.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+def png_contents(data: bytes) -> PillowHeader:
+    """Read the chunks of a PNG file; whether irregular ones after the first pixels are damage is left to Pillow."""
     view = memoryview(data)
     parts, channels = [view[:8]], 0
     block: bytes | memoryview | None = None
@@ -74,7 +68,7 @@ def png_contents(data: bytes) -> Contents:
         parts.append(view[end:])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return Contents(height, width, channels, parts, _png_orientation(block, texts), depth=data[24])
+    return PillowHeader(height, width, channels, parts, _png_orientation(block, texts), depth=data[24])
 
 
 def _add_text(texts: dict[bytes, bytes], name: bytes, body: memoryview) -> None:
@@ -140,14 +134,8 @@ def _png_header(body: memoryview) -> tuple[int, int, int]:
 # -- GIF ---------------------------------------------------------------------------------------------------------------
 
 
-def gif_contents(data: bytes) -> Contents:
-    """Read a GIF file up to its first image, the only one that is decoded.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded; the parts raise it if the image is truncated.
-    """
+def gif_contents(data: bytes) -> PillowHeader:
+    """Read a GIF file up to its first image, the only one that is decoded."""
     with _truncated():
         return _gif_contents(data)
 
@@ -160,7 +148,7 @@ def _truncated() -> Iterator[None]:
         raise ValueError("the data ends in the first image") from None
 
 
-def _gif_contents(data: bytes) -> Contents:
+def _gif_contents(data: bytes) -> PillowHeader:
     view = memoryview(data)
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at = 13 + _color_table(flags)
@@ -184,7 +172,7 @@ def _gif_contents(data: bytes) -> Contents:
             yield view[at : _end_of_blocks(data, at + 11 + _color_table(flags))]
         yield b";"
 
-    return Contents(height, width, 3 + (len(transparent) > 0), parts())
+    return PillowHeader(height, width, 3 + (len(transparent) > 0), parts())
 
 
 def _next_block(data: bytes, at: int) -> int:
@@ -209,14 +197,8 @@ def _end_of_blocks(data: bytes, at: int) -> int:
 # -- WebP --------------------------------------------------------------------------------------------------------------
 
 
-def webp_contents(data: bytes) -> Contents:
-    """Read the header of a WebP file.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+def webp_contents(data: bytes) -> PillowHeader:
+    """Read the header of a WebP file."""
     if len(data) < 30:
         raise ValueError("the header is truncated")
     kind = data[12:16]
@@ -230,7 +212,7 @@ def webp_contents(data: bytes) -> Contents:
     else:
         raise ValueError(f"its first chunk is {kind!r}")
     at, bit = _WEBP_ALPHA.get(kind, (0, 0))
-    return Contents(height, width, 4 if data[at] & bit else 3, [data], _webp_orientation(memoryview(data)))
+    return PillowHeader(height, width, 4 if data[at] & bit else 3, [data], _webp_orientation(memoryview(data)))
 
 
 def _webp_orientation(view: memoryview) -> int:

@@ -1,17 +1,24 @@
-"""Definitions shared by all decoders: the size limit, and the public header record."""
+"""Definitions shared by all decoders: headers of files, and limits on the cost of decoding.
+
+Functions of the modules ``*_parts`` read headers; they raise ValueError with the reason if a file cannot be decoded.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+#: File bytes in pieces, so that parts of a file can be omitted without a copy.
+Parts: TypeAlias = "Iterable[bytes | memoryview]"
 
 # Larger images are refused before pixel memory is allocated (a forged header costs nothing). Pillow warns at 89 million
 # pixels and refuses at twice that; this is 2^27.
 MAX_PIXELS = 1 << 27
-
-
-def over_limit(height: int, width: int, max_pixels: int) -> str:
-    """Return the reason for which an image of a stored size is refused."""
-    return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"
+# Memory allowed for decoding in addition to the file: enough for coefficients and planes of every format at full size.
+BYTES_PER_PIXEL = 24
+BYTES_PER_IMAGE = 64_000_000
+#: Each scan of a progressive JPEG visits all coefficients; real files have about ten scans.
+MAX_SCANS = 256
 
 
 class ImageInfo(NamedTuple):
@@ -48,3 +55,52 @@ class ImageInfo(NamedTuple):
     codec: str
     chroma_subsampling: str
     orientation: int
+
+
+class PillowHeader(NamedTuple):
+    """The header of a file, sizes as stored, without the orientation; and the parts of the file that hold the pixels.
+
+    ``channels`` in the file are 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with
+    transparency. ``codec`` is a name of :class:`gpuimg.typing.ImageInfo`.
+    """
+
+    height: int
+    width: int
+    channels: int
+    parts: Parts  # decoded once; they may hold a copy of the file's bytes, and are left out where a header is kept
+    orientation: int = 1
+    chroma_subsampling: str = "unknown"
+    bits: int = 16  # bits used in the values of a 16-bit gray file
+    depth: int = 8  # bits per value of a PNG or TIFF file; 8 for all other formats
+    codec: str = ""
+
+    @property
+    def kept(self) -> PillowHeader:
+        """The header without parts of the file."""
+        return self._replace(parts=())
+
+
+class RefusedError(ValueError):
+    """A file over a limit or of an unsupported kind. Any other exception means that a file is damaged."""
+
+
+def over_limit(height: int, width: int, max_pixels: int) -> str:
+    """Return the reason for which an image of a stored size is refused."""
+    return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"
+
+
+def check_size(height: int, width: int, max_pixels: int) -> None:
+    """Refuse a size before any memory is allocated for it."""
+    if height < 1 or width < 1:
+        raise ValueError(f"size {height} x {width}")
+    if height * width > max_pixels:
+        raise RefusedError(over_limit(height, width, max_pixels))
+
+
+def check_memory(needed: int, height: int, width: int, what: str) -> None:
+    """Refuse files that need far more memory than an image of this size should."""
+    limit = BYTES_PER_PIXEL * height * width + BYTES_PER_IMAGE
+    if needed > limit:
+        raise RefusedError(
+            f"decoding {what} needs {needed} bytes, over the limit of {limit} for an image of {height} x {width}"
+        )

@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import nvimgcodec, pillow, png
-from .contents import RefusedError
-from .options import WITH_ALPHA
+from .decoder import RefusedError
 from .pillow import PillowHeader
 
 _BITS = 16
-_WHITE = 0xFFFF
 
 #: Factor from 8-bit to 16-bit values.
 FROM_BYTES = 257
@@ -29,19 +27,9 @@ def is_deep(header: PillowHeader) -> bool:
 
 
 def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]:
-    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored.
+    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored, whatever number of channels it has.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    header : PillowHeader
-    channels : int
-        1 or 3, 2 or 4 with alpha, whatever the file has.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
+    Raises ValueError with the reason if the file cannot be decoded.
     """
     if header.depth != _BITS:
         raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
@@ -53,7 +41,7 @@ def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]
             f"its header gives {header.height} x {header.width} pixels of {header.channels} channels, but "
             f"{' x '.join(map(str, pixels.shape))} are decoded"
         )
-    return _as_channels(pixels, channels)
+    return pillow.laid_out(pixels, pixels.shape[:2], channels, _BITS, None)
 
 
 def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
@@ -66,25 +54,3 @@ def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
         raise ValueError(f"damaged {header.codec.upper()} file, or one of a kind that nvImageCodec does not decode")
     pixels: NDArray[np.uint16] = found
     return pixels
-
-
-def _as_channels(pixels: NDArray[np.uint16], channels: int) -> NDArray[np.uint16]:
-    """Convert pixels of any channel count to gray or color, with or without alpha."""
-    has_alpha = pixels.shape[2] in WITH_ALPHA
-    colors = pixels[..., :-1] if has_alpha else pixels
-    wanted = channels - (channels in WITH_ALPHA)
-    if wanted == 1 and colors.shape[2] == 3:
-        colors = _gray(colors)
-    colors = np.broadcast_to(colors, (*colors.shape[:2], wanted))
-    if channels not in WITH_ALPHA:
-        return np.ascontiguousarray(colors)
-    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint16)
-    return np.concatenate([colors, alpha], 2)
-
-
-def _gray(colors: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    from ..kernels.gray import gray_words  # imports Numba, which takes as long as all of gpuimg
-
-    gray = np.empty((*colors.shape[:2], 1), np.uint16)
-    gray_words(np.ascontiguousarray(colors).reshape(-1), gray.reshape(-1))
-    return gray

@@ -16,16 +16,9 @@ from .jpeg_parts import chroma
 
 
 class Headers(NamedTuple):
-    """Headers of files, and the addresses of their bytes.
+    """Headers of files, and the addresses of their bytes."""
 
-    Attributes
-    ----------
-    records : (N,) layout.HEADER
-        See :mod:`gpuimg.kernels.jpeg.layout`.
-    addresses, sizes : (N,) int64
-    """
-
-    records: Records
+    records: Records  # (N,) HEADER of gpuimg.kernels.jpeg.layout
     addresses: Ints
     sizes: Ints
 

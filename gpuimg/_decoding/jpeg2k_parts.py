@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from .contents import Contents, RefusedError, check_memory
+from .decoder import PillowHeader, RefusedError, check_memory
 
 _CODESTREAM = b"\xff\x4f\xff\x51"
 _SIZ, _COD, _COC, _SOT = 0x51, 0x52, 0x53, 0x90
@@ -17,21 +17,8 @@ _TILE, _PRECINCT, _BLOCK = 8192, 512, 256
 _WAVELET_PLANE = 4  # bytes per sample
 
 
-def jpeg2k_contents(data: bytes) -> Contents:
-    """Read the header of a JPEG 2000 file.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
-    try:
-        return _contents(data)
-    except (struct.error, IndexError):
-        raise ValueError("the header is truncated") from None
-
-
-def _contents(data: bytes) -> Contents:
+def jpeg2k_contents(data: bytes) -> PillowHeader:
+    """Read the header of a JPEG 2000 file."""
     start, header = (0, None) if data[:4] == _CODESTREAM else _jp2_boxes(data)
     if data[start : start + 4] != _CODESTREAM:
         raise ValueError("no codestream")
@@ -48,7 +35,7 @@ def _contents(data: bytes) -> Contents:
         raise ValueError(f"tiles of {tile_h} x {tile_w} at {tile_y}, {tile_x}")
     tiles = -(-(x1 - tile_x) // tile_w) * -(-(y1 - tile_y) // tile_h)
     _check(data, start, height, width, count, tiles)
-    return Contents(height, width, count, [data])
+    return PillowHeader(height, width, count, [data])
 
 
 def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:

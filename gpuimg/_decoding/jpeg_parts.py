@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from . import exif
-from .contents import MAX_SCANS, Contents, RefusedError
+from .decoder import MAX_SCANS, PillowHeader, RefusedError
 
 _MARKER = re.compile(rb"\xff([^\x00\xff])", re.DOTALL)
 _ALONE = {0x01, *range(0xD0, 0xD9)}  # markers without a length
@@ -40,14 +40,8 @@ class _Frame(NamedTuple):
     sampling: list[tuple[int, int]]  # horizontal and vertical factor of each component
 
 
-def jpeg_contents(data: bytes) -> Contents:
-    """Read the headers of a JPEG file.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+def jpeg_contents(data: bytes) -> PillowHeader:
+    """Read the headers of a JPEG file."""
     view = memoryview(data)
     parts: list[bytes | memoryview] = [b"\xff\xd8"]
     frame, orientation = None, 0
@@ -55,7 +49,7 @@ def jpeg_contents(data: bytes) -> Contents:
         if segment.marker == _SOS and frame:
             parts.append(view[segment.start :])
             _check_scans(data, segment.start)
-            return Contents(
+            return PillowHeader(
                 frame.height, frame.width, len(frame.sampling), parts, orientation or 1, chroma(frame.sampling)
             )  # fmt: skip
         if segment.marker in _FRAMES:

@@ -20,13 +20,7 @@ INSTALL_HINT = f"nvImageCodec is not installed; {install_hint('cuda12', 'cuda13'
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """Return the ``nvidia.nvimgcodec`` module.
-
-    Raises
-    ------
-    ImportError
-        With installation instructions, if it is missing.
-    """
+    """Return the ``nvidia.nvimgcodec`` module; raise ImportError with installation instructions if it is missing."""
     # Read once, at import. Its default prints a message for every file that fails; the reasons come from our decoder.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
     try:
@@ -55,13 +49,7 @@ _STREAMS = 4  # per decoder, instead of one for each of its threads
 
 
 def hardware_share() -> float:
-    """Return the fraction of files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number from 0 to 1.
-    """
+    """Return the fraction of files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default."""
     text = os.environ.get("GPUIMG_HARDWARE_SHARE")
     if not text:
         return HARDWARE_SHARE
@@ -129,15 +117,8 @@ def gpu_decoder(
 class DeviceImage:
     """GPU memory for an 8-bit image, as an object with the CUDA array interface.
 
-    Creating a view of an array would take several times as long.
-
-    Parameters
-    ----------
-    address : int
-    shape : tuple
-        Height, width, channels.
-    stream : int
-        Handle of the CUDA stream on which the memory is used.
+    Creating a view of an array would take several times as long. ``stream`` is the handle of the CUDA stream on which
+    the memory is used.
     """
 
     __slots__ = ("__cuda_array_interface__",)
@@ -154,13 +135,6 @@ _MOST_FAILING = 16  # calls for a batch: enough to find two bad images of 256
 class GpuDecoder:
     """Decoder of batches of JPEGs into given memory; for one thread at a time.
 
-    Attributes
-    ----------
-    error : str or None
-        Message of the last calls of a decoder that failed at all images of a batch, if there were any.
-
-    Notes
-    -----
     Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
     proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
@@ -184,6 +158,7 @@ class GpuDecoder:
         self._decoders = engine, cuda
         self._as_batch = as_batch
         self._set_device = set_device
+        #: Message of the last calls of a decoder that failed at all images of a batch, if there were any.
         self.error: str | None = None
 
     def decode(
@@ -195,90 +170,66 @@ class GpuDecoder:
         stream: int,
         ready: Callable[[], object] = lambda: None,
     ) -> list[bool]:
-        """Decode whole files, as stored, on a CUDA stream.
+        """Decode whole files, as stored, on a CUDA stream; return True for those that were decoded.
 
-        Parameters
-        ----------
-        data : sequence
-            File bytes.
-        outs : sequence of DeviceImage or array
-            Memory for the pixels of each header's size, (H, W, C) uint8. Nothing outside it is written.
-        for_engine : sequence of bool
-        color : {"rgb", "gray"}
-        stream : int
-        ready : callable
-            Called before anything is written.
-
-        Returns
-        -------
-        list of bool
-            True for files that were decoded. Memory of a failed one may be partly written, but nothing outside it.
+        ``outs`` are images or arrays for the pixels of each header's size, (H, W, C) uint8: memory of a failed one may
+        be partly written, but nothing outside it. ``ready`` is called before anything is written.
         """
-        nvimgcodec = library()
+        nvimgcodec, params = library(), decode_params(color)
         streams = [nvimgcodec.CodeStream(one) for one in data]
         images = nvimgcodec.as_images(outs)
         ready()
-        return self.run(streams, images, for_engine, decode_params(color), stream)
-
-    def run(
-        self, streams: Sequence[Any], images: Sequence[Any], for_engine: Sequence[bool], params: Any, stream: int
-    ) -> list[bool]:
-        """Implement :meth:`decode` with nvImageCodec's objects; the two decoders work side by side."""
         decoded = [False] * len(streams)
         engine, cuda = self._decoders
         failing = SharedIterator(range(_MOST_FAILING))
 
         def run(decoder: Any, chosen: list[int], as_batch: bool) -> None:
             self._set_device()
-            call = _Call(decoder, params, stream, as_batch, failing)
-            found = call.run([streams[k] for k in chosen], [images[k] for k in chosen])
-            for k, image in zip(chosen, found, strict=True):
-                decoded[k] = image is not None
-            if call.errors and not any(image is not None for image in found):
-                self.error = call.errors[-1]
+            errors: list[str] = []
+
+            def call(some: list[int]) -> list[int] | None:
+                """Return those of some images that were decoded; None for a call that failed as a whole."""
+                own = [streams[k] for k in some], [images[k] for k in some]
+                try:
+                    found = list(decoder.decode(own[0], images=own[1], params=params, cuda_stream=stream))
+                except (RuntimeError, ValueError) as error:
+                    errors.append(str(error))
+                    return None
+                done = [k for k, image in zip(some, found, strict=True) if image is not None]
+                return done if done or not as_batch else None
+
+            done = _in_halves(call, chosen, failing)
+            for k in done:
+                decoded[k] = True
+            if errors and not done:
+                self.error = errors[-1]
 
         def chosen_for(engine_: bool) -> list[int]:
             return [k for k, wanted in enumerate(for_engine) if bool(wanted and engine is not None) == engine_]
 
         parts = [(engine, chosen_for(True), self._as_batch), (cuda, chosen_for(False), False)]
         jobs = [part for part in parts if part[0] is not None and part[1]]
-        each_side_by_side(lambda job: run(*job), jobs, len(jobs))
+        each_side_by_side(lambda job: run(*job), jobs, len(jobs))  # the two decoders
         refused = [k for k in parts[0][1] if not decoded[k]]
         if cuda is not None and refused:
             run(cuda, refused, False)
         return decoded
 
 
-class _Call:
-    """One decoder with the arguments of its calls.
+def _in_halves(
+    call: Callable[[list[int]], list[int] | None], images: list[int], failing: SharedIterator[int]
+) -> list[int]:
+    """Return the images that were decoded.
 
-    ``failing`` has an item for each call of a batch that may fail, and ``errors`` gets the messages of those that do.
+    If a call fails as a whole, one image may be the reason. Its halves are then decoded separately, so that the failure
+    of an image does not depend on the others, unless too many calls fail, one for each item of ``failing``: then the
+    reason is another.
     """
-
-    def __init__(self, decoder: Any, params: Any, stream: int, as_batch: bool, failing: SharedIterator[int]) -> None:
-        self.decoder = decoder
-        self.params = params
-        self.stream = stream
-        self.as_batch = as_batch
-        self.failing = failing
-        self.errors: list[str] = []
-
-    def run(self, streams: list[Any], images: list[Any]) -> list[Any]:
-        """Decode images; return None for each that fails.
-
-        If a call fails as a whole, one image may be the reason. Its halves are then decoded separately, so that the
-        failure of an image does not depend on the others, unless too many calls fail: then the reason is another.
-        """
-        try:
-            found = list(self.decoder.decode(streams, images=images, params=self.params, cuda_stream=self.stream))
-            again = self.as_batch and not any(image is not None for image in found)
-        except (RuntimeError, ValueError) as error:
-            self.errors.append(str(error))
-            found, again = [None] * len(streams), True
-        if not again or len(streams) == 1 or next(self.failing, None) is None:
-            return found
-        half = len(streams) // 2
-        return self.run(streams[:half], images[:half]) + self.run(streams[half:], images[half:])
+    found = call(images)
+    if found is not None or len(images) == 1 or next(failing, None) is None:
+        return found or []
+    half = len(images) // 2
+    return _in_halves(call, images[:half], failing) + _in_halves(call, images[half:], failing)
 
 
 # Unused decoders by process: a decoder is for one thread at a time, and its threads do not exist in a forked child.
@@ -286,13 +237,7 @@ _spare: dict[int, list[Any]] = {}
 
 
 def decode_deep(data: Any) -> Any:
-    """Decode a file with all its bits and channels on the CPU: (H, W, C), or None if it cannot be decoded.
-
-    Raises
-    ------
-    ImportError
-        With installation instructions, if nvImageCodec is missing.
-    """
+    """Decode a file with all its bits and channels on the CPU: (H, W, C), or None if it cannot be decoded."""
     nvimgcodec = library()
     params = nvimgcodec.DecodeParams(
         apply_exif_orientation=False, allow_any_depth=True, color_spec=nvimgcodec.ColorSpec.UNCHANGED

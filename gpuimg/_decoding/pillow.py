@@ -11,17 +11,19 @@ from __future__ import annotations
 import importlib
 import io
 import re
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrow import pixels_of
 from .chunked_parts import gif_contents, png_contents, webp_contents
-from .contents import Contents, RefusedError, check_size
+from .decoder import Parts, RefusedError, check_size
+from .decoder import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
@@ -44,7 +46,7 @@ _PNM = re.compile(rb"P[1-6][\s#]")
 _AVIF_BRANDS = {b"avif", b"avis"}
 _HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"}
 _REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
-_CONTENTS: dict[str, Callable[[bytes], Contents]] = {
+_CONTENTS: dict[str, Callable[[bytes], PillowHeader]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
     "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
 }  # fmt: skip
@@ -59,53 +61,14 @@ _FULL = 8  # full scale, in eighths
 BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
-class PillowHeader(NamedTuple):
-    """The header of a file; sizes and pixels are as stored, without the orientation.
-
-    Attributes
-    ----------
-    codec : str
-        A name of :class:`gpuimg.typing.ImageInfo`.
-    channels : int
-        In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with transparency.
-    depth : int
-        Bits per value of a PNG or TIFF file; 8 for all other formats.
-    contents : Contents, optional
-        The same header with the parts of the file, which are decoded once; they may hold a copy of the file's bytes.
-    """
-
-    codec: str
-    height: int
-    width: int
-    orientation: int
-    channels: int
-    chroma_subsampling: str
-    depth: int = 8
-    contents: Contents | None = None
-
-    @property
-    def kept(self) -> PillowHeader:
-        """The header without parts of the file."""
-        return self._replace(contents=None)
-
-
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
-    """Read the header of file bytes; no memory is allocated for pixels.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+    """Read the header of file bytes; no memory is allocated for pixels. Raise ValueError if it cannot be decoded."""
     data = _file_bytes(data)
     codec = _codec(data)
     with _reasons(codec):
         found = _contents(data, codec)
         check_size(found.height, found.width, max_pixels)
-    return PillowHeader(
-        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth,
-        found,
-    )  # fmt: skip
+    return found._replace(codec=codec)
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
@@ -139,24 +102,19 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
         image, bits = _opened(data, header, 3 if profile else channels, scale, keep_alpha=keep_alpha)
         if profile:
             image = _in_srgb(image, bits, profile)
-        if isinstance(image, np.ndarray):
-            pixels, size = image, image.shape[:2]
-        else:
-            image.load()
-            pixels, size = None, image.size[::-1]
+        size = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
         expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
         if size != expected:
             raise ValueError(
                 f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
             )
-        return laid_out(image if pixels is None else pixels, size, channels, bits, BACKGROUNDS.get(options.alpha))
+        return laid_out(image, size, channels, bits, BACKGROUNDS.get(options.alpha))
 
 
 def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
     """Decode a 16-bit gray file to (H, W, 1) uint16, as stored; raise as :func:`decode` does."""
     with _reasons(header.codec):
         image, _ = _opened(_file_bytes(data), header, 1, _FULL, keep_alpha=False)
-        image.load()
         pixels: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
         return pixels[..., None]
 
@@ -166,11 +124,7 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
     header = read_header(data, max_pixels)
     with _reasons(header.codec):
         image, _ = _opened(_file_bytes(data), header, 3, _FULL, keep_alpha=False)
-        if isinstance(image, np.ndarray):
-            labels = image
-        else:
-            image.load()
-            labels = np.asarray(image)
+        labels = np.asarray(image)
         if labels.size != header.height * header.width:
             raise RefusedError("a file of labels must have one channel")
         return labels.reshape(header.height, header.width)
@@ -217,31 +171,36 @@ def _media_codec(data: bytes) -> str:
     )
 
 
-def _contents(data: bytes, codec: str) -> Contents:
+def _contents(data: bytes, codec: str) -> PillowHeader:
     if codec in _CONTENTS:
-        return _CONTENTS[codec](data)
+        try:
+            return _CONTENTS[codec](data)
+        except (struct.error, IndexError):
+            raise ValueError("the header is truncated") from None
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
-        return Contents(height, width, len(mode), [data], orientation)
+        return PillowHeader(height, width, len(mode), [data], orientation)
     if codec == "bmp" and (plain := bmp_rows(data)):
-        return Contents(*plain[:2], 3, [data])
+        return PillowHeader(*plain[:2], 3, [data])
     image = _bmp(data) if codec == "bmp" else _heic(data)
     width, height = image.size
-    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
+    return PillowHeader(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
-    """Return the plugin's image, not loaded yet, or pixels if it needs no plugin; and the bits used of 16."""
+    """Return the plugin's image, loaded, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
         return _avif(data), 16
     if header.codec == "bmp" and (pixels := bmp_pixels(data)) is not None:
         return pixels, 16
     if header.codec in ("bmp", "heic"):
-        return (_bmp if header.codec == "bmp" else _heic)(data), 16
-    contents = header.contents or _CONTENTS[header.codec](data)
+        image = (_bmp if header.codec == "bmp" else _heic)(data)
+        image.load()
+        return image, 16
+    contents = header if header.parts else _contents(data, header.codec)
     if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
         return pixels, 16
-    image = _with_plugin(header.codec, _joined(contents))
+    image = _with_plugin(header.codec, _joined(contents.parts))
     if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
         source = io.BytesIO(data)
         image.load_seek, image.load_read = source.seek, source.read
@@ -249,11 +208,12 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         image.draft("L" if channels == 1 else None, [side * scale // _FULL for side in image.size])
     if not keep_alpha:
         image.info.pop("transparency", None)  # Pillow would warn of it
+    image.load()
     return image, contents.bits
 
 
-def _joined(contents: Contents) -> io.BytesIO:
-    first, *others = contents.parts
+def _joined(parts: Parts) -> io.BytesIO:
+    first, *others = parts
     file = io.BytesIO(first)  # a whole file is not copied
     file.seek(0, io.SEEK_END)
     for part in others:
@@ -332,7 +292,6 @@ def _in_srgb(image: Any, bits: int, profile: bytes) -> Any:
 
     if isinstance(image, np.ndarray):
         image = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
-    image.load()
     if image.mode.startswith("I"):  # 16-bit gray
         image = Image.fromarray((np.asarray(image) >> (bits - 8)).astype(np.uint8))
     alpha = image.has_transparency_data
@@ -365,13 +324,13 @@ def _srgb() -> Any:
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 
-def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
-    """Return the pixels of an image, converted in bands of rows so that few copies are in memory."""
+def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> NDArray[Any]:
+    """Return the pixels of an image, or of pixels of any dtype, converted in bands of rows to keep few copies."""
     height, width = size
     rows = max(_BAND // width, 1)
     if rows >= height:
         return np.ascontiguousarray(_rows_of(image, 0, height, channels, bits, background))
-    out = np.empty((height, width, channels), np.uint8)
+    out = np.empty((height, width, channels), image.dtype if isinstance(image, np.ndarray) else np.uint8)
     for y in range(0, height, rows):
         stop = min(y + rows, height)
         out[y:stop] = _rows_of(image, y, stop, channels, bits, background)
@@ -382,7 +341,7 @@ def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, backgr
     """Return some rows of a Pillow image, or of pixels."""
     if isinstance(image, np.ndarray):
         part = image[start:stop]
-        pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else _channels(_over(part, background), channels)
+        pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else to_colors(_over(part, background), channels)
     else:
         whole = (start, stop) == (0, image.height)
         pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
@@ -399,8 +358,8 @@ def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixe
     if channels in WITH_ALPHA:
         return _with_alpha(pixels_of(_in_mode("RGBA", band)), channels)
     if background is not None and band.has_transparency_data:
-        return _channels(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
-    return _channels(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
+        return to_colors(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
+    return to_colors(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
 
 
 def _in_mode(mode: str, band: Any) -> Any:
@@ -410,8 +369,9 @@ def _in_mode(mode: str, band: Any) -> Any:
 def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
     """Return gray or color with the file's alpha channel, or an opaque one."""
     has_alpha = pixels.shape[2] in WITH_ALPHA
-    colors = _channels(pixels[..., :-1] if has_alpha else pixels, channels - 1)
-    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint8)
+    colors = to_colors(pixels[..., :-1] if has_alpha else pixels, channels - 1)
+    opaque = np.iinfo(pixels.dtype).max
+    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), opaque, pixels.dtype)
     return np.concatenate([np.broadcast_to(colors, (*pixels.shape[:2], channels - 1)), alpha], 2)
 
 
@@ -427,14 +387,15 @@ def _over(pixels: Pixels, background: int | None) -> Pixels:
     return mixed
 
 
-def _channels(pixels: Pixels, channels: int) -> Pixels:
+def to_colors(pixels: Pixels, channels: int) -> Pixels:
     """Return pixels with ``channels`` channels; gray is left with one channel, to be broadcast."""
     if channels != 1 or pixels.shape[2] == 1:
         return pixels
-    from ..kernels.gray import gray_bytes  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.gray import gray_bytes, gray_words  # imports Numba, which takes as long as all of gpuimg
 
-    gray = np.empty(pixels.shape[:2], np.uint8)
-    gray_bytes(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
+    gray = np.empty(pixels.shape[:2], pixels.dtype)
+    convert = gray_bytes if pixels.dtype == np.uint8 else gray_words
+    convert(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
     return gray[..., None]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .contents import Contents, RefusedError
+from .decoder import PillowHeader, RefusedError
 
 _SPACE = rb"(?:\s|#[^\r\n]*+[\r\n])++"
 _PNM = re.compile(
@@ -23,14 +23,8 @@ MAX_RLE_PIXELS = 1 << 24
 _RLE = (1, 2)
 
 
-def pnm_contents(data: bytes) -> Contents:
-    """Read the header of a PNM file, which may contain comments.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+def pnm_contents(data: bytes) -> PillowHeader:
+    """Read the header of a PNM file, which may contain comments."""
     found = _PNM.match(data)
     if not found:
         raise ValueError("the header is truncated or damaged")
@@ -44,10 +38,10 @@ def pnm_contents(data: bytes) -> Contents:
     if kind > 3 and len(data) - found.end() < row * height:
         raise ValueError(f"the data ends in row {(len(data) - found.end()) // max(row, 1)} of {height}")
     header = b"P%d %s\n" % (kind, b" ".join(b"%d" % number for number in numbers))
-    return Contents(height, width, channels, [header, memoryview(data)[found.end() :]])
+    return PillowHeader(height, width, channels, [header, memoryview(data)[found.end() :]])
 
 
-def pnm_pixels(contents: Contents) -> NDArray[np.uint8] | None:
+def pnm_pixels(contents: PillowHeader) -> NDArray[np.uint8] | None:
     """Return the pixels of a binary gray or color file; None for other files.
 
     Pillow scales values to a maximum of 255 in a Python loop. Values above the maximum are white. 16-bit gray is scaled
@@ -90,13 +84,7 @@ def bmp_pixels(data: bytes) -> NDArray[np.uint8] | None:
 
 
 def check_bmp(data: bytes) -> None:
-    """Refuse a BMP whose size or packing takes long to determine.
-
-    Raises
-    ------
-    ValueError
-        With the number and the limit.
-    """
+    """Refuse a BMP whose size or packing takes long to determine."""
     try:
         (size,) = struct.unpack_from("<I", data, 14)
         if size < 40:

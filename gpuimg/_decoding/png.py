@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Records
 from ..kernels.png import layout
 from .options import DecodeOptions
-from .pillow import BACKGROUNDS, Pixels, laid_out
+from .pillow import BACKGROUNDS, Pixels, laid_out, to_colors
 
 #: Packages that inflate faster than Python's zlib, the fastest first.
 FASTER = ("deflate", "isal")
@@ -30,20 +30,12 @@ _DEEP = 16
 
 
 class Inflater(NamedTuple):
-    """A library that inflates.
-
-    Attributes
-    ----------
-    name : str
-    function : Callable
-        From compressed bytes, the bytes expected, and whether these are all there are; None if they are not.
-    can_stop : bool
-        False if it always inflates everything.
-    """
+    """A library that inflates."""
 
     name: str
+    #: From compressed bytes, the bytes expected, and whether these are all there are; None if they are not.
     function: Callable[[Any, int, bool], Any]
-    can_stop: bool
+    can_stop: bool  # False if it always inflates everything
 
 
 # -- inflating ---------------------------------------------------------------------------------------------------------
@@ -90,25 +82,15 @@ def inflater() -> Inflater:
 
 
 class Part(NamedTuple):
-    """A region of a file, inflated; its filters are undone when its pixels are written.
+    """A region of a file, inflated; its filters are undone when its pixels are written."""
 
-    Attributes
-    ----------
-    raw : (B,) uint8
-        Rows with their filters, the last of the region at least.
-    region : (4,) int64
-    stored : int
-        Values of a pixel in ``raw``.
-    made : int
-        Channels that the loop writes; with another count than ``channels`` or a background, Pillow's functions follow.
-        Twice as many as are stored are the bytes of values of 16 bits.
-    """
-
-    raw: Pixels
+    raw: Pixels  # rows with their filters, the last of the region at least
     header: Any
     region: Ints
-    stored: int
+    stored: int  # values of a pixel in ``raw``
     palette: Pixels
+    #: Channels that the loop writes; with another count than ``channels`` or a background, Pillow's functions follow.
+    #: Twice as many as are stored are the bytes of values of 16 bits.
     made: int
     channels: int
     background: int | None
@@ -149,12 +131,7 @@ class Part(NamedTuple):
 def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Part | None:
     """Return a region of a file as stored, or all of it, of 8 bits per value; None for a file that is left to Pillow.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    options : DecodeOptions
-    region : (4,) int64, optional
-        x0, y0, x1, y1, in the image as stored.
+    ``region`` is x0, y0, x1, y1 in the image as stored.
     """
     keep_alpha = options.has_alpha or options.alpha != "drop"
     found = _read(data, keep_alpha=keep_alpha, alone=options.icc != "ignore")
@@ -250,12 +227,9 @@ def _palette(data: Pixels, header: Any, channels: int) -> Pixels:
     """Return the pixels of a palette by index; nothing if the file has none."""
     if header["color"] != layout.PALETTE:
         return np.empty(0, np.uint8)
-    from ..kernels.png import rows
-
     start, size = header["palette"].tolist()
-    colors = min(channels, 3)
-    found = np.empty((256, colors), np.uint8)
-    rows.lay_palette(data[start : start + size], colors, found.reshape(-1))
+    found = np.zeros((256, min(channels, 3)), np.uint8)  # colors that it lacks are black
+    found[: size // 3] = to_colors(data[start : start + size].reshape(1, -1, 3), channels)
     if channels > 3:
         start, size = header["transparency"].tolist()
         alpha = np.full((256, 1), 255, np.uint8)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .contents import Contents, RefusedError, check_memory
+from .decoder import PillowHeader, RefusedError, check_memory
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER = 256, 257, 258, 259, 262, 266
 _OFFSETS, _ORIENTATION, _SAMPLES, _ROWS, _COUNTS, _PLANAR, _PREDICTOR = 273, 274, 277, 278, 279, 284, 317
@@ -63,14 +63,8 @@ class _Directory(NamedTuple):
         return found[0]
 
 
-def tiff_contents(data: bytes) -> Contents:
-    """Read the first directory of a TIFF file.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
-    """
+def tiff_contents(data: bytes) -> PillowHeader:
+    """Read the first directory of a TIFF file."""
     try:
         directory = _read(data)
     except struct.error:
@@ -87,7 +81,7 @@ def tiff_contents(data: bytes) -> Contents:
     if directory.number(_PHOTOMETRIC, 0) == _PALETTE:
         channels += 2
     turn = turn if 1 <= turn <= 8 else 1
-    return Contents(height, width, channels, _parts(directory, data), turn, bits=max(bits), depth=max(bits))
+    return PillowHeader(height, width, channels, _parts(directory, data), turn, bits=max(bits), depth=max(bits))
 
 
 def _read(data: bytes) -> _Directory:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Mask
 from .._io.file_bytes import printable
 from .._io.native_read import LINE, ChunkReader
-from .._io.open_file import OpenFile, read_at
+from .._io.open_file import OpenFile, naming_file, read_at
 from . import format as layout
 from .names import checksum_of_names
 
@@ -161,7 +161,8 @@ class SeekIndex:
 def _header(path: str, descriptor: int) -> layout.Header:
     """Read the header and check that the index is complete."""
     try:
-        header = layout.parse(read_at(descriptor, 0, layout.HEADER_BYTES))
+        with naming_file(path):
+            header = layout.parse(read_at(descriptor, 0, layout.HEADER_BYTES))
         if not header.finished:
             raise ValueError("is not finished")
         size = os.fstat(descriptor).st_size
@@ -169,8 +170,6 @@ def _header(path: str, descriptor: int) -> layout.Header:
             raise ValueError(f"is cut off: {size} of {header.size} bytes")
         if size > header.size or header.table_end > size:
             raise ValueError(f"is damaged: {size} bytes, but {header.size} by its header")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from error
     except ValueError as error:
         shown = printable(path)
         raise ValueError(f"{shown} {error}; build it again: gpuimg index SOURCE --out {shown}") from None

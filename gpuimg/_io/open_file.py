@@ -1,4 +1,4 @@
-"""Reading parts of open files without memory maps.
+"""Reading parts of open files without memory maps, and replacing files.
 
 A page of a mapped file that has disappeared, because the file was truncated or its disk failed, ends the process with
 a signal. ``pread`` returns an error instead, releases the GIL while it waits, and shares no file position between
@@ -12,8 +12,8 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import IO, NamedTuple
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = {
@@ -100,6 +100,20 @@ def read_at(descriptor: int, offset: int, size: int) -> bytes:
         data = _pread(descriptor, size, offset)
         parts.append(data)
     return b"".join(parts)
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[IO[bytes]]:
+    """Open a file to be written under a temporary name, and rename it at the end: others see all of it, or none."""
+    temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
 
 
 @contextmanager

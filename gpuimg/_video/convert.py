@@ -14,6 +14,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
+from .._decoding.pillow import to_colors
 from ..errors import VideoError
 
 _FULL = 2  # FFmpeg's AVCOL_RANGE_JPEG: full range
@@ -50,18 +51,6 @@ def _layout(name: str) -> _Layout | None:
     if name in ("gray", "gray9le", "gray10le", "gray12le", "gray14le", "gray16le"):
         return _Layout(int(name[4:-2] or 8), 0, 0, gray=True)
     return None
-
-
-class _Planes(NamedTuple):
-    """Samples of a frame as the kernel reads them."""
-
-    y: Any
-    u: Any
-    v: Any
-    layout: Ints
-    axes: Any
-    matrix: Any
-    gray: bool
 
 
 class Scratch(threading.local):
@@ -107,19 +96,24 @@ def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
     if found is None or any(plane.line_size <= 0 for plane in frame.planes):
         _write_packed(frame.reformat(format="rgb24"), region, channels, out)
         return
-    planes = _planes(frame, found)
     from ..kernels.cpu import yuv  # imports Numba, which takes as long as all of gpuimg
 
-    if channels == 1 or planes.gray:
+    kind = np.uint8 if found.bits == 8 else np.uint16
+    samples = [np.frombuffer(plane, kind) for plane in frame.planes]
+    steps = [plane.line_size // samples[0].itemsize for plane in frame.planes]
+    matrix = _matrix_of(frame, found)
+    if channels == 1 or found.gray:
         pixels = out if channels == 1 else _scratch.flat("gray", out.size // 3, np.uint8)
-        yuv.gray_of_frame(planes.y, planes.layout[0], region, planes.matrix, pixels)
+        yuv.gray_of_frame(samples[0], steps[0], region, matrix, pixels)
         if channels == 3:
             out.reshape(-1, 3)[:] = pixels[:, None]
         return
+    y, u, v = (*samples, samples[1][1:]) if found.interleaved else samples[:3]
+    layout = np.array([*steps[:2], 2 if found.interleaved else 1], np.int64)
     width = int(region[2] - region[0])
     terms = _scratch.flat("terms", 6 * (width + 3), np.float32)
     rows = _scratch.flat("rows", 3 * (width + _N), np.uint8)
-    yuv.rgb_of_frame(planes.y, planes.u, planes.v, planes.layout, planes.axes, region, planes.matrix, terms, rows, out)
+    yuv.rgb_of_frame(y, u, v, layout, _axes_of(frame, found), region, matrix, terms, rows, out)
 
 
 @cache
@@ -147,29 +141,13 @@ def _matrix_of(frame: Any, layout: _Layout) -> Any:
     return _matrix(frame.colorspace, layout.full or frame.color_range == _FULL, layout.bits, layout.high)
 
 
-def _planes(frame: Any, layout: _Layout) -> _Planes:
-    kind = np.uint8 if layout.bits == 8 else np.uint16
-    samples = [np.frombuffer(plane, kind) for plane in frame.planes]
-    rows = [plane.line_size // samples[0].itemsize for plane in frame.planes]
-    y = samples[0]
-    u, v = (y, y) if layout.gray else (samples[1], samples[1][1:] if layout.interleaved else samples[2])
-    steps = rows[0], 0 if layout.gray else rows[1], 2 if layout.interleaved else 1
-    axes, matrix = _axes_of(frame, layout), _matrix_of(frame, layout)
-    return _Planes(y, u, v, np.array(steps, np.int64), axes, matrix, layout.gray)
-
-
 def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
     """Fill ``out`` with a region of an RGB frame."""
-    from ..kernels.gray import gray_bytes
-
     x0, y0, x1, y1 = region.tolist()
     plane = frame.planes[0]
     rows = np.frombuffer(plane, np.uint8)[: plane.line_size * frame.height].reshape(frame.height, plane.line_size)
-    pixels = rows[y0:y1, 3 * x0 : 3 * x1]
-    if channels == 3:
-        out.reshape(pixels.shape)[:] = pixels
-    else:
-        gray_bytes(np.ascontiguousarray(pixels).reshape(-1), out)
+    pixels = rows[y0:y1, 3 * x0 : 3 * x1].reshape(y1 - y0, x1 - x0, 3)
+    out.reshape(y1 - y0, x1 - x0, channels)[:] = to_colors(pixels, channels)
 
 
 # -- frames in a GPU's memory ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
+from .._decoding.decoder import over_limit
 from .._io.file_bytes import read
 from .._io.open_file import open_regular
 from .._version import install_hint
@@ -111,7 +112,7 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
     if height < 1 or width < 1:
         raise VideoError(f"size {height} x {width}")
     if height * width > max_pixels:
-        raise VideoError(f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}")
+        raise VideoError(over_limit(height, width, max_pixels))
     context.thread_count = 1
     context.thread_type = "NONE"
     context.options = {**_STRICT, "max_pixels": str(max_pixels)}

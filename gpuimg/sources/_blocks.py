@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from itertools import groupby
 
-from .._io.open_file import open_regular, read_at
+from .._io.open_file import open_regular, read_at, replacing
 
 BLOCK = 1 << 20  # bytes of a block
 _PIECE = 1 << 16  # bytes per checksum, so that part of a block can be verified without reading all of it
@@ -148,19 +148,12 @@ class Blocks:
         if not self._can_write or len(data) + len(checksums) > self.most:
             return
         path = self._path(key, block)
-        temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
         try:
             self._make_room(len(data) + len(checksums))
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                    file.write(checksums)
-                os.replace(temporary, path)
-            except BaseException:
-                if os.path.exists(temporary):
-                    os.unlink(temporary)
-                raise
+            with replacing(path) as file:
+                file.write(data)
+                file.write(checksums)
         except OSError as error:
             self._can_write = False
             warnings.warn(f"disk cache disabled: cannot write to {self.folder}: {error}", RuntimeWarning, stacklevel=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.open_file import naming_file, open_regular
+from .._io.open_file import naming_file, open_regular, replacing
 from ._reading import OpenFiles, Path
 from ._remote import is_url
 
@@ -66,7 +65,8 @@ def cached_arrays(
             arrays = None
     if arrays is None:
         arrays = build()
-        _save(path, stamp, arrays)
+        with naming_file(path), replacing(path) as file:
+            np.savez(file, allow_pickle=False, stamp=stamp, **arrays)
     return arrays
 
 
@@ -126,15 +126,3 @@ def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
             return arrays if all(isinstance(array, np.ndarray) for array in arrays.values()) else None
     except Exception:  # a zip file may be damaged in many ways: the index is built again
         return None
-
-
-def _save(path: str, stamp: NDArray[np.uint8], arrays: Arrays) -> None:
-    temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
-    try:
-        with naming_file(path), open(temporary, "wb") as file:
-            np.savez(file, allow_pickle=False, stamp=stamp, **arrays)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise

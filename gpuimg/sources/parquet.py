@@ -25,7 +25,7 @@ class Parquet(Table):
     _function, _unit = "parquet", "row"
 
     def __init__(self, files: OpenFiles, image: str, label: str | None, cached_groups: int) -> None:
-        self._files, self._image, self._label, self._cached = files, image, label, cached_groups
+        self._files, self._image, self._label = files, image, label
         self._paths, self._storage, paths = files.paths, files.storage, files.paths
         counts = list(files.scanned(lambda scan: _rows(scan, image, label)))
         self._file = np.repeat(np.arange(len(paths)), [len(rows) for rows in counts])
@@ -37,13 +37,6 @@ class Parquet(Table):
             )
         self._first = np.searchsorted(self._file, np.arange(len(paths)))
         self._groups = Recent(self._load, cached_groups)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_groups"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._groups = Recent(self._load, self._cached)
 
     def __len__(self) -> int:
         return int(self._end[-1]) if len(self._end) else 0
@@ -177,7 +170,7 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
 
 
 class Recent:
-    """Cache of the results of ``load`` for the ``capacity`` keys used last.
+    """Cache of the results of ``load`` for the ``capacity`` keys used last; copies are empty.
 
     The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
     and the next request loads the key again.
@@ -186,6 +179,9 @@ class Recent:
     def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
         self._load, self._capacity = load, capacity
         self._renew()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._load, self._capacity)
 
     def _renew(self) -> None:
         self._found: OrderedDict[int, Future[Any]] = OrderedDict()

@@ -11,10 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS, WARP
-from ..layout import BFLOAT16, EXTREMES, FLOAT16, FLOAT32, MARK_BYTES, UINT8
+from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from ..layout import EXTREMES as EXTREMES
+from ..layout import MARK_BYTES as MARK_BYTES
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
-from .kernel import Image, Kernel, device_code
+from .kernel import Image as Image
+from .kernel import Kernel as Kernel
+from .kernel import device_code
 
 # Threads per block, one pixel each. Statistics use the largest block, so that few blocks add to an image's sums.
 # With five blocks per multiprocessor a thread has 48 registers, and more threads hide the latency of pixel reads;
@@ -27,26 +31,6 @@ _FIND_BLOCKS = 5  # at a time
 _RECODED_BLOCKS = 24  # at a time, of one warp: a thread has 80 registers
 _MARK_BLOCK = 128
 
-
-__all__ = [
-    "ARTEFACTS",
-    "BLOCK",
-    "COPY",
-    "ELASTIC",
-    "EXACT",
-    "EXTREMES",
-    "FRAMES",
-    "JPEG",
-    "MARKS",
-    "MARK_BYTES",
-    "MIX",
-    "STATISTICS_BLOCK",
-    "Image",
-    "Kernel",
-    "every_kernel",
-    "statistics_kernel",
-    "transform_kernel",
-]
 
 # Types of arguments: those with brackets are flat arrays.
 _SOURCES = "uint8", "float32"

@@ -7,33 +7,24 @@ import numpy as np
 from ..cpu.intrinsics import shuffle, spread
 from ..cpu.products import joined
 from ..lang import cgutils, intrinsic, ir, types
-from .vectors import I8, I16, I32, I64, load, place, splat, store, trailing_zeros, vector
+from .vectors import I8, I16, I32, I64, Memory, emitted, load, splat, store, trailing_zeros, vector
 
 u64, i64, up = np.uint64, np.int64, np.uintp
 I1 = ir.IntType(1)
 
 
-@intrinsic
-def load64(typing_context, array, index):
+@emitted(types.uint64, None, types.uintp)
+def load64(builder, array, index):
     """Eight bytes as a little-endian uint64."""
-
-    def generate(context, builder, signature, args):
-        return load(builder, place(context, builder, signature.args[0], args[0], args[1], 8), I64)
-
-    return types.uint64(array, types.uintp), generate
+    return load(builder, array.at(index, 8), I64)
 
 
-@intrinsic
-def transpose_bytes(typing_context, words, at):
+@emitted(types.none, None, types.uintp)
+def transpose_bytes(builder, words, at):
     """Exchange rows and columns of 8 x 8 bytes, eight words from ``at`` on."""
-
-    def generate(context, builder, signature, args):
-        address = place(context, builder, signature.args[0], args[0], args[1], 8)
-        value = load(builder, address, vector(I8, 64))
-        store(builder, shuffle(builder, value, value, [8 * (k % 8) + k // 8 for k in range(64)]), address)
-        return context.get_dummy_value()
-
-    return types.none(words, types.uintp), generate
+    address = words.at(at, 8)
+    value = load(builder, address, vector(I8, 64))
+    store(builder, shuffle(builder, value, value, [8 * (k % 8) + k // 8 for k in range(64)]), address)
 
 
 def _features(context):
@@ -44,17 +35,17 @@ def _can_expand(context):
     return {"+avx512vbmi2", "+avx2"} & set(_features(context))
 
 
-def _expand(context, builder, kind, values, at, mask):
+def _expand(builder, values, at, mask):
     """Emit the next of some values in the lanes of a mask, zeros in the others: two vectors of 32; and the next place.
 
     31 values more than the mask has are read.
     """
-    wide = "+avx512vbmi2" in _features(context)
+    wide = "+avx512vbmi2" in _features(values.context)
     n = 32 if wide else 8
     parts = []
     for first in range(0, 64, n):
         bits = builder.trunc(builder.lshr(mask, I64(first)), ir.IntType(n))
-        some = load(builder, place(context, builder, kind, values, at, n), vector(I16, n))
+        some = load(builder, values.at(at, n), vector(I16, n))
         parts.append((_expand_instruction if wide else _spread)(builder, bits, some))
         at = builder.add(at, builder.zext(builder.ctpop(bits), I64))
     return (parts if wide else [joined(builder, parts[:4]), joined(builder, parts[4:])]), at
@@ -112,12 +103,12 @@ def put_block(typing_context, mask, dc, values, at, out, to):
         if not _can_expand(context):
             return context.compile_internal(builder, put_block_by_bits, signature, args)
         mask, dc, values, at, out, to = args
-        kinds = signature.args
-        halves, at = _expand(context, builder, kinds[2], values, at, mask)
+        values, out = (Memory(context, builder, signature.args[k], args[k]) for k in (2, 4))
+        halves, at = _expand(builder, values, at, mask)
         # In the register: a store of its own would keep the next load waiting.
         halves[0] = builder.insert_element(halves[0], builder.trunc(dc, I16), I32(0))
         for half, row in enumerate(halves):
-            store(builder, row, place(context, builder, kinds[4], out, builder.add(to, I64(32 * half)), 32))
+            store(builder, row, out.at(builder.add(to, I64(32 * half)), 32))
         return at
 
     return types.uintp(types.uint64, types.int64, values, types.uintp, out, types.uintp), generate
@@ -167,14 +158,14 @@ def put_values(typing_context, larger, low, signs, upper, at, out, to):
             v = builder.select(lanes(builder.extract_value(args[1], k)), builder.or_(v, splat(I8, 1 << k, 64)), v)
         expands = _can_expand(context)
         if expands:
-            uppers, after = _expand(context, builder, kinds[3], upper, at, four)
+            uppers, after = _expand(builder, Memory(context, builder, kinds[3], upper), at, four)
         for half in (0, 1):
             sign = builder.trunc(builder.lshr(signs, I64(32 * half)), I32)
             w = builder.zext(shuffle(builder, v, v, range(32 * half, 32 * half + 32)), vector(I16, 32))
             if expands:
                 w = builder.or_(w, builder.shl(uppers[half], splat(I16, 3, 32)))
             w = builder.select(lanes(sign), builder.sub(splat(I16, 0, 32), w), w)
-            store(builder, w, place(context, builder, kinds[5], out, builder.add(to, I64(32 * half)), 32))
+            store(builder, w, Memory(context, builder, kinds[5], out).at(builder.add(to, I64(32 * half)), 32))
         if expands:
             return after
         inner = types.uintp(types.uint64, types.uint64, kinds[3], types.uintp, kinds[5], types.uintp)
@@ -184,24 +175,15 @@ def put_values(typing_context, larger, low, signs, upper, at, out, to):
     return types.uintp(three, three, types.uint64, upper, types.uintp, out, types.uintp), generate
 
 
-@intrinsic
-def store64(typing_context, value, array, index):
+@emitted(types.none, types.uint64, None, types.uintp)
+def store64(builder, value, array, index):
     """Store eight bytes, little-endian."""
-
-    def generate(context, builder, signature, args):
-        store(builder, args[0], place(context, builder, signature.args[1], args[1], args[2], 8))
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, array, types.uintp), generate
+    store(builder, value, array.at(index, 8))
 
 
-@intrinsic
-def bits_set(typing_context, values, at, mask):
+@emitted(types.uint64, None, types.uintp, types.int64)
+def bits_set(builder, values, at, mask):
     """A bit for each of 64 values: 1 where it has a bit of a mask."""
-
-    def generate(context, builder, signature, args):
-        value = load(builder, place(context, builder, signature.args[0], args[0], args[1], 64), vector(I16, 64))
-        found = builder.and_(value, spread(builder, builder.trunc(args[2], I16), 64))
-        return builder.bitcast(builder.icmp_unsigned("!=", found, splat(I16, 0, 64)), I64)
-
-    return types.uint64(values, types.uintp, types.int64), generate
+    value = load(builder, values.at(at, 64), vector(I16, 64))
+    found = builder.and_(value, spread(builder, builder.trunc(mask, I16), 64))
+    return builder.bitcast(builder.icmp_unsigned("!=", found, splat(I16, 0, 64)), I64)

@@ -10,8 +10,8 @@ References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 from __future__ import annotations
 
 from ..cpu.intrinsics import shuffle, spread
-from ..lang import intrinsic, ir, types
-from .vectors import I8, I16, I32, load, place, splat, store, vector
+from ..lang import ir, types
+from .vectors import I8, I16, I32, emitted, load, splat, store, vector
 
 #: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.
 WIDE = 32
@@ -76,24 +76,15 @@ def _store_pixels(builder, out, r, g, b):
 
 
 def _make_pixels(convert):
-    @intrinsic
-    def pixels(typing_context, planes, y, cb, cr, out, at):
+    @emitted(types.none, None, types.uintp, types.uintp, types.uintp, None, types.uintp)
+    def pixels(builder, planes, y, cb, cr, out, at):
         """Store sixteen pixels, whose samples begin at ``y``, ``cb`` and ``cr`` of ``planes``, to ``out[at]``."""
-
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            rows = [
-                load(builder, place(context, builder, kinds[0], args[0], args[k], N), vector(I8, N)) for k in (1, 2, 3)
-            ]
-            start = place(context, builder, kinds[4], args[4], args[5], 3 * N + SPILL)
-            if convert:
-                luma, *chroma = (builder.zext(row, vector(I16, N)) for row in rows)
-                rows = _to_rgb(builder, luma, *(builder.sub(v, splat(I16, 128, N)) for v in chroma))
-            _store_pixels(builder, start, *rows)
-            return context.get_dummy_value()
-
-        u = types.uintp
-        return types.none(planes, u, u, u, out, u), generate
+        rows = [load(builder, planes.at(start, N), vector(I8, N)) for start in (y, cb, cr)]
+        start = out.at(at, 3 * N + SPILL)
+        if convert:
+            luma, *chroma = (builder.zext(row, vector(I16, N)) for row in rows)
+            rows = _to_rgb(builder, luma, *(builder.sub(v, splat(I16, 128, N)) for v in chroma))
+        _store_pixels(builder, start, *rows)
 
     return pixels
 
@@ -102,38 +93,23 @@ def _make_pixels(convert):
 rgb_of_ycc, rgb_of_planes = _make_pixels(True), _make_pixels(False)
 
 
-@intrinsic
-def sum_rows(typing_context, planes, near, far, sums, at):
+@emitted(types.none, None, types.uintp, types.uintp, None, types.uintp)
+def sum_rows(builder, planes, near, far, sums, at):
     """``sums[at:at + 16] = 3 * planes[near:near + 16] + planes[far:far + 16]``."""
-
-    def generate(context, builder, signature, args):
-        kinds = signature.args
-        one, other = (
-            builder.zext(
-                load(builder, place(context, builder, kinds[0], args[0], args[k], N), vector(I8, N)), vector(I16, N)
-            )
-            for k in (1, 2)
-        )
-        total = builder.add(builder.mul(one, splat(I16, 3, N)), other)
-        store(builder, total, place(context, builder, kinds[3], args[3], args[4], N))
-        return context.get_dummy_value()
-
-    return types.none(planes, types.uintp, types.uintp, sums, types.uintp), generate
+    one, other = (
+        builder.zext(load(builder, planes.at(start, N), vector(I8, N)), vector(I16, N)) for start in (near, far)
+    )
+    total = builder.add(builder.mul(one, splat(I16, 3, N)), other)
+    store(builder, total, sums.at(at, N))
 
 
-@intrinsic
-def round_rows(typing_context, sums, at, bias, planes, k):
+@emitted(types.none, None, types.uintp, types.int64, None, types.uintp)
+def round_rows(builder, sums, at, bias, planes, k):
     """``planes[k:k + 16] = (sums[at:at + 16] + bias) >> 2``."""
-
-    def generate(context, builder, signature, args):
-        kinds = signature.args
-        v = load(builder, place(context, builder, kinds[0], args[0], args[1], N), vector(I16, N))
-        v = builder.ashr(builder.add(v, _lanes(builder, args[2])), splat(I16, 2, N))
-        out = place(context, builder, kinds[3], args[3], args[4], N)
-        store(builder, builder.trunc(v, vector(I8, N)), out)
-        return context.get_dummy_value()
-
-    return types.none(sums, types.uintp, types.int64, planes, types.uintp), generate
+    v = load(builder, sums.at(at, N), vector(I16, N))
+    v = builder.ashr(builder.add(v, _lanes(builder, bias)), splat(I16, 2, N))
+    out = planes.at(k, N)
+    store(builder, builder.trunc(v, vector(I8, N)), out)
 
 
 def _lanes(builder, value):
@@ -142,49 +118,44 @@ def _lanes(builder, value):
 
 
 def _make_upsampled(odd):
-    @intrinsic
-    def rgb_upsampled(typing_context, planes, y, sums, cb, cr, out, at, low, high):
+    u = types.uintp
+
+    @emitted(types.none, None, u, None, u, u, None, u, types.int64, types.int64)
+    def rgb_upsampled(builder, planes, y, sums, cb, cr, out, at, low, high):
         """Store 32 pixels from luma and 16 columns of ``sums``: four times the chroma of this row, by column.
 
         ``low`` and ``high`` are the roundings of the left and the right pixel of a column.
         """
+        # Sums are scaled by 4, and mixing columns scales by 4 again: 128 is 2048. Subtracted with the rounding.
+        left, right = (builder.sub(_lanes(builder, value), splat(I16, 2048, N)) for value in (low, high))
 
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            # Sums are scaled by 4, and mixing columns scales by 4 again: 128 is 2048. Subtracted with the rounding.
-            left, right = (builder.sub(_lanes(builder, value), splat(I16, 2048, N)) for value in args[7:9])
+        def chroma(start):
+            def column(step):
+                k = builder.add(start, ir.Constant(start.type, step))
+                return load(builder, sums.at(k, N), vector(I16, N))
 
-            def chroma(start):
-                def column(step):
-                    k = builder.add(start, ir.Constant(start.type, step))
-                    return load(builder, place(context, builder, kinds[2], args[2], k, N), vector(I16, N))
+            def mixed(near, far, bias):
+                # 3/4 of the nearer column and 1/4 of the farther one: at most 16 * 255, so int16 holds it.
+                total = builder.add(builder.add(builder.mul(near, splat(I16, 3, N)), bias), far)
+                return builder.ashr(total, splat(I16, 4, N))
 
-                def mixed(near, far, bias):
-                    # 3/4 of the nearer column and 1/4 of the farther one: at most 16 * 255, so int16 holds it.
-                    total = builder.add(builder.add(builder.mul(near, splat(I16, 3, N)), bias), far)
-                    return builder.ashr(total, splat(I16, 4, N))
+            here = column(0)
+            if odd:  # columns 2k + 1 and 2k + 2 of the image rather than 2k and 2k + 1
+                after = column(1)
+                one, other = mixed(here, after, right), mixed(after, here, left)
+            else:
+                one, other = mixed(here, column(-1), left), mixed(here, column(1), right)
+            return [
+                shuffle(builder, one, other, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)
+            ]
 
-                here = column(0)
-                if odd:  # columns 2k + 1 and 2k + 2 of the image rather than 2k and 2k + 1
-                    after = column(1)
-                    one, other = mixed(here, after, right), mixed(after, here, left)
-                else:
-                    one, other = mixed(here, column(-1), left), mixed(here, column(1), right)
-                return [
-                    shuffle(builder, one, other, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)
-                ]
-
-            blues, reds = chroma(args[3]), chroma(args[4])
-            luma = place(context, builder, kinds[0], args[0], args[1], WIDE)
-            start = place(context, builder, kinds[5], args[5], args[6], 3 * WIDE + SPILL)
-            for half in (0, 1):
-                row = load(builder, builder.gep(luma, [ir.IntType(64)(N * half)]), vector(I8, N))
-                pixels = _to_rgb(builder, builder.zext(row, vector(I16, N)), blues[half], reds[half])
-                _store_pixels(builder, builder.gep(start, [ir.IntType(64)(3 * N * half)]), *pixels)
-            return context.get_dummy_value()
-
-        u, i = types.uintp, types.int64
-        return types.none(planes, u, sums, u, u, out, u, i, i), generate
+        blues, reds = chroma(cb), chroma(cr)
+        luma = planes.at(y, WIDE)
+        start = out.at(at, 3 * WIDE + SPILL)
+        for half in (0, 1):
+            row = load(builder, builder.gep(luma, [ir.IntType(64)(N * half)]), vector(I8, N))
+            pixels = _to_rgb(builder, builder.zext(row, vector(I16, N)), blues[half], reds[half])
+            _store_pixels(builder, builder.gep(start, [ir.IntType(64)(3 * N * half)]), *pixels)
 
     return rgb_upsampled
 

@@ -193,9 +193,10 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
         status.result = _decode_rows(header, data, request, out, tables, memory, status)
 
 
-_DECODE = types.void(
+#: The type of all decoders.
+DECODER: Final = types.void(
     record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
     record_pointer(STATUS),
 )  # fmt: skip
-DECODE_FUNCTION = NativeFunction("decode_jpeg", _decode, _DECODE)
-call_decode = caller(_DECODE)
+DECODE_FUNCTION = NativeFunction("decode_jpeg", _decode, DECODER)
+call_decode = caller(DECODER)

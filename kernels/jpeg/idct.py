@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from ..cpu.intrinsics import shuffle
 from ..cpu.products import joined
-from ..lang import cgutils, intrinsic, ir, types
-from .vectors import I8, I16, I32, load, place, splat, store, vector
+from ..lang import cgutils, ir, types
+from .vectors import I8, I16, I32, emitted, load, splat, store, vector
 
 SCALE_BITS: Final = 13  # fraction bits of the factors
 FIRST: Final = 11  # bits dropped after the first pass: SCALE_BITS, less 2 that are kept for the second
@@ -274,46 +274,41 @@ def _any(builder, row):
 def _make(transformed, side, known, count=1):
     used = [k for k in _USED[side] if k < known]
 
-    @intrinsic
-    def transform(typing_context, coefficients, at, more, quant, q, out, o, step, stride):
+    u = types.uintp
+
+    @emitted(types.none, None, u, u, None, u, None, u, u, u)
+    def transform(builder, coefficients, at, more, quant, q, out, o, step, stride):
         """Dequantize and transform ``count`` blocks to ``side`` rows of bytes, ``stride`` from row to row; zero them.
 
         Blocks are at ``coefficients[at]`` and, of two, ``more`` after that, their quantization steps at ``quant[q]``.
         The pixels go to ``out[o]``, and those of the second one ``step`` after that.
         """
+        blocks = [coefficients.at(at, 64)]
+        blocks += [builder.gep(blocks[0], [more])] * (count - 1)
+        steps = quant.at(q, 64)
 
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            blocks = [place(context, builder, kinds[0], args[0], args[1], 64)]
-            blocks += [builder.gep(blocks[0], [args[2]])] * (count - 1)
-            steps = place(context, builder, kinds[3], args[3], args[4], 64)
+        def row_at(start, k):
+            return builder.gep(start, [ir.IntType(64)(8 * k)])
 
-            def row_at(start, k):
-                return builder.gep(start, [ir.IntType(64)(8 * k)])
-
-            rows = {}
-            for k in used:
-                factors = load(builder, row_at(steps, k), _ROW)
-                rows[k] = [builder.mul(load(builder, row_at(block, k), _ROW), factors) for block in blocks]
-            if side != 2:  # that form has no such shortcut
-                rows[0] = [
-                    _first_wrapped(builder, row, [row_at(block, k) for k in used[1:]])
-                    for row, block in zip(rows[0], blocks, strict=True)
-                ]
-            for block in blocks:
-                for k in range(known):
-                    store(builder, splat(I16, 0, 8), row_at(block, k))
-            v = [_Lanes(builder, None)] * 8
-            for k, row in rows.items():
-                v[k] = _wide(builder, joined(builder, row))
-            for y, row in enumerate(transformed(builder, v, known)):
-                start = args[6] if y < side else builder.add(args[6], args[7])
-                start = builder.add(start, builder.mul(args[8], ir.Constant(args[8].type, y % side)))
-                store(builder, row, place(context, builder, kinds[5], args[5], start, side))
-            return context.get_dummy_value()
-
-        u = types.uintp
-        return types.none(coefficients, u, u, quant, u, out, u, u, u), generate
+        rows = {}
+        for k in used:
+            factors = load(builder, row_at(steps, k), _ROW)
+            rows[k] = [builder.mul(load(builder, row_at(block, k), _ROW), factors) for block in blocks]
+        if side != 2:  # that form has no such shortcut
+            rows[0] = [
+                _first_wrapped(builder, row, [row_at(block, k) for k in used[1:]])
+                for row, block in zip(rows[0], blocks, strict=True)
+            ]
+        for block in blocks:
+            for k in range(known):
+                store(builder, splat(I16, 0, 8), row_at(block, k))
+        v = [_Lanes(builder, None)] * 8
+        for k, row in rows.items():
+            v[k] = _wide(builder, joined(builder, row))
+        for y, row in enumerate(transformed(builder, v, known)):
+            start = o if y < side else builder.add(o, step)
+            start = builder.add(start, builder.mul(stride, ir.Constant(stride.type, y % side)))
+            store(builder, row, out.at(start, side))
 
     return transform
 

@@ -12,21 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import (
-    BYTES,
-    array_at,
-    bytes_at,
-    longs_in,
-    record_at,
-    record_pointer,
-    records_in,
-    shorts_in,
-)
-from ..lang import types
+from ..cpu.intrinsics import array_at, bytes_at, longs_in, record_at, records_in, shorts_in
 from ..scalar import loop
+from .decode import DECODER
 from .frame import MCU, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
-from .layout import DONE, HEADER, IRREGULAR, REQUEST, STATUS, TABLE, TABLES, UNUSED
+from .layout import DONE, IRREGULAR, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
 from .rows import SHAPE, finish_row, room_for_rows
 from .scans import SCANS, list_scans
@@ -223,8 +214,4 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     status.result = DONE if _decode_region(data, header, request, out, tables, memory, status) else IRREGULAR
 
 
-_DECODE = types.void(
-    record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
-    record_pointer(STATUS),
-)  # fmt: skip
-DECODE_FUNCTION = NativeFunction("decode_progressive_jpeg", _decode, _DECODE)
+DECODE_FUNCTION = NativeFunction("decode_progressive_jpeg", _decode, DECODER)

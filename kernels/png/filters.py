@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..cpu.intrinsics import copy, spread
-from ..jpeg.vectors import I8, I16, I64, load, load_big, place, splat, store, vector
-from ..lang import cgutils, intrinsic, ir, types
+from ..jpeg.vectors import I8, I16, I64, emitted, load, load_big, splat, store, vector
+from ..lang import cgutils, ir, types
 from ..scalar import loop, up
 
 NONE, SUB, UP, AVERAGE, PAETH = range(5)
@@ -72,35 +72,29 @@ def _make_undo_row(kind: int, size: int) -> Any:
     lanes = _LANES[size]
     narrow, wide = vector(I8, lanes), vector(I16, lanes)
 
-    @intrinsic
-    def undo(typing_context, raw, at, rows, above, row, count):
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            raw, at, rows, above, row, count = args
+    whole = types.int64
 
-            def address(kind, array, start, index):
-                return place(context, builder, kind, array, builder.add(start, index), lanes)
+    @emitted(types.none, None, whole, None, whole, whole, whole)
+    def undo(builder, raw, at, rows, above, row, count):
+        def address(array, start, index):
+            return array.at(builder.add(start, index), lanes)
 
-            zero = ir.Constant(wide, None)
-            left, corner = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
-            with cgutils.for_range(builder, count) as each:
-                index = builder.mul(each.index, each.index.type(size))
-                value = builder.load(left)
-                if kind != SUB:
-                    over = builder.zext(load(builder, address(kinds[2], rows, above, index), narrow), wide)
-                    if kind == AVERAGE:
-                        value = _average(builder, value, over)
-                    else:
-                        value = _paeth(builder, value, over, builder.load(corner))
-                    builder.store(over, corner)
-                stored = builder.zext(load(builder, address(kinds[0], raw, at, index), narrow), wide)
-                value = _sum(builder, value, stored)
-                store(builder, builder.trunc(value, narrow), address(kinds[2], rows, row, index))
-                builder.store(value, left)
-            return context.get_dummy_value()
-
-        whole = types.int64
-        return types.none(raw, whole, rows, whole, whole, whole), generate
+        zero = ir.Constant(wide, None)
+        left, corner = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
+        with cgutils.for_range(builder, count) as each:
+            index = builder.mul(each.index, each.index.type(size))
+            value = builder.load(left)
+            if kind != SUB:
+                over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
+                if kind == AVERAGE:
+                    value = _average(builder, value, over)
+                else:
+                    value = _paeth(builder, value, over, builder.load(corner))
+                builder.store(over, corner)
+            stored = builder.zext(load(builder, address(raw, at, index), narrow), wide)
+            value = _sum(builder, value, stored)
+            store(builder, builder.trunc(value, narrow), address(rows, row, index))
+            builder.store(value, left)
 
     return undo
 
@@ -114,58 +108,53 @@ def _make_undo_rows(size: int) -> Any:
     lanes = _LANES[size]
     narrow, wide = vector(I8, lanes), vector(I16, lanes)
 
-    @intrinsic
-    def undo(typing_context, raw, at, line, rows, above, row0, row1, row2, row3, count):
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            raw, at, line, rows, above = args[:5]
-            outs, count = args[5:9], args[9]
+    whole = types.int64
 
-            def address(kind, array, start, index):
-                return place(context, builder, kind, array, builder.add(start, index), lanes)
+    @emitted(types.none, None, whole, whole, None, *[whole] * 6)
+    def undo(builder, raw, at, line, rows, above, row0, row1, row2, row3, count):
+        outs = row0, row1, row2, row3
 
-            def pixel(start, x):
-                return builder.zext(load(builder, address(kinds[3], rows, start, I64(x * size)), narrow), wide)
+        def address(array, start, index):
+            return array.at(builder.add(start, index), lanes)
 
-            def mask(filters, kind):
-                return spread(builder, builder.sext(builder.icmp_unsigned("==", filters, I8(kind)), I16), lanes)
+        def pixel(start, x):
+            return builder.zext(load(builder, address(rows, start, I64(x * size)), narrow), wide)
 
-            zero = ir.Constant(wide, None)
-            starts, masks, lefts, corners = [], [], [], []
+        def mask(filters, kind):
+            return spread(builder, builder.sext(builder.icmp_unsigned("==", filters, I8(kind)), I16), lanes)
+
+        zero = ir.Constant(wide, None)
+        starts, masks, lefts, corners = [], [], [], []
+        for r in range(TOGETHER):
+            start = builder.add(at, builder.mul(line, I64(r)))
+            starts.append(start)
+            filters = load(builder, raw.at(builder.sub(start, I64(1)), 1), I8)
+            masks.append([mask(filters, kind) for kind in (SUB, UP, AVERAGE, PAETH)])
+            last = TOGETHER - 2 - r  # the pixel before the first one
+            over = outs[r - 1] if r else above
+            lefts.append(cgutils.alloca_once_value(builder, pixel(outs[r], last) if last >= 0 else zero))
+            corners.append(cgutils.alloca_once_value(builder, pixel(over, last) if last >= 0 else zero))
+        with cgutils.for_range(builder, builder.sub(count, I64(TOGETHER - 1))) as each:
+            first = builder.mul(each.index, I64(size))
+            index = builder.add(first, I64((TOGETHER - 1) * size))
+            over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
             for r in range(TOGETHER):
-                start = builder.add(at, builder.mul(line, I64(r)))
-                starts.append(start)
-                filters = load(builder, place(context, builder, kinds[0], raw, builder.sub(start, I64(1)), 1), I8)
-                masks.append([mask(filters, kind) for kind in (SUB, UP, AVERAGE, PAETH)])
-                last = TOGETHER - 2 - r  # the pixel before the first one
-                over = outs[r - 1] if r else above
-                lefts.append(cgutils.alloca_once_value(builder, pixel(outs[r], last) if last >= 0 else zero))
-                corners.append(cgutils.alloca_once_value(builder, pixel(over, last) if last >= 0 else zero))
-            with cgutils.for_range(builder, builder.sub(count, I64(TOGETHER - 1))) as each:
-                first = builder.mul(each.index, I64(size))
-                index = builder.add(first, I64((TOGETHER - 1) * size))
-                over = builder.zext(load(builder, address(kinds[3], rows, above, index), narrow), wide)
-                for r in range(TOGETHER):
-                    index = builder.add(first, I64((TOGETHER - 1 - r) * size))
-                    left, corner = builder.load(lefts[r]), builder.load(corners[r])
-                    sub, up_, average, paeth = masks[r]
-                    value = builder.or_(
-                        builder.or_(
-                            builder.and_(_paeth(builder, left, over, corner), paeth),
-                            builder.and_(_average(builder, left, over), average),
-                        ),
-                        builder.or_(builder.and_(over, up_), builder.and_(left, sub)),
-                    )
-                    stored = builder.zext(load(builder, address(kinds[0], raw, starts[r], index), narrow), wide)
-                    value = _sum(builder, value, stored)
-                    store(builder, builder.trunc(value, narrow), address(kinds[3], rows, outs[r], index))
-                    builder.store(value, lefts[r])
-                    builder.store(over, corners[r])
-                    over = left  # of the row below: the pixel before, of this row
-            return context.get_dummy_value()
-
-        whole = types.int64
-        return types.none(raw, whole, whole, rows, *[whole] * 6), generate
+                index = builder.add(first, I64((TOGETHER - 1 - r) * size))
+                left, corner = builder.load(lefts[r]), builder.load(corners[r])
+                sub, up_, average, paeth = masks[r]
+                value = builder.or_(
+                    builder.or_(
+                        builder.and_(_paeth(builder, left, over, corner), paeth),
+                        builder.and_(_average(builder, left, over), average),
+                    ),
+                    builder.or_(builder.and_(over, up_), builder.and_(left, sub)),
+                )
+                stored = builder.zext(load(builder, address(raw, starts[r], index), narrow), wide)
+                value = _sum(builder, value, stored)
+                store(builder, builder.trunc(value, narrow), address(rows, outs[r], index))
+                builder.store(value, lefts[r])
+                builder.store(over, corners[r])
+                over = left  # of the row below: the pixel before, of this row
 
     return undo
 

@@ -28,19 +28,6 @@ def has_filters(raw, stride):
     return 1
 
 
-@cached_jit("none(uint8[::1], int64, uint8[::1])")
-def lay_palette(colors, channels, out):
-    """Fill ``out`` (256, channels) with 1 or 3 channels of a palette; colors that it lacks are black."""
-    for k in range(256 * channels):
-        out[k] = 0
-    for k in range(colors.size // 3):
-        if channels == 1:
-            out[k] = gray_byte(colors[3 * k], colors[3 * k + 1], colors[3 * k + 2])
-        else:
-            for c in range(3):
-                out[3 * k + c] = colors[3 * k + c]
-
-
 @loop
 def _slot(slot, k):
     """Return the slot of the row that is ``k`` below that of another slot."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from gpuimg._decoding import exif, pillow
-from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
+from gpuimg._decoding.decoder import BYTES_PER_IMAGE, BYTES_PER_PIXEL
 from gpuimg._decoding.options import DecodeOptions
 
 from ..decoding.tiffs import of_array
