@@ -34,6 +34,7 @@ def shift_matrix(n: int, x: Any, y: Any) -> Floats:
     return matrix
 
 
+@of_images
 def resize(
     images: Images,
     size: Size | None,
@@ -48,7 +49,6 @@ def resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int, (height, width) or None
         New size in pixels. An int, or a list or tuple of one, is the length of the shorter side; the longer side
         follows from the aspect ratio, rounded down, as in torchvision. Height and width may each be one number or
@@ -102,7 +102,6 @@ def resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
@@ -268,6 +267,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, arguments.mask(where, n))))
 
 
+@of_images
 def resized_crop(
     images: Images,
     top: PerImage,
@@ -285,16 +285,10 @@ def resized_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     top, left, height, width : int or (N,) int
         Rectangle to crop, in pixels, as in :func:`crop`.
     size : int or (height, width)
         Size of the result, as in :func:`resize`.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
     where : (N,) bool, optional
         The images to change; the others keep their size.
 
@@ -310,7 +304,6 @@ def resized_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 30, 40, 3), np.uint8)
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)

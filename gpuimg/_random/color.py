@@ -11,6 +11,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
@@ -21,6 +22,7 @@ from .rng import Rng
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
 
 
+@of_images
 def color_jitter(
     images: Images,
     brightness: float | Range | None = None,
@@ -35,20 +37,12 @@ def color_jitter(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : float or (low, high), optional
         Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
         Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
     p : float or (N,) float
         Probability of any change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -61,7 +55,6 @@ def color_jitter(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -108,6 +101,7 @@ def _hue_range(value: Any) -> tuple[float, float] | None:
     return None if low == high == 0.0 else (low, high)
 
 
+@of_images
 def random_photometric_distort(
     images: Images,
     brightness: Range = (0.875, 1.125),
@@ -122,20 +116,12 @@ def random_photometric_distort(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : (low, high)
         Range of the factor, at least 0.
     hue : (low, high)
         Range of the hue factor, within -0.5 to 0.5.
     p : float or (N,) float
         Probability of each change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -152,7 +138,6 @@ def random_photometric_distort(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -175,6 +160,7 @@ def random_photometric_distort(
     return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
 
 
+@of_images
 def random_hsv(
     images: Images,
     hue: float = 0.015,
@@ -188,19 +174,11 @@ def random_hsv(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     hue, saturation, value : float
         Largest changes, 0 to 1: hues turn by up to ``hue`` of a full turn either way, and the factors are from
         ``1 - f`` to ``1 + f``. ultralytics' ``hsv_h``, ``hsv_s`` and ``hsv_v``, with its defaults.
     p : float or (N,) float
         Probability of any change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -218,7 +196,6 @@ def random_hsv(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_hsv(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -231,25 +208,12 @@ def random_hsv(
     return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
 
 
+@of_images
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Permute the channels at random with probability ``p``; all orders are equally likely.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
     >>> sorted(gpuimg.random_channel_permutation(x, rng=0).array().ravel().tolist())
     [1, 2, 3]
@@ -259,25 +223,12 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
     return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
 
 
+@of_images
 def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
     """Convert images to gray with probability ``p``, keeping their number of channels.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
     3
     """
@@ -285,25 +236,12 @@ def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Ba
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
+@of_images
 def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert images with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
     [255]
     """
@@ -311,27 +249,17 @@ def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch
     return color.invert(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert all values at or above a threshold with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     threshold : float or (N,) float
         Threshold, as in :func:`solarize`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
     [55]
     """
@@ -339,27 +267,17 @@ def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, r
     return color.solarize(batch, threshold, where=generator.bernoulli(p))
 
 
+@of_images
 def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Reduce the number of bits of each value with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     bits : int or (N,) int
         Number of bits to keep, as in :func:`posterize`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
     [240]
     """
@@ -367,25 +285,12 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
     return color.posterize(batch, bits, where=generator.bernoulli(p))
 
 
+@of_images
 def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Stretch each channel to the full range with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
     [0, 128, 255]
@@ -394,25 +299,12 @@ def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) ->
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Equalize the histogram of each channel with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
     True

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
 from ..kernels import ops
@@ -15,6 +16,7 @@ from .draws import limits, prepare, whole_limits
 from .rng import Rng
 
 
+@of_images
 def random_gaussian_blur(
     images: Images, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
 ) -> Batch:
@@ -22,21 +24,11 @@ def random_gaussian_blur(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
         Size of the filter in pixels, as in :func:`gaussian_blur`.
     sigma : float or (low, high)
         Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
         all blurred images.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -45,7 +37,6 @@ def random_gaussian_blur(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -61,27 +52,17 @@ def random_gaussian_blur(
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
 
 
+@of_images
 def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Adjust sharpness with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     sharpness_factor : float or (N,) float
         Factor, as in :func:`adjust_sharpness`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -89,6 +70,7 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
 
 
+@of_images
 def random_motion_blur(
     images: Images, length: float | Range = (3, 9), degrees: Range = (-90.0, 90.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
@@ -96,20 +78,10 @@ def random_motion_blur(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     length : int or (low, high)
         Range of the length in pixels, both limits included, as in :func:`motion_blur`.
     degrees : (low, high)
         Range of the angle in degrees from the x axis, counter-clockwise.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -118,7 +90,6 @@ def random_motion_blur(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_motion_blur(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -130,23 +101,14 @@ def random_motion_blur(
     return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
 
 
+@of_images
 def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Add the artifacts of JPEG compression at a random quality, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     quality : int or (low, high)
         Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -155,7 +117,6 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_jpeg(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -169,19 +130,9 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
 BLUR_KERNEL = 13
 
 
+@of_images
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
-
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -195,7 +146,6 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """

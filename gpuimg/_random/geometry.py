@@ -12,6 +12,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import (
     Color,
     Exact,
@@ -33,6 +34,7 @@ from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, recordin
 from .rng import Rng
 
 
+@of_images
 def random_resized_crop(
     images: Images,
     size: Size,
@@ -48,7 +50,6 @@ def random_resized_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
         Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,), for example
         for views of different sizes.
@@ -56,13 +57,6 @@ def random_resized_crop(
         Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,).
     ratio : (low, high)
         Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -81,7 +75,6 @@ def random_resized_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 30, 40, 3), np.uint8)
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
@@ -122,6 +115,7 @@ def _largest_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
     return np.concatenate([(sizes - box) // 2, box], 1)
 
 
+@of_images
 def random_crop(
     images: Images,
     size: Size,
@@ -136,7 +130,6 @@ def random_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
         Size of the result in pixels; one number, or a list or tuple of one, sets both.
     padding : int, (x, y) or (left, top, right, bottom), optional
@@ -147,8 +140,6 @@ def random_crop(
         Color of the border, as in :func:`pad`.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         Content of the border, as in :func:`pad`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -162,7 +153,6 @@ def random_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_crop(np.zeros((2, 32, 32, 3), np.uint8), 32, padding=4, rng=0).sizes.tolist()
     [[32, 32], [32, 32]]
     """
@@ -186,25 +176,12 @@ def random_crop(
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
 
 
+@of_images
 def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Flip images horizontally with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.random_horizontal_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
@@ -213,25 +190,12 @@ def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int)
     return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Flip images vertically with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
     >>> gpuimg.random_vertical_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
@@ -240,6 +204,7 @@ def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -
     return resize_crop.vertical_flip(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_rotation(
     images: Images,
     degrees: float | Range,
@@ -254,13 +219,10 @@ def random_rotation(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -275,7 +237,6 @@ def random_rotation(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
@@ -284,6 +245,7 @@ def random_rotation(
     return warp.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
 
 
+@of_images
 def random_affine(
     images: Images,
     degrees: float | Range,
@@ -300,7 +262,6 @@ def random_affine(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
         Range of the angle in degrees, **clockwise**; one number ``d`` stands for ``(-d, d)``.
     translate : (x, y), optional
@@ -311,13 +272,6 @@ def random_affine(
         Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -326,7 +280,6 @@ def random_affine(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
@@ -353,6 +306,7 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
     return symmetric(shear, "shear"), (0.0, 0.0)
 
 
+@of_images
 def random_zoom_out(
     images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
@@ -360,15 +314,10 @@ def random_zoom_out(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     fill : number, (C,), (N,) or (N, C)
         Color of the canvas, as in :func:`pad`.
     side_range : (low, high)
         Range of the canvas's sides as multiples of the image's, at least 1.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -386,7 +335,6 @@ def random_zoom_out(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
     [[16, 20]]
     """
@@ -400,6 +348,7 @@ def random_zoom_out(
     return resize_crop.pad(batch, (left, top, right, bottom), fill, where=where)
 
 
+@of_images
 def random_perspective(
     images: Images,
     distortion_scale: float = 0.5,
@@ -413,20 +362,10 @@ def random_perspective(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     distortion_scale : float
         Largest displacement of a corner as a fraction of the distance to the center, 0 to 1.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
     interpolation, fill
         As in :func:`perspective`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -439,7 +378,6 @@ def random_perspective(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_perspective(np.zeros((2, 8, 8, 3), np.uint8), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """

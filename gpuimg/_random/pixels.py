@@ -11,6 +11,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
@@ -26,6 +27,7 @@ def seeds(generator: Rng) -> Ints:
     return drawn
 
 
+@of_images
 def random_erasing(
     images: Images,
     p: PerImage = 0.5,
@@ -40,9 +42,6 @@ def random_erasing(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
     scale : (low, high)
         Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
@@ -52,13 +51,6 @@ def random_erasing(
         from black to white, or after :func:`normalize` from a standard normal distribution.
     count : int
         Largest number of rectangles, 1 to 64: each image gets 1 to ``count``, which share the area between them.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -73,7 +65,6 @@ def random_erasing(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -116,6 +107,7 @@ def _seeds_for(value: Any, generator: Rng) -> Ints | None:
     return seeds(generator) if isinstance(value, str) else None
 
 
+@of_images
 def coarse_dropout(
     images: Images,
     holes: float | Range = (1, 2),
@@ -130,22 +122,12 @@ def coarse_dropout(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     holes : int or (low, high)
         Range of the number of rectangles, both limits included, within 1 to 64.
     height, width : (low, high)
         Range of a rectangle's sides as fractions of the image's, 0 to 1; sides are at least one pixel.
     value : number, (C,), (N,), (N, C) or "random"
         Color of the rectangles, or noise, as in :func:`erase`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -159,7 +141,6 @@ def coarse_dropout(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> y = gpuimg.coarse_dropout(np.full((1, 10, 10, 1), 9, np.uint8), 1, (0.5, 0.5), (0.2, 0.2), p=1.0, rng=0).array()
     >>> int((y == 0).sum())
     10
@@ -181,6 +162,7 @@ def coarse_dropout(
     return batch
 
 
+@of_images
 def random_grid_mask(
     images: Images,
     cell: Range = (96.0, 224.0),
@@ -195,7 +177,6 @@ def random_grid_mask(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     cell : (low, high)
         Range of the side of the cells in pixels, at least 1.
     share : float or (N,) float
@@ -204,15 +185,6 @@ def random_grid_mask(
         Range of the grid's angle in degrees, counter-clockwise.
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -229,7 +201,6 @@ def random_grid_mask(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_grid_mask(np.zeros((2, 8, 8, 3), np.uint8), (2, 4), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -240,6 +211,7 @@ def random_grid_mask(
     return pixels.grid_mask(batch, side, share, angle, generator.units(2), value, where=where)
 
 
+@of_images
 def random_gaussian_noise(
     images: Images,
     mean: PerImage = 0.0,
@@ -253,22 +225,12 @@ def random_gaussian_noise(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean : float or (N,) float
         Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (low, high)
         Standard deviation of the noise, at least 0, or the range from which it is drawn for each image.
     clip : bool
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -277,7 +239,6 @@ def random_gaussian_noise(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_gaussian_noise(np.zeros((2, 8, 8, 3), np.uint8), sigma=(0.0, 0.2), rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -289,6 +250,7 @@ def random_gaussian_noise(
     return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)
 
 
+@of_images
 def random_elastic(
     images: Images,
     alpha: Size = 50.0,
@@ -303,18 +265,8 @@ def random_elastic(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     alpha, sigma, interpolation, fill
         As in :func:`elastic`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -323,7 +275,6 @@ def random_elastic(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_elastic(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """

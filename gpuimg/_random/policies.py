@@ -13,6 +13,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks.arguments import flag, whole_number
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
@@ -103,6 +104,7 @@ _AUGMIX = _space(0.3, _of_width(1.0 / 3.0), _of_height(1.0 / 3.0), 30.0, 0.9, _b
 _AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(INVERT, _linear(0.0), False))}
 
 
+@of_images
 def rand_augment(
     images: Images,
     num_ops: int = 2,
@@ -117,7 +119,6 @@ def rand_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_ops : int
         Number of ops applied to each image in turn, at least 0.
     magnitude : int
@@ -128,13 +129,6 @@ def rand_augment(
         Interpolation of the ops that move pixels.
     fill : number, (C,), (N,) or (N, C)
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -152,7 +146,6 @@ def rand_augment(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.rand_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
@@ -167,6 +160,7 @@ def rand_augment(
     return batch
 
 
+@of_images
 def trivial_augment(
     images: Images,
     num_magnitude_bins: int = 31,
@@ -179,18 +173,10 @@ def trivial_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_magnitude_bins : int
         Number of strengths, at least 2; each is drawn with equal probability.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     References
     ----------
@@ -199,7 +185,6 @@ def trivial_augment(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.trivial_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
@@ -210,6 +195,7 @@ def trivial_augment(
     return _step(batch, _TRIVIAL_AUGMENT, which, strength, _signs(generator), interpolation, fill)
 
 
+@of_images
 def auto_augment(
     images: Images,
     policy: Policy = "imagenet",
@@ -222,18 +208,10 @@ def auto_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     policy : {"imagenet", "cifar10", "svhn"}
         The data set on which the pairs were learned.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -246,7 +224,6 @@ def auto_augment(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.auto_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """

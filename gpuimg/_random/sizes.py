@@ -12,6 +12,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Exact, Interpolation, Ints, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
@@ -19,6 +20,7 @@ from .draws import limits, prepare
 from .rng import Rng
 
 
+@of_images
 def random_resize(
     images: Images,
     min_size: int,
@@ -33,16 +35,8 @@ def random_resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size, max_size : int
         Range of the length in pixels, both limits included; torchvision leaves out the upper one.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -60,7 +54,6 @@ def random_resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_resize(np.zeros((1, 30, 40, 3), np.uint8), 15, 15, rng=0).sizes.tolist()
     [[15, 20]]
     """
@@ -77,6 +70,7 @@ def _with_short_side(old: Ints, short: Ints) -> Ints:
     return sizes
 
 
+@of_images
 def random_short_side_resize(
     images: Images,
     min_size: int | Sequence[int],
@@ -91,18 +85,10 @@ def random_short_side_resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size : int or sequence of int
         Lengths of the shorter side to choose from, in pixels.
     max_size : int, optional
         Largest length of the longer side in pixels; the shorter side shrinks to match.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -124,7 +110,6 @@ def random_short_side_resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((1, 30, 40, 3), np.uint8)
     >>> gpuimg.random_short_side_resize(x, [15], max_size=16, rng=0).sizes.tolist()
     [[12, 16]]
@@ -144,6 +129,7 @@ def random_short_side_resize(
     return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias, exact=exact)
 
 
+@of_images
 def scale_jitter(
     images: Images,
     target_size: Size,
@@ -158,18 +144,10 @@ def scale_jitter(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     target_size : int or (height, width)
         Target size in pixels. One number, or a list or tuple of one, sets both; torchvision's is (width, height).
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -188,7 +166,6 @@ def scale_jitter(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.scale_jitter(np.zeros((1, 30, 40, 3), np.uint8), (60, 60), (0.5, 0.5), rng=0).sizes.tolist()
     [[22, 30]]
     """
