@@ -31,7 +31,7 @@ from ._random.color import (
     random_photometric_distort,
     random_solarize,
 )
-from ._random.draws import limits, prepare
+from ._random.draws import prepare
 from ._random.filters import random_gaussian_blur, three_augment
 from ._random.geometry import (
     random_horizontal_flip,
@@ -293,7 +293,7 @@ def dino_train(
     """
     size, local_size = arguments.whole_number(size, "size"), arguments.whole_number(local_size, "local_size")
     ranges = {"global_crops_scale": global_crops_scale, "local_crops_scale": local_crops_scale}
-    scales = np.array([limits(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
+    scales = np.array([arguments.low_high(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
     count = arguments.whole_number(local_views, "local_views", 0)
     return partial(_dino, "dino_train", (size, local_size, None), count, scales, False, 0.5, (1.0, 0.1, 0.5))
 

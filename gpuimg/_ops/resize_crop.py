@@ -20,7 +20,7 @@ from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Pad
 from .._plan.plan import Plan, identities
 from ..errors import ImageError
 from ..kernels import layout
-from .exact_resize import resize_exactly, rule_and_filters
+from .exact_resize import exact_rule, resize_exactly
 
 _BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
@@ -106,9 +106,11 @@ def resize(
     [[15, 20]]
     """
     batch = recording_of(images).for_geometry()
-    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
-    new = _sizes_after_resize(batch.sizes, batch.image_count, size, max_size)
-    return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
+    n = batch.image_count
+    rule, filter_of = exact_rule(exact, antialias)
+    filters = arguments.filters(interpolation, n, filter_of)
+    new = _sizes_after_resize(batch.sizes, n, size, max_size)
+    return Batch(_resize(batch, new, filters, antialias, rule, arguments.mask(where, n)))
 
 
 def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -120,25 +122,26 @@ def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
         if max_size is not None:
             raise ValueError(f"max_size needs an int size, the shorter side, or None, not {size!r}")
         return arguments.sizes(size, n)
-    height, width = old.T  # a reduction along an axis of two takes ten times as long as these
-    small, large = np.minimum(height, width), np.maximum(height, width)
     if size is None:
-        long = arguments.integers(max_size, n, "max_size", low=1)
-        short = (long * small) // np.maximum(large, 1)
-    else:
-        short = arguments.integers(size, n, "size", low=1)
-        long = (short * large) // np.maximum(small, 1)
-        if max_size is not None:
-            limit = arguments.integers(max_size, n, "max_size")
-            if np.any(limit <= short):
-                raise ValueError(f"max_size must be above size={size}, not {max_size}")
-            over = long > limit
-            short = np.where(over, (limit * short) // long, short)
-            long = np.where(over, limit, long)
-    tall = height > width
-    new = np.empty((n, 2), np.int64)
-    new[:, 0], new[:, 1] = np.where(tall, long, short), np.where(tall, short, long)
-    return np.maximum(new, 1, out=new)
+        return with_long_side(old, arguments.integers(max_size, n, "max_size", low=1))
+    new = with_short_side(old, arguments.integers(size, n, "size", low=1))
+    if max_size is None:
+        return new
+    limit = arguments.integers(max_size, n, "max_size")
+    if np.any(limit <= new.min(1)):
+        raise ValueError(f"max_size must be above size={size}, not {max_size}")
+    return np.where(limit[:, None] < new.max(1, keepdims=True), with_long_side(new, limit), new)
+
+
+def with_short_side(old: Ints, short: Ints) -> Ints:
+    """Return sizes (N, 2) whose shorter side is (N,); the longer side is rounded down."""
+    sizes: Ints = short[:, None] * old // np.minimum(old[:, :1], old[:, 1:])  # in a tenth of the time of min(1)
+    return sizes
+
+
+def with_long_side(old: Ints, long: Ints) -> Ints:
+    """Return sizes (N, 2) whose longer side is (N,); the shorter side is rounded down, to at least 1."""
+    return np.maximum(long[:, None] * old // np.maximum(old[:, :1], old[:, 1:]), 1)
 
 
 def _resize(
@@ -200,7 +203,6 @@ def _extends_beyond(corner: Ints, new: Ints, sizes: Ints) -> Mask | None:
 
 def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
     """Crop a rectangle of the current grid. Parts outside the grid show a color, or with None the repeated edge."""
-    n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
@@ -214,7 +216,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
     cut = plan if where is not None and not where.any() else plan.within(corner, new)
-    return cut.transformed(shift_matrix(n, corner[:, 1], corner[:, 0]), new)
+    return cut.transformed(shift_matrix(len(plan), corner[:, 1], corner[:, 0]), new)
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
@@ -318,10 +320,13 @@ def resized_crop(
 
 def resized_boxes(
     recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
-) -> Recording:
-    """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    cropped = _crop_to_resize(recording.for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return _resize(cropped, sizes, filters, antialias, rule, None)
+) -> Batch:
+    """Crop boxes (N, 4) inside the images, top left height width, and resize them to sizes (N, 2); all are checked."""
+    recording = recording.for_geometry()
+    top, left = boxes[:, 0], boxes[:, 1]
+    cropped = recording.plan.within(boxes[:, :2], boxes[:, 2:])
+    cropped = cropped.transformed(shift_matrix(len(boxes), left, top), boxes[:, 2:])
+    return Batch(_resize(recording.with_plan(cropped), sizes, filters, antialias, rule, None))
 
 
 def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:

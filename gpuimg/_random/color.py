@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
-from .draws import limits, one_number, prepare, recording_for
-from .rng import Rng
+from .draws import prepare
+from .rng import Rng, as_rng
 
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
@@ -58,7 +58,8 @@ def color_jitter(
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    recording, generator = recording_for(images, rng, "color_jitter")
+    recording = recording_of(images)
+    generator = as_rng(rng, len(recording), "color_jitter", recording.frames)
     each = np.arange(len(recording))
     ranges = [
         _factor_range(brightness, "brightness"),
@@ -84,9 +85,9 @@ def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
     if value is None:
         return None
     if arguments.is_single(value):
-        number = one_number(value, name)
+        number = arguments.one_number(value, name)
         value = max(0.0, 1.0 - number), 1.0 + number
-    low, high = limits(value, name, low=0.0)
+    low, high = arguments.low_high(value, name, low=0.0)
     return None if low == high == 1.0 else (low, high)
 
 
@@ -95,9 +96,9 @@ def _hue_range(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
     if arguments.is_single(value):
-        number = one_number(value, "hue")
+        number = arguments.one_number(value, "hue")
         value = -number, number
-    low, high = limits(value, "hue", low=-0.5, high=0.5)
+    low, high = arguments.low_high(value, "hue", low=-0.5, high=0.5)
     return None if low == high == 0.0 else (low, high)
 
 
@@ -143,10 +144,10 @@ def random_photometric_distort(
     """
     batch, generator = prepare(images, rng, "random_photometric_distort")
     ranges = [
-        limits(brightness, "brightness", low=0.0),
-        limits(contrast, "contrast", low=0.0),
-        limits(saturation, "saturation", low=0.0),
-        limits(hue, "hue", low=-0.5, high=0.5),
+        arguments.low_high(brightness, "brightness", low=0.0),
+        arguments.low_high(contrast, "contrast", low=0.0),
+        arguments.low_high(saturation, "saturation", low=0.0),
+        arguments.low_high(hue, "hue", low=-0.5, high=0.5),
     ]
     chosen = [generator.bernoulli(p) for _ in ranges]
     amounts = [generator.uniform(*each) for each in ranges]

@@ -12,7 +12,7 @@ from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
 from ..kernels import ops
-from .draws import limits, prepare, whole_limits
+from .draws import prepare
 from .rng import Rng
 
 
@@ -47,7 +47,7 @@ def random_gaussian_blur(
     if arguments.is_single(sigma):
         low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
     else:
-        low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
+        low, high = arguments.low_high(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
 
@@ -94,8 +94,8 @@ def random_motion_blur(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_motion_blur")
-    shortest, longest = whole_limits(length, "length", 1, ops.MOST_TAPS)
-    turns = limits(degrees, "degrees")
+    shortest, longest = arguments.whole_low_high(length, "length", 1, ops.MOST_TAPS)
+    turns = arguments.low_high(degrees, "degrees")
     where = generator.bernoulli(p)
     drawn = generator.integers(shortest, longest + 1)
     return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
@@ -121,7 +121,7 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_jpeg")
-    low, high = whole_limits(quality, "quality", 1, 100)
+    low, high = arguments.whole_low_high(quality, "quality", 1, 100)
     where = generator.bernoulli(p)
     return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
 

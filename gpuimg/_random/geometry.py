@@ -28,10 +28,10 @@ from .._checks.types import (
     Size,
 )
 from .._ops import resize_crop, warp
-from .._ops.exact_resize import rule_and_filters
+from .._ops.exact_resize import exact_rule
 from ..errors import ImageError
-from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, recording_for, symmetric
-from .rng import Rng
+from .draws import DRAWS, drawn_sides, prepare
+from .rng import Rng, as_rng
 
 
 @of_images
@@ -79,26 +79,26 @@ def random_resized_crop(
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
     """
-    recording, generator = recording_for(images, rng, "random_resized_crop")
+    recording = recording_of(images)
     n = recording.image_count
-    area, aspect = limits_of_each(scale, n, "scale", low=0.0, high=1.0), limits(ratio, "ratio", low=1e-6)
+    generator = as_rng(rng, n, "random_resized_crop", recording.frames)
+    area = arguments.low_high_of_each(scale, n, "scale", low=0.0, high=1.0)
+    aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     new = arguments.sizes(size, n)
-    rule, filters = rule_and_filters(exact, interpolation, antialias, n)
+    rule, filter_of = exact_rule(exact, antialias)
+    filters = arguments.filters(interpolation, n, filter_of)
     boxes = resized_crop_boxes(recording.sizes, generator, area, aspect)
-    return Batch(resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule))
+    return resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule)
 
 
-def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:
+def resized_crop_boxes(sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float]) -> Ints:
     """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
-    unit = rng.units(2 * TRIES + 2)
-    height, width = sizes.T.astype(np.float64)[:, :, None]
-    w, h = drawn_sides(height * width, unit, scale, ratio)
-    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    chosen = np.arange(len(sizes)), np.argmax(fits, 1)
+    unit = rng.units(DRAWS)
+    sides = drawn_sides((sizes[:, 0] * sizes[:, 1]).astype(np.float64), unit, scale, ratio, 1, sizes[:, ::-1].copy())
     boxes = np.empty((len(sizes), 4), np.int64)
-    boxes[:, 2], boxes[:, 3] = h[chosen], w[chosen]
-    boxes[:, :2] = unit[:, -2:] * (sizes - boxes[:, 2:] + 1)
-    missed = ~fits[chosen]
+    boxes[:, 2:] = sides[:, ::-1]
+    boxes[:, :2] = unit[:, -4:-2] * (sizes - boxes[:, 2:] + 1)
+    missed = sides[:, 0] < 0
     if missed.any():
         boxes[missed] = _largest_boxes(sizes[missed], ratio)
     return boxes
@@ -241,7 +241,7 @@ def random_rotation(
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_rotation")
-    low, high = symmetric(degrees, "degrees")
+    low, high = arguments.symmetric(degrees, "degrees")
     return warp.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
 
 
@@ -285,10 +285,10 @@ def random_affine(
     """
     batch, generator = prepare(images, rng, "random_affine")
     n = recording_of(batch).image_count
-    low, high = symmetric(degrees, "degrees")
+    low, high = arguments.symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
     most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]
-    sizes = (1.0, 1.0) if scale is None else limits(scale, "scale", low=1e-6)
+    sizes = (1.0, 1.0) if scale is None else arguments.low_high(scale, "scale", low=1e-6)
     along_x, along_y = _shear_ranges(shear)
     angle = generator.uniform(low, high)
     shift = np.stack([generator.uniform(-most[:, k], most[:, k]) for k in (0, 1)], 1)
@@ -302,8 +302,8 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
     if shear is None:
         return (0.0, 0.0), (0.0, 0.0)
     if np.ndim(shear) and len(shear) == 4:
-        return limits(shear[:2], "shear x"), limits(shear[2:], "shear y")
-    return symmetric(shear, "shear"), (0.0, 0.0)
+        return arguments.low_high(shear[:2], "shear x"), arguments.low_high(shear[2:], "shear y")
+    return arguments.symmetric(shear, "shear"), (0.0, 0.0)
 
 
 @of_images
@@ -339,7 +339,7 @@ def random_zoom_out(
     [[16, 20]]
     """
     batch, generator = prepare(images, rng, "random_zoom_out")
-    low, high = limits(side_range, "side_range", low=1.0)
+    low, high = arguments.low_high(side_range, "side_range", low=1.0)
     where = generator.bernoulli(p)
     side = generator.uniform(low, high)
     spare = np.floor(batch.sizes * side[:, None]) - batch.sizes

@@ -15,7 +15,7 @@ from .._checks.docstrings import of_images
 from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
-from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
+from .draws import DRAWS, drawn_sides, prepare
 from .rng import Rng
 
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
@@ -69,8 +69,8 @@ def random_erasing(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_erasing")
-    share = limits(scale, "scale", low=0.0, high=1.0)
-    aspect = limits(ratio, "ratio", low=1e-6)
+    share = arguments.low_high(scale, "scale", low=0.0, high=1.0)
+    aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     most = arguments.whole_number(count, "count", 1, _MOST_HOLES)
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random", "color"))
@@ -86,16 +86,12 @@ def _with_hole(
     generator: Rng,
 ) -> Batch:  # fmt: skip
     """Erase one of ``holes`` (N,) rectangles, which share an area drawn from ``share``."""
-    unit = generator.units(2 * TRIES + 2)
-    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
-    h, w = drawn_sides(height * width / holes[:, None], unit, share, aspect)
-    fits = (h < height) & (w < width)
-    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
-    h, w = h[rows, first], w[rows, first]
-    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
-    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
-    where = where & fits.any(1)
-    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    unit = generator.units(DRAWS)
+    sizes = batch.sizes
+    sides = drawn_sides(sizes[:, 0] * sizes[:, 1] / holes, unit, np.array([share]), aspect, 0, sizes - 1)
+    where = where & (sides[:, 0] >= 0)
+    top, left = np.floor(unit[:, -4:-2] * (sizes - sides + 1)).T
+    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, *sides.T))
     if isinstance(value, str) and value == "color":
         color = [generator.normal() if batch.normalized else generator.uniform() for _ in range(batch.channels)]
         value = np.stack(color, 1) / recording_of(batch).unit
@@ -146,8 +142,8 @@ def coarse_dropout(
     10
     """
     batch, generator = prepare(images, rng, "coarse_dropout")
-    few, most = whole_limits(holes, "holes", 1, _MOST_HOLES)
-    tall, wide = (limits(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
+    few, most = arguments.whole_low_high(holes, "holes", 1, _MOST_HOLES)
+    tall, wide = (arguments.low_high(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random",))
     where = generator.bernoulli(p)
@@ -205,7 +201,7 @@ def random_grid_mask(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_grid_mask")
-    sides, turns = limits(cell, "cell", low=1.0), limits(degrees, "degrees")
+    sides, turns = arguments.low_high(cell, "cell", low=1.0), arguments.low_high(degrees, "degrees")
     where = generator.bernoulli(p)
     side, angle = generator.uniform(*sides), generator.uniform(*turns)
     return pixels.grid_mask(batch, side, share, angle, generator.units(2), value, where=where)
@@ -244,7 +240,7 @@ def random_gaussian_noise(
     """
     batch, generator = prepare(images, rng, "random_gaussian_noise")
     single = arguments.is_single(sigma)
-    low, high = (one_number(sigma, "sigma"),) * 2 if single else limits(sigma, "sigma", low=0.0)
+    low, high = (arguments.one_number(sigma, "sigma"),) * 2 if single else arguments.low_high(sigma, "sigma", low=0.0)
     where = generator.bernoulli(p)
     drawn = generator.uniform(low, high)
     return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)

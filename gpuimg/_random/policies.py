@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
-from .._checks.arguments import flag, whole_number
+from .._checks.arguments import beta_parameter, flag, whole_number
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
 from . import mixing
-from .draws import beta_parameter, prepare
+from .draws import prepare
 from .policy_tables import (
     AUTO_AUGMENT_POLICIES,
     AUTOCONTRAST,

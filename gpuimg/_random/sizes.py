@@ -13,10 +13,10 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.docstrings import of_images
-from .._checks.types import Exact, Interpolation, Ints, Range, Size
+from .._checks.types import Exact, Interpolation, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
-from .draws import limits, prepare
+from .draws import prepare
 from .rng import Rng
 
 
@@ -60,14 +60,8 @@ def random_resize(
     batch, generator = prepare(images, rng, "random_resize")
     low = arguments.whole_number(min_size, "min_size", 1, layout.EXACT)
     high = arguments.whole_number(max_size, "max_size", low, layout.EXACT)
-    new = _with_short_side(batch.sizes, generator.integers(low, high + 1))
+    new = resize_crop.with_short_side(batch.sizes, generator.integers(low, high + 1))
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
-
-
-def _with_short_side(old: Ints, short: Ints) -> Ints:
-    """Return sizes (N, 2) with the given shorter side; the longer side is rounded down."""
-    sizes: Ints = short[:, None] * old // old.min(1, keepdims=True)
-    return sizes
 
 
 @of_images
@@ -121,12 +115,12 @@ def random_short_side_resize(
         raise ValueError("min_size must be a whole number or a sequence of them, not an empty sequence")
     short = np.asarray(generator.choice(lengths), np.int64)
     old = batch.sizes
-    new = _with_short_side(old, short)
+    new = resize_crop.with_short_side(old, short)
     if max_size is not None:
         most = arguments.whole_number(max_size, "max_size", 1, layout.EXACT)
-        longest = old.max(1, keepdims=True)
-        new = np.where(short[:, None] * longest > most * old.min(1, keepdims=True), most * old // longest, new)
-    return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias, exact=exact)
+        over = short * old.max(1) > most * old.min(1)
+        new = np.where(over[:, None], resize_crop.with_long_side(old, np.full(len(old), most)), new)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
 @of_images
@@ -171,7 +165,7 @@ def scale_jitter(
     """
     batch, generator = prepare(images, rng, "scale_jitter")
     target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
-    scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
+    scale = generator.uniform(*arguments.low_high(scale_range, "scale_range", low=1e-6))
     to_target = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
