@@ -311,7 +311,8 @@ def mask(where: Any, n: int) -> Mask | None:
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
     """Return ``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
-    if type(size) is tuple and len(size) == 2 and all(type(one) is int and 1 <= one <= layout.EXACT for one in size):
+    both_sides = size if type(size) is tuple and len(size) == 2 else (size,)
+    if all(type(one) is int and 1 <= one <= layout.EXACT for one in both_sides):
         new = np.empty((n, 2), np.int64)
         new[:] = size
         return new

@@ -215,8 +215,9 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
-    cut = plan if where is not None and not where.any() else plan.within(corner, new)
-    return cut.transformed(shift_matrix(len(plan), corner[:, 1], corner[:, 0]), new)
+    if where is not None and not where.any():
+        return plan.transformed(shift_matrix(len(plan), 0, 0), new)
+    return _inside(plan, corner, new)
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
@@ -263,10 +264,11 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     corner = np.rint(spare / 2.0).astype(np.int64)
-    small = spare < 0
-    if small.any():  # torchvision pads first, with the smaller half before the image, and then crops
-        corner[small] = -(-spare[small] // 2)
-    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, arguments.mask(where, n))))
+    small, chosen = spare < 0, arguments.mask(where, n)
+    if chosen is None and not small.any():
+        return Batch(batch.with_plan(_inside(plan, corner, new)))
+    corner[small] = -(-spare[small] // 2)  # torchvision pads first, with the smaller half before the image, then crops
+    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, chosen)))
 
 
 @of_images
@@ -323,10 +325,13 @@ def resized_boxes(
 ) -> Batch:
     """Crop boxes (N, 4) inside the images, top left height width, and resize them to sizes (N, 2); all are checked."""
     recording = recording.for_geometry()
-    top, left = boxes[:, 0], boxes[:, 1]
-    cropped = recording.plan.within(boxes[:, :2], boxes[:, 2:])
-    cropped = cropped.transformed(shift_matrix(len(boxes), left, top), boxes[:, 2:])
-    return Batch(_resize(recording.with_plan(cropped), sizes, filters, antialias, rule, None))
+    cropped = recording.with_plan(_inside(recording.plan, boxes[:, :2], boxes[:, 2:]))
+    return Batch(_resize(cropped, sizes, filters, antialias, rule, None))
+
+
+def _inside(plan: Plan, corner: Ints, new: Ints) -> Plan:
+    """Crop rectangles inside the images."""
+    return plan.within(corner, new).transformed(shift_matrix(len(plan), corner[:, 1], corner[:, 0]), new)
 
 
 def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
