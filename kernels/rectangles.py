@@ -1,34 +1,43 @@
-"""Rectangles of random area and aspect ratio: the first of several tries that fits into an image."""
+"""Rectangles of random area, aspect ratio and position: the first of several tries that fits into an image."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .compiled import cached_jit
-from .scalar import i64, strict
+from .scalar import f64, i64, strict
 
 
 @strict
-def _fitting(area, unit, aspect, low, high, least, most, sides):
-    for k in range(len(aspect)):
+def _fitting(height, width, area, unit, aspect, low, high, wide, box):
+    tries = len(aspect)
+    for k in range(tries):
         target = area * (low + (high - low) * unit[k])
-        first, second = np.rint(np.sqrt(target * aspect[k])), np.rint(np.sqrt(target / aspect[k]))
-        if first >= least and second >= least and first <= most[0] and second <= most[1]:
-            sides[0], sides[1] = i64(first), i64(second)
+        h, w = np.rint(np.sqrt(target * aspect[k])), np.rint(np.sqrt(target / aspect[k]))
+        if wide:
+            h, w = w, h
+        spare_y, spare_x = f64(height) - h, f64(width) - w
+        if min(h, w) >= f64(wide) and min(spare_y, spare_x) >= f64(1 - wide):
+            box[0], box[1] = i64(unit[2 * tries] * (spare_y + 1.0)), i64(unit[2 * tries + 1] * (spare_x + 1.0))
+            box[2], box[3] = i64(h), i64(w)
             return
-    sides[0] = sides[1] = -1
+    for k in range(4):
+        box[k] = -1
 
 
 @cached_jit(
-    "none(float64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64[:, ::1], int64[:, ::1])",
+    "none(int64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], int64, int64[:, ::1])",
     nogil=False,
 )
-def fitting_sides(areas, units, aspects, scales, least, most, sides):
-    """Fill ``sides`` (N, 2) with the first try within ``least`` and ``most`` (N, 2), or -1 if there is none.
+def fitting_boxes(sizes, shares, units, aspects, scales, wide, boxes):
+    """Fill ``boxes`` (N, 4), top left height width, with the first try that fits into an image, or -1.
 
-    ``areas`` (N,) times fractions are square pixels: ``units`` (N, T or more) lie between the two of ``scales``, (N, 2)
-    or (1, 2) for all. ``aspects`` (N, T) are the first side divided by the second one.
+    ``shares`` are the boxes (N,) that divide an area, which is a fraction of the image's within ``scales``; both may be
+    one for all. ``units`` are (N, 2 T + 2) or more numbers in [0, 1). With ``wide`` = 1, ``aspects`` (N, T) are widths
+    divided by heights, and sides are 1 to those of the image; with 0 heights by widths, and sides from 0 are shorter.
     """
-    for i in range(len(areas)):
+    for i in range(len(sizes)):
+        height, width = sizes[i, 0], sizes[i, 1]
+        area = f64(height * width) / f64(shares[min(i, len(shares) - 1)])
         scale = scales[min(i, len(scales) - 1)]
-        _fitting(areas[i], units[i], aspects[i], scale[0], scale[1], least, most[i], sides[i])
+        _fitting(height, width, area, units[i], aspects[i], scale[0], scale[1], wide, boxes[i])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,7 +36,9 @@ def replace(value: _Value, **changes: Any) -> _Value:
     In a tenth of its time, which every recorded function takes several times: nothing is checked.
     """
     new = object.__new__(type(value))
-    new.__dict__.update(value.__dict__, **changes)
+    fields = new.__dict__
+    fields |= value.__dict__
+    fields |= changes
     return new
 
 
@@ -191,7 +194,8 @@ class Plan:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
         first = ops.MATRIX_WIDTH if frame else 0
-        statistical = bool(ops.HAS_STATISTIC[codes].any())
+        single = isinstance(op, ops.Op) and where is None
+        statistical = bool(ops.HAS_STATISTIC[op.code] if single else ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
         for k, value in enumerate(params, first):
             column[:, k] = value
@@ -291,10 +295,8 @@ class Plan:
         for frame in self.grid.frames:
             support = frame.support
             if scale is not None:
-                # Length of one filter unit of the current grid along each axis of the earlier one.
-                reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
-                reach *= reach
-                support = np.maximum(support, np.sqrt(reach[:, :, 0] + reach[:, :, 1]))
+                support = np.empty((len(self), 2))
+                _loops().stretch(*map(np.ascontiguousarray, (frame.matrix, scale, frame.support)), support)
                 if where is not None:
                     support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(frame.matrix @ local, support))
@@ -320,11 +322,11 @@ class Plan:
 
     def within(self, corner: Ints, new: Ints) -> Plan:
         """Restrict reads to rectangles of the current grid, (N, 2) corners and sizes, of whole source pixels."""
-        from ..kernels.grids import narrow  # imports Numba, which takes as long as all of gpuimg
-
         grid = self.grid
         window = np.empty((len(self), 4), np.int64)
-        narrow(*map(np.ascontiguousarray, (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)), window)
+        _loops().narrow(
+            *map(np.ascontiguousarray, (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)), window
+        )
         return replace(self, grid=replace(grid, window=window))
 
     def take(self, rows: Ints) -> Plan:
@@ -396,6 +398,13 @@ class Plan:
         replaced = filters <= blurred if nearest else filters == blurred
         grid = replace(self.grid, filter=np.where(replaced, layout.NEAREST, filters), kernel=None)
         return Plan(grid, self.source_sizes, channels, of_bytes, tuple(entries), history=self.history)
+
+
+@cache
+def _loops() -> Any:
+    from ..kernels import grids  # imports Numba, which takes as long as all of gpuimg
+
+    return grids
 
 
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:

@@ -1,7 +1,8 @@
-"""Helpers of the random functions: generators, and sides of random rectangles."""
+"""Helpers of the random functions: generators, and random rectangles."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ from .._batch.batch import Batch, recording_of
 from .._checks.types import Floats, Ints
 from .rng import Rng, as_rng
 
-_TRIES = 10  # rectangles drawn to find one that fits into the image, as in torchvision
-#: Numbers of a draw of a rectangle: two for each try, two for its position, and two that complete a block.
-DRAWS = 2 * _TRIES + 4
+_TRIES = 10  # boxes drawn to find one that fits into the image, as in torchvision
+_UNDIVIDED = np.ones(1, np.int64)
 
 
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
@@ -22,16 +22,26 @@ def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     return images if isinstance(images, Batch) else Batch(recording), generator
 
 
-def drawn_sides(areas: Floats, unit: Floats, scale: Floats, ratio: tuple[float, float], least: int, most: Ints) -> Ints:
-    """Return the sides (N, 2) of random rectangles from ``least`` to ``most`` (N, 2); -1 where none of ten fits.
+def random_boxes(
+    sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float], *, wide: bool, shares: Ints = _UNDIVIDED
+) -> Ints:
+    """Draw boxes (N, 4) inside images, top left height width; -1 where none of ten tries fits; one draw.
 
-    ``areas`` (N,) are in square pixels, of which ``scale`` (1, 2) or (N, 2) has the fractions. A ratio above 1 makes
-    the first side longer. ``unit`` (N, DRAWS) are numbers in [0, 1), of which the last four are for the caller.
+    ``scale`` (1, 2) or (N, 2) is a range of fractions of the image's area, which ``shares`` (1,) or (N,) divides.
+    ``ratio`` is of the width to the height, where a box may be as large as the image, or without ``wide`` of the height
+    to the width, where it must be smaller.
     """
-    from ..kernels.rectangles import fitting_sides  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.rectangles import fitting_boxes  # imports Numba, which takes as long as all of gpuimg
 
-    low, high = np.log(ratio)
+    unit = rng.units(2 * _TRIES + 4)  # the last two complete a block
+    low, high = _logarithms(ratio)
     aspect = np.exp(low + (high - low) * unit[:, _TRIES : 2 * _TRIES])
-    sides = np.empty((len(areas), 2), np.int64)
-    fitting_sides(areas, unit, aspect, scale, least, most, sides)
-    return sides
+    boxes = np.empty((len(sizes), 4), np.int64)
+    fitting_boxes(np.ascontiguousarray(sizes), shares, unit, aspect, scale, int(wide), boxes)
+    return boxes
+
+
+@lru_cache
+def _logarithms(ratio: tuple[float, float]) -> tuple[float, float]:
+    low, high = np.log(ratio).tolist()
+    return low, high

@@ -30,7 +30,7 @@ from .._checks.types import (
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule
 from ..errors import ImageError
-from .draws import DRAWS, drawn_sides, prepare
+from .draws import prepare, random_boxes
 from .rng import Rng, as_rng
 
 
@@ -93,12 +93,8 @@ def random_resized_crop(
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float]) -> Ints:
     """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
-    unit = rng.units(DRAWS)
-    sides = drawn_sides((sizes[:, 0] * sizes[:, 1]).astype(np.float64), unit, scale, ratio, 1, sizes[:, ::-1].copy())
-    boxes = np.empty((len(sizes), 4), np.int64)
-    boxes[:, 2:] = sides[:, ::-1]
-    boxes[:, :2] = unit[:, -4:-2] * (sizes - boxes[:, 2:] + 1)
-    missed = sides[:, 0] < 0
+    boxes = random_boxes(sizes, rng, scale, ratio, wide=True)
+    missed = boxes[:, 0] < 0
     if missed.any():
         boxes[missed] = _largest_boxes(sizes[missed], ratio)
     return boxes

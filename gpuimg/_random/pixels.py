@@ -15,7 +15,7 @@ from .._checks.docstrings import of_images
 from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
-from .draws import DRAWS, drawn_sides, prepare
+from .draws import prepare, random_boxes
 from .rng import Rng
 
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
@@ -86,12 +86,9 @@ def _with_hole(
     generator: Rng,
 ) -> Batch:  # fmt: skip
     """Erase one of ``holes`` (N,) rectangles, which share an area drawn from ``share``."""
-    unit = generator.units(DRAWS)
-    sizes = batch.sizes
-    sides = drawn_sides(sizes[:, 0] * sizes[:, 1] / holes, unit, np.array([share]), aspect, 0, sizes - 1)
-    where = where & (sides[:, 0] >= 0)
-    top, left = np.floor(unit[:, -4:-2] * (sizes - sides + 1)).T
-    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, *sides.T))
+    boxes = random_boxes(batch.sizes, generator, np.array([share]), aspect, wide=False, shares=holes)
+    where = where & (boxes[:, 0] >= 0)
+    top, left, h, w = np.where(where, boxes.T, 0)
     if isinstance(value, str) and value == "color":
         color = [generator.normal() if batch.normalized else generator.uniform() for _ in range(batch.channels)]
         value = np.stack(color, 1) / recording_of(batch).unit
