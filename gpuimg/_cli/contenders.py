@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._io.native_read import ChunkReader
 from .._loading.samples import Columns, read_samples
 from .._ops.pixels import IMAGENET_MEAN, IMAGENET_STD
-from .._random.geometry import resized_crop_boxes
+from .._random.draws import resized_crop_boxes
 from .._random.rng import Rng
 
 if TYPE_CHECKING:

@@ -57,14 +57,14 @@ def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, whe
     _check_source(recording, rule)
     if rules.premultiplies(rule, recording.channels) and np.any(filter == layout.NEAREST):
         raise ValueError('interpolation="nearest" with exact= is for 1 or 3 channels, not 4')
+    old = recording.sizes
+    if where is not None:
+        new = np.where(where[:, None], new, old)
+    _check_sides(old, new)
+    _check_between(old, new, rule)
     if not recording.plan.is_crop:
         recording = recording.new_segment()
-    plan = recording.plan
-    if where is not None:
-        new = np.where(where[:, None], new, plan.sizes)
-    _check_sides(plan.sizes, new)
-    _check_between(plan.sizes, new, rule)
-    return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
+    return recording.with_plan(recording.plan.resized_exactly(new, filter, rule)).new_segment()
 
 
 def _check_sides(old: Ints, new: Ints) -> None:

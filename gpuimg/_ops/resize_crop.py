@@ -17,7 +17,7 @@ from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
-from .._plan.plan import Plan, identities
+from .._plan.plan import Plan, identities, shift_matrix
 from ..errors import ImageError
 from ..kernels import layout
 from .exact_resize import exact_rule, resize_exactly
@@ -25,13 +25,6 @@ from .exact_resize import exact_rule, resize_exactly
 _BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
-
-
-def shift_matrix(n: int, x: Any, y: Any) -> Floats:
-    """Return matrices (N, 3, 3) that add to x and y."""
-    matrix = identities(n)
-    matrix[:, 0, 2], matrix[:, 1, 2] = x, y
-    return matrix
 
 
 @of_images
@@ -216,8 +209,8 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
     if where is not None and not where.any():
-        return plan.transformed(shift_matrix(len(plan), 0, 0), new)
-    return _inside(plan, corner, new)
+        return plan.transformed(identities(len(plan)), new)
+    return plan.cropped(corner, new)
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
@@ -266,7 +259,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     corner = np.rint(spare / 2.0).astype(np.int64)
     small, chosen = spare < 0, arguments.mask(where, n)
     if chosen is None and not small.any():
-        return Batch(batch.with_plan(_inside(plan, corner, new)))
+        return Batch(batch.with_plan(plan.cropped(corner, new)))
     corner[small] = -(-spare[small] // 2)  # torchvision pads first, with the smaller half before the image, then crops
     return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, chosen)))
 
@@ -325,13 +318,11 @@ def resized_boxes(
 ) -> Batch:
     """Crop boxes (N, 4) inside the images, top left height width, and resize them to sizes (N, 2); all are checked."""
     recording = recording.for_geometry()
-    cropped = recording.with_plan(_inside(recording.plan, boxes[:, :2], boxes[:, 2:]))
-    return Batch(_resize(cropped, sizes, filters, antialias, rule, None))
-
-
-def _inside(plan: Plan, corner: Ints, new: Ints) -> Plan:
-    """Crop rectangles inside the images."""
-    return plan.within(corner, new).transformed(shift_matrix(len(plan), corner[:, 1], corner[:, 0]), new)
+    plan = recording.plan.cropped(boxes[:, :2], boxes[:, 2:])
+    if rule is None:
+        plan = plan.resized(sizes, filters, antialias=antialias)
+    recording = recording.with_plan(plan)
+    return Batch(recording if rule is None else resize_exactly(recording, sizes, filters, rule, None))
 
 
 def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:

@@ -282,11 +282,12 @@ class Plan:
         filter: int | Ints | None = None,
         scale: Floats | None = None,
         where: Mask | None = None,
+        window: Ints | None = None,
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
         ``filter`` may be (N,); by default the current one remains. ``scale`` (N, 2): current pixels per new pixel in x
-        and y, by which an antialiasing filter is stretched.
+        and y, by which an antialiasing filter is stretched. ``window`` (N, 4) are the source pixels that may be read.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
@@ -305,7 +306,8 @@ class Plan:
             smoother = _SMOOTHNESS[before] < _SMOOTHNESS[filter]
             chosen = np.where(smoother if where is None else smoother & where, filter, before)
         history = (*self.history, Step(len(self.entries), local, sizes))
-        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
+        grid = Grid(sizes, tuple(frames), chosen, self.grid.window if window is None else window)
+        return replace(self, grid=grid, history=history)
 
     def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
         """Move to a grid of other sizes (N, 2) over the same pixels."""
@@ -320,14 +322,16 @@ class Plan:
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
-    def within(self, corner: Ints, new: Ints) -> Plan:
-        """Restrict reads to rectangles of the current grid, (N, 2) corners and sizes, of whole source pixels."""
+    def cropped(self, corner: Ints, new: Ints) -> Plan:
+        """Move to rectangles of the current grid, (N, 2) corners and sizes; no source pixel outside them is read.
+
+        Where pixels of the grid are not whole source pixels, filters still read outside.
+        """
         grid = self.grid
         window = np.empty((len(self), 4), np.int64)
-        _loops().narrow(
-            *map(np.ascontiguousarray, (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)), window
-        )
-        return replace(self, grid=replace(grid, window=window))
+        before = (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)
+        _loops().narrow(*map(np.ascontiguousarray, before), window)
+        return self.transformed(shift_matrix(len(self), corner[:, 1], corner[:, 0]), new, window=window)
 
     def take(self, rows: Ints) -> Plan:
         """Return the plan of the images at ``rows``, in that order and any number of times."""
@@ -422,6 +426,13 @@ def identities(n: int) -> Floats:
     matrices = np.empty((n, 3, 3))
     matrices[:] = _IDENTITY
     return matrices
+
+
+def shift_matrix(n: int, x: Any, y: Any) -> Floats:
+    """Return matrices (N, 3, 3) that add to x and y."""
+    matrix = identities(n)
+    matrix[:, 0, 2], matrix[:, 1, 2] = x, y
+    return matrix
 
 
 def is_whole_pixels(matrix: Floats) -> Mask:

@@ -22,6 +22,26 @@ def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     return images if isinstance(images, Batch) else Batch(recording), generator
 
 
+def resized_crop_boxes(sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float]) -> Ints:
+    """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
+    boxes = random_boxes(sizes, rng, scale, ratio, wide=True)
+    missed = boxes[:, 0] < 0
+    if missed.any():
+        boxes[missed] = _largest_boxes(sizes[missed], ratio)
+    return boxes
+
+
+def _largest_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
+    """Return the centered boxes (N, 4) of images that are cropped to the nearest allowed ratio."""
+    height, width = sizes.T
+    whole = width / height
+    narrow, wide = whole < ratio[0], whole > ratio[1]
+    h = np.where(narrow, np.round(width / ratio[0]), height)
+    w = np.where(wide & ~narrow, np.round(height * ratio[1]), width)
+    box = np.clip(np.stack([h, w], 1), 1, sizes).astype(np.int64)
+    return np.concatenate([(sizes - box) // 2, box], 1)
+
+
 def random_boxes(
     sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float], *, wide: bool, shares: Ints = _UNDIVIDED
 ) -> Ints:

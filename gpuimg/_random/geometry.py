@@ -18,7 +18,6 @@ from .._checks.types import (
     Exact,
     Floats,
     Interpolation,
-    Ints,
     Mask,
     Padding,
     PaddingMode,
@@ -30,7 +29,7 @@ from .._checks.types import (
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule
 from ..errors import ImageError
-from .draws import prepare, random_boxes
+from .draws import prepare, resized_crop_boxes
 from .rng import Rng, as_rng
 
 
@@ -89,26 +88,6 @@ def random_resized_crop(
     filters = arguments.filters(interpolation, n, filter_of)
     boxes = resized_crop_boxes(recording.sizes, generator, area, aspect)
     return resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule)
-
-
-def resized_crop_boxes(sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float]) -> Ints:
-    """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
-    boxes = random_boxes(sizes, rng, scale, ratio, wide=True)
-    missed = boxes[:, 0] < 0
-    if missed.any():
-        boxes[missed] = _largest_boxes(sizes[missed], ratio)
-    return boxes
-
-
-def _largest_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
-    """Return the centered boxes (N, 4) of images that are cropped to the nearest allowed ratio."""
-    height, width = sizes.T
-    whole = width / height
-    narrow, wide = whole < ratio[0], whole > ratio[1]
-    h = np.where(narrow, np.round(width / ratio[0]), height)
-    w = np.where(wide & ~narrow, np.round(height * ratio[1]), width)
-    box = np.clip(np.stack([h, w], 1), 1, sizes).astype(np.int64)
-    return np.concatenate([(sizes - box) // 2, box], 1)
 
 
 @of_images
