@@ -134,7 +134,8 @@ def with_short_side(old: Ints, short: Ints) -> Ints:
 
 def with_long_side(old: Ints, long: Ints) -> Ints:
     """Return sizes (N, 2) whose longer side is (N,); the shorter side is rounded down, to at least 1."""
-    return np.maximum(long[:, None] * old // np.maximum(old[:, :1], old[:, 1:]), 1)
+    sizes: Ints = np.maximum(long[:, None] * old // np.maximum(old[:, :1], old[:, 1:]), 1)
+    return sizes
 
 
 def _resize(

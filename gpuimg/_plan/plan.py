@@ -185,17 +185,18 @@ class Plan:
         slot and channels of a statistic) are filled in here and by the compilation.
         """
         n = len(self)
+        statistical = True
         if isinstance(op, ops.Op):
             codes = np.empty(n, np.int32)
             codes.fill(op.code)
+            statistical = bool(ops.HAS_STATISTIC[op.code])
         else:
             codes = op
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
         first = ops.MATRIX_WIDTH if frame else 0
-        single = isinstance(op, ops.Op) and where is None
-        statistical = bool(ops.HAS_STATISTIC[op.code] if single else ops.HAS_STATISTIC[codes].any())
+        statistical = statistical and bool(ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
         for k, value in enumerate(params, first):
             column[:, k] = value
