@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
+from .._threads.threads import threads
 from ..sizes import buckets, naflex, nearest
 from .batch_order import BatchOrder, Groups
 from .blocks import Blocks
 from .order import Order
-from .read_sizes import read_sizes
+from .read_sizes import sizes_of
+from .samples import Columns
 
 #: Sizes of a source's images: an array (N, 2), or the path of a file for :func:`read_sizes`.
 Sizes: TypeAlias = "ArrayLike | str | os.PathLike[str] | None"
@@ -201,7 +203,7 @@ def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: 
         )
     sizes = rule.sizes
     if sizes is None or isinstance(sizes, (str, os.PathLike)):
-        sizes = read_sizes(source, sizes, image=image)
+        sizes = sizes_of(source, sizes, Columns(image, None), threads(), progress=False)
     found = np.asarray(sizes)
     if found.shape != (len(source), 2) or found.dtype.kind not in "iu" or found.min() < 0:
         raise ValueError(
