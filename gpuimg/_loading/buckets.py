@@ -172,13 +172,7 @@ def _in_parts(rule: Callable[[Ints], Any], sizes: Ints) -> NDArray[np.int32]:
 
 
 def check_by_size(rule: Buckets | TokenBudget, on_error: str, clips: Any) -> None:
-    """Refuse options that change a batch's samples, or have no image headers.
-
-    Raises
-    ------
-    ValueError
-        Naming the option.
-    """
+    """Refuse options that change a batch's samples, or have no image headers."""
     if on_error == "skip":
         raise ValueError(
             f'on_error="skip" would replace a sample with one of a different size; use "fill" with '
@@ -189,13 +183,7 @@ def check_by_size(rule: Buckets | TokenBudget, on_error: str, clips: Any) -> Non
 
 
 def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: str, drop_last: bool) -> BatchOrder:
-    """Return the order of batches of a source's samples.
-
-    Raises
-    ------
-    ValueError
-        For a shuffle of blocks, weights or repeats, and for sizes of a different number of images.
-    """
+    """Return the order of batches of a source's samples, unless these are in blocks, weighted or repeated."""
     if isinstance(samples.shuffle, Blocks) or samples.limits is not None or samples.repeats > 1:
         raise ValueError(
             f"batch_size={type(rule).__name__} makes batches of all images of a size, so it takes neither "

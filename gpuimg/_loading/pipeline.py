@@ -121,9 +121,7 @@ class FinishedBatch(NamedTuple):
     seconds: dict[str, float]
     held: float  # seconds that recording waited for the GIL or a core
     entries: EntryUse | None
-    unwritten: int  # images that a GPU decoder reported as decoded but did not write
-    jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
-    clips_on_cpu: int  # clips of formats that the GPU does not decode
+    left: dict[str, int]  # numbers of images and clips that GPU decoders left to the CPU
 
 
 class Pipeline:
@@ -389,7 +387,7 @@ class Pipeline:
             batch = result.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
-            timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
+            {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
         )  # fmt: skip
 
     def _mark_unfit(self, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
