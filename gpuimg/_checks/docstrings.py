@@ -55,4 +55,5 @@ of_images = documented(
     "p : float or (N,) float\n    Probability for each image, 0 to 1.",
     "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
     returns="Batch\n    N images with the sizes, channels and dtype of the input.",
+    example=">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)",
 )

@@ -62,10 +62,10 @@ def color_jitter(
     generator = as_rng(rng, len(recording), "color_jitter", recording.frames)
     each = np.arange(len(recording))
     ranges = [
-        _factor_range(brightness, "brightness"),
-        _factor_range(contrast, "contrast"),
-        _factor_range(saturation, "saturation"),
-        _hue_range(hue),
+        _range(brightness, "brightness"),
+        _range(contrast, "contrast"),
+        _range(saturation, "saturation"),
+        _range(hue, "hue", 0.0, -0.5, 0.5),
     ]
     order = generator.permutation(4)
     factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
@@ -80,26 +80,17 @@ def color_jitter(
     return Batch(recording.with_plan(plan))
 
 
-def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
-    """Return the checked range of a factor; None if it changes nothing."""
+def _range(
+    value: Any, name: str, middle: float = 1.0, low: float = 0.0, high: float = np.inf
+) -> tuple[float, float] | None:
+    """Return the checked range of a factor about ``middle``, 1 or 0; None if it changes nothing."""
     if value is None:
         return None
     if arguments.is_single(value):
         number = arguments.one_number(value, name)
-        value = max(0.0, 1.0 - number), 1.0 + number
-    low, high = arguments.low_high(value, name, low=0.0)
-    return None if low == high == 1.0 else (low, high)
-
-
-def _hue_range(value: Any) -> tuple[float, float] | None:
-    """Return the checked range of the hue factor; None if it changes nothing."""
-    if value is None:
-        return None
-    if arguments.is_single(value):
-        number = arguments.one_number(value, "hue")
-        value = -number, number
-    low, high = arguments.low_high(value, "hue", low=-0.5, high=0.5)
-    return None if low == high == 0.0 else (low, high)
+        value = (max(0.0, 1.0 - number), 1.0 + number) if middle else (-number, number)
+    first, last = arguments.low_high(value, name, low=low, high=high)
+    return None if first == last == middle else (first, last)
 
 
 @of_images
@@ -136,11 +127,6 @@ def random_photometric_distort(
     References
     ----------
     Liu et al.: "SSD: Single shot multibox detector", ECCV 2016; torchvision ``RandomPhotometricDistort``.
-
-    Examples
-    --------
-    >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_photometric_distort")
     ranges = [
@@ -194,11 +180,6 @@ def random_hsv(
     References
     ----------
     ultralytics 8.4 ``data/augment.py``, ``RandomHSV``.
-
-    Examples
-    --------
-    >>> gpuimg.random_hsv(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_hsv")
     gains = []

@@ -87,11 +87,6 @@ def random_motion_blur(
     ------
     ValueError
         For reversed or out-of-range limits.
-
-    Examples
-    --------
-    >>> gpuimg.random_motion_blur(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_motion_blur")
     shortest, longest = arguments.whole_low_high(length, "length", 1, ops.MOST_TAPS)
@@ -114,11 +109,6 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     ------
     ValueError
         For reversed or out-of-range limits, or normalized images.
-
-    Examples
-    --------
-    >>> gpuimg.random_jpeg(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_jpeg")
     low, high = arguments.whole_low_high(quality, "quality", 1, 100)
@@ -143,11 +133,6 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     ----------
     Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarizes at half of white, and blurs with
     standard deviations of 0.1 to 2 pixels.
-
-    Examples
-    --------
-    >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "three_augment")
     which = generator.choice(3)

@@ -62,11 +62,6 @@ def random_erasing(
     If none of ten rectangles fits into the image, the image does not change, as in torchvision. timm's
     ``RandomErasing`` comes after :func:`normalize`, with ``scale=(0.02, 1 / 3)`` and ``ratio=(0.3, 1 / 0.3)``; its
     modes are 0 for "const", ``"color"`` for "rand" and ``"random"`` for "pixel".
-
-    Examples
-    --------
-    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_erasing")
     share = arguments.low_high(scale, "scale", low=0.0, high=1.0)
@@ -265,11 +260,6 @@ def random_elastic(
     ------
     ValueError
         As :func:`elastic`.
-
-    Examples
-    --------
-    >>> gpuimg.random_elastic(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_elastic")
     where = generator.bernoulli(p)
