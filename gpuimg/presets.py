@@ -25,19 +25,10 @@ from ._checks.types import Exact, Range
 from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
 from ._ops.timm_resize import configuration, input_size
-from ._random.color import (
-    color_jitter,
-    random_grayscale,
-    random_photometric_distort,
-    random_solarize,
-)
+from ._random.color import color_jitter, random_grayscale, random_photometric_distort, random_solarize
 from ._random.draws import prepare
 from ._random.filters import random_gaussian_blur, three_augment
-from ._random.geometry import (
-    random_horizontal_flip,
-    random_resized_crop,
-    random_zoom_out,
-)
+from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
 from ._random.iou_crop import random_iou_crop
 from ._random.rng import Rng, rng_of_rows
 from ._random.timm_config import parsed

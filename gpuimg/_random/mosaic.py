@@ -274,9 +274,7 @@ def _placed(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Se
     start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
     fill = color[:, : images.channels] if images.channels == 3 else color[:, :1]
     return pad(
-        images,
-        np.concatenate([start, limit - start - size], 1),
-        np.tile(fill, (count, 1)) / recording_of(images).unit,
+        images, np.concatenate([start, limit - start - size], 1), np.tile(fill, (count, 1)) / recording_of(images).unit
     )
 
 
