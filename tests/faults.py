@@ -111,7 +111,7 @@ FAULTS = [
     Fault("resume: samples that replaced skipped ones come again", "gpuimg/_loading/pipeline.py",
           "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "loading/loader"),
     Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
-          'replace(schedule, seed=states[0]["seed"])', "schedule", "loading/loader loading/order"),
+          'replace(schedule, seed=states[0]["seed"])', "schedule", "loading/sampling loading/buckets"),
     # sources, remote, prepare, video
     Fault("tar: samples of one name in two folders are one", "gpuimg/sources/tar.py",
           "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),

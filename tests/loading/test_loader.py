@@ -280,23 +280,6 @@ def test_rank_of_the_launcher(variables: dict[str, str], shard: Any, monkeypatch
     assert cpu(Source(4), shard=(1, 5)).shard == (1, 5)
 
 
-@pytest.mark.parametrize("batch_size", [8, 5])
-def test_resume_with_another_batch_size(batch_size: int) -> None:
-    """In the order of the state's seed, with the same pixels; test_sampling.py has other numbers of ranks."""
-    options: dict[str, Any] = {"shuffle": True, "epochs": 2}
-    whole = list(cpu(Source(27), seed=5, **options))
-    for at in (0, 3, 4, 7):
-        loader = cpu(Source(27), seed=5, **options)
-        other = cpu(Source(27), batch_size=batch_size, decoders=3, **options)
-        take(loader, at)
-        other.load_state_dict(loader.state_dict())
-        rest = list(other)
-        assert valid_indices(rest) == valid_indices(whole[at:])
-        np.testing.assert_array_equal(
-            np.concatenate([one.images for one in rest]), np.concatenate([one.images for one in whole[at:]])
-        )
-
-
 def test_states_are_plain_and_checked() -> None:
     loader = cpu(Source(20), shuffle=True)
     next(loader)
