@@ -52,6 +52,17 @@ class Source:
         return self.unreadable | self.corrupt
 
 
+class Altered(Source):
+    """Samples that a function changes."""
+
+    def __init__(self, n: int, change: Callable[[bytes, int], Any], unreadable: Any = ()) -> None:
+        super().__init__(n, unreadable)
+        self.change = change
+
+    def __getitem__(self, i: int) -> Any:
+        return self.change(*super().__getitem__(i))
+
+
 train = gi.presets.imagenet_train(8)
 
 

@@ -331,13 +331,11 @@ def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interp
 
 def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
     """Shear, translate or rotate the images in ``moved``."""
-    n = len(batch)
-    zero = np.zeros(n)
     # torchvision's policies shear about the top left corner; affine takes the angle whose tangent is the magnitude.
     degrees = np.rad2deg(np.arctan(magnitudes))
-    shears = tuple(np.where(ops == op, degrees, zero) for op in (tables.SHEAR_X, tables.SHEAR_Y))
-    shifts = tuple(np.where(ops == op, magnitudes, zero) for op in (tables.TRANSLATE_X, tables.TRANSLATE_Y))
-    angle = np.where(ops == tables.ROTATE, -magnitudes, zero)
+    shears = np.where(ops[:, None] == (tables.SHEAR_X, tables.SHEAR_Y), degrees[:, None], 0.0)
+    shifts = np.where(ops[:, None] == (tables.TRANSLATE_X, tables.TRANSLATE_Y), magnitudes[:, None], 0.0)
+    angle = np.where(ops == tables.ROTATE, -magnitudes, 0.0)
     corner = (ops == tables.SHEAR_X) | (ops == tables.SHEAR_Y)
     center = np.where(corner[:, None], 0.0, batch.sizes[:, ::-1] / 2.0)
     return affine(batch, angle, shifts, 1.0, shears, interpolation, fill, center, where=moved)
