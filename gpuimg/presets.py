@@ -25,19 +25,10 @@ from ._checks.types import Exact, Range
 from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
 from ._ops.timm_resize import configuration, input_size
-from ._random.color import (
-    color_jitter,
-    random_grayscale,
-    random_photometric_distort,
-    random_solarize,
-)
-from ._random.draws import limits, prepare
+from ._random.color import color_jitter, random_grayscale, random_photometric_distort, random_solarize
+from ._random.draws import prepare
 from ._random.filters import random_gaussian_blur, three_augment
-from ._random.geometry import (
-    random_horizontal_flip,
-    random_resized_crop,
-    random_zoom_out,
-)
+from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
 from ._random.iou_crop import random_iou_crop
 from ._random.rng import Rng, rng_of_rows
 from ._random.timm_config import parsed
@@ -293,7 +284,7 @@ def dino_train(
     """
     size, local_size = arguments.whole_number(size, "size"), arguments.whole_number(local_size, "local_size")
     ranges = {"global_crops_scale": global_crops_scale, "local_crops_scale": local_crops_scale}
-    scales = np.array([limits(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
+    scales = np.array([arguments.low_high(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
     count = arguments.whole_number(local_views, "local_views", 0)
     return partial(_dino, "dino_train", (size, local_size, None), count, scales, False, 0.5, (1.0, 0.1, 0.5))
 

@@ -97,6 +97,23 @@ def narrow(corners, new, sizes, matrices, windows, narrowed):
 
 
 @strict
+def _stretch(matrix, scale, support, stretched):
+    for k in range(2):
+        x, y = matrix[k, 0] * max(scale[0], 1.0), matrix[k, 1] * max(scale[1], 1.0)
+        stretched[k] = max(support[k], np.sqrt(x * x + y * y))
+
+
+@cached_jit("none(float64[:, :, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])", nogil=False)
+def stretch(matrices, scales, supports, stretched):
+    """Fill ``stretched`` (N, 2) with supports of grids whose pixels a filter widens by ``scales`` (N, 2), x and y.
+
+    The support is the length of one filter unit along each axis of the grid that ``matrices`` lead to.
+    """
+    for i in range(len(scales)):
+        _stretch(matrices[i], scales[i], supports[i], stretched[i])
+
+
+@strict
 def _widen(size, matrix, support, filter_, window, region):
     for k in range(2):
         low, high = _bounds(matrix, k, f64(size[1] - 1) / 2.0, f64(size[0] - 1) / 2.0)

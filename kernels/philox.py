@@ -44,12 +44,13 @@ def _block(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@cached_jit("none(uint64, uint64, uint64, uint64[::1], uint64, uint64[::1], uint64[:, :, ::1])", nogil=False)
+@cached_jit("none(uint64, uint64, uint64, uint64[::1], uint64, uint64[::1], uint64[:, ::1])", nogil=False)
 def philox_words(key_0, key_1, draw, indices, stream, views, out):
-    """Fill ``out`` (N, B, 4) with the blocks of the counters (block + 2**32 view, draw, index, stream), all uint64."""
+    """Fill ``out`` (N, 4 B) with the blocks of the counters (block + 2**32 view, draw, index, stream), all uint64."""
     for i in range(len(indices)):
-        for block in range(out.shape[1]):
-            out[i, block, 0], out[i, block, 1], out[i, block, 2], out[i, block, 3] = _block(
+        for block in range(out.shape[1] // 4):
+            words = out[i, 4 * block : 4 * block + 4]
+            words[0], words[1], words[2], words[3] = _block(
                 key_0, key_1, (views[i] << u64(32)) + u64(block), draw, indices[i], stream
             )
 

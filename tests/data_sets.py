@@ -52,6 +52,17 @@ class Source:
         return self.unreadable | self.corrupt
 
 
+class Altered(Source):
+    """Samples that a function changes."""
+
+    def __init__(self, n: int, change: Callable[[bytes, int], Any], unreadable: Any = ()) -> None:
+        super().__init__(n, unreadable)
+        self.change = change
+
+    def __getitem__(self, i: int) -> Any:
+        return self.change(*super().__getitem__(i))
+
+
 train = gi.presets.imagenet_train(8)
 
 
@@ -76,12 +87,16 @@ def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: A
 
 
 def resumed(make: Callable[..., gi.Loader], read: Callable[[Any], list[Any]]) -> list[Any]:
-    """What a loop of two epochs gives that is left and resumed again and again, each time on other ranks."""
+    """What a loop of two epochs gives that is left and resumed again and again, each time on other ranks.
+
+    The loaders that resume have other seeds, in place of which that of the state counts.
+    """
     draws, found, changes = np.random.default_rng(), list[Any](), 0
     state: Any = None
     while state is None or state["epoch"] < 2:
         world, count, size = (1, 1, 1) if state is None else draws.integers(1, 4, 3).tolist()
-        ranks = [make(epochs=2, shard=(rank, world), batch_size=size) for rank in range(world)]
+        seed = {} if state is None else {"seed": int(draws.integers(1, 99))}
+        ranks = [make(epochs=2, shard=(rank, world), batch_size=size, **seed) for rank in range(world)]
         for rank in ranks:
             if state is not None:
                 rank.load_state_dict(state)

@@ -616,6 +616,6 @@ def recording_of(images: Images | Recording) -> Recording:
     if isinstance(images, Recording):
         return images
     if isinstance(images, Batch):
-        return recorded(images)
+        return images._recording
     runtime, arrays = checked_arrays(images)
     return Recording(runtime, runtime.from_arrays(arrays))

@@ -230,6 +230,71 @@ def both(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
     return np.stack([one, one], 1)
 
 
+def low_high(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf) -> tuple[float, float]:
+    """Return a checked (low, high) range."""
+    if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is float:
+        first, last = value
+        if max(low, -_LARGEST) <= first <= last <= min(high, _LARGEST):  # in a quarter of the time of an array
+            return first, last
+    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
+        raise ValueError(f"{name} must be (low, high), not {value!r}")
+    array = numbers(value, name)
+    first, last = array.tolist()
+    if array.ndim != 1 or not (low <= first <= last <= high and -np.inf < first and last < np.inf):
+        above = f"{shown(low)} <= " if low > -np.inf else ""
+        below = f" <= {shown(high)}" if high < np.inf else ""
+        raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}")
+    return first, last
+
+
+def low_high_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> Floats:
+    """Return a checked (low, high) range as (1, 2), or as (N, 2) where one of the limits is (N,)."""
+    if not isinstance(value, tuple) or len(value) != 2 or all(map(is_single, value)):
+        return np.array([low_high(value, name, low=low, high=high)])
+    each = pair(value, n, name, ("low", "high"), low=low, high=high)
+    reversed_ = each[:, 0] > each[:, 1]
+    if np.any(reversed_):
+        k = int(np.argmax(reversed_))
+        raise ValueError(f"{name} must be (low, high) with low <= high, not {tuple(each[k].tolist())} for image {k}")
+    return each
+
+
+def whole_low_high(value: Any, name: str, low: int, high: int) -> tuple[int, int]:
+    """Return a checked range of whole numbers, both limits included; one number stands for both."""
+    few, most = (value, value) if is_single(value) else low_high(value, name)
+    first = whole_number(_whole(few), name, low, high)
+    return first, whole_number(_whole(most), name, first, high)
+
+
+def _whole(value: Any) -> Any:
+    """Convert a float without fraction to an int."""
+    return int(value) if isinstance(value, float) and value == round(value) else value
+
+
+def symmetric(value: Any, name: str) -> tuple[float, float]:
+    """Return a checked (low, high) range; one number ``f`` stands for (-f, f)."""
+    if not is_single(value):
+        return low_high(value, name)
+    number = one_number(value, name)
+    return -number, number
+
+
+def one_number(value: Any, name: str) -> float:
+    """Return a single number of at least 0 that stands for a range."""
+    number = float(numbers(value, name))
+    if not 0.0 <= number < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0, or (low, high), not {value!r}")
+    return number
+
+
+def beta_parameter(value: Any, name: str) -> float:
+    """Return the parameter of a symmetric beta distribution, at least 1e-6: draws of smaller ones underflow float64."""
+    number = numbers(value, name)
+    if number.ndim or not 1e-6 <= number < np.inf:
+        raise ValueError(f"{name} must be one number of at least 1e-06, not {value!r}")
+    return float(number)
+
+
 def mask(where: Any, n: int) -> Mask | None:
     """Return ``where=`` as (N,) bool; None if it selects every image."""
     if where is None:
@@ -246,7 +311,8 @@ def mask(where: Any, n: int) -> Mask | None:
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
     """Return ``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
-    if type(size) is tuple and len(size) == 2 and all(type(one) is int and 1 <= one <= layout.EXACT for one in size):
+    both_sides = size if type(size) is tuple and len(size) == 2 else (size,)
+    if all(type(one) is int and 1 <= one <= layout.EXACT for one in both_sides):
         new = np.empty((n, 2), np.int64)
         new[:] = size
         return new

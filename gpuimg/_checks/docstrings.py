@@ -49,5 +49,11 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
 of_images = documented(
     "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32",
     "where : (N,) bool, optional\n    The images to change.",
+    'interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}',
+    "antialias : bool\n    Widen the filter when downsizing.",
+    'exact : {"pillow", "pillow12", "torch"}, optional\n    As in :func:`resize`.',
+    "p : float or (N,) float\n    Probability for each image, 0 to 1.",
+    "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
     returns="Batch\n    N images with the sizes, channels and dtype of the input.",
+    example=">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)",
 )

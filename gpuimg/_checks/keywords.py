@@ -35,9 +35,7 @@ def renamed(**new: str) -> Callable[[Callable[_Parameters, _Result]], Callable[_
     return decorated
 
 
-def explained(
-    hints: Mapping[str, str],
-) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
+def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
     """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations."""
 
     def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:

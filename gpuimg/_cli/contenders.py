@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._io.native_read import ChunkReader
 from .._loading.samples import Columns, read_samples
 from .._ops.pixels import IMAGENET_MEAN, IMAGENET_STD
-from .._random.geometry import resized_crop_boxes
+from .._random.draws import resized_crop_boxes
 from .._random.rng import Rng
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def _preprocessed(files: Files, index: int, draw: int) -> NDArray[np.float32]:
     if image is None:
         return np.zeros((3, _SIZE, _SIZE), np.float32)
     size = np.array([[image.height, image.width]])
-    ((top, left, height, width),) = resized_crop_boxes(size, Rng(0, epoch=0, indices=[draw]), _SCALE, _RATIO).tolist()
+    ((top, left, height, width),) = resized_crop_boxes(
+        size, Rng(0, epoch=0, indices=[draw]), np.array([_SCALE]), _RATIO
+    ).tolist()
     image = image.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, box=(left, top, left + width, top + height))
     if draw % 2:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

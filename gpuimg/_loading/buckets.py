@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
+from .._threads.threads import threads
 from ..sizes import buckets, naflex, nearest
 from .batch_order import BatchOrder, Groups
 from .blocks import Blocks
 from .order import Order
-from .read_sizes import read_sizes
+from .read_sizes import sizes_of
+from .samples import Columns
 
 #: Sizes of a source's images: an array (N, 2), or the path of a file for :func:`read_sizes`.
 Sizes: TypeAlias = "ArrayLike | str | os.PathLike[str] | None"
@@ -170,13 +172,7 @@ def _in_parts(rule: Callable[[Ints], Any], sizes: Ints) -> NDArray[np.int32]:
 
 
 def check_by_size(rule: Buckets | TokenBudget, on_error: str, clips: Any) -> None:
-    """Refuse options that change a batch's samples, or have no image headers.
-
-    Raises
-    ------
-    ValueError
-        Naming the option.
-    """
+    """Refuse options that change a batch's samples, or have no image headers."""
     if on_error == "skip":
         raise ValueError(
             f'on_error="skip" would replace a sample with one of a different size; use "fill" with '
@@ -187,13 +183,7 @@ def check_by_size(rule: Buckets | TokenBudget, on_error: str, clips: Any) -> Non
 
 
 def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: str, drop_last: bool) -> BatchOrder:
-    """Return the order of batches of a source's samples.
-
-    Raises
-    ------
-    ValueError
-        For a shuffle of blocks, weights or repeats, and for sizes of a different number of images.
-    """
+    """Return the order of batches of a source's samples, unless these are in blocks, weighted or repeated."""
     if isinstance(samples.shuffle, Blocks) or samples.limits is not None or samples.repeats > 1:
         raise ValueError(
             f"batch_size={type(rule).__name__} makes batches of all images of a size, so it takes neither "
@@ -201,7 +191,7 @@ def batches_of(rule: Buckets | TokenBudget, source: Any, samples: Order, image: 
         )
     sizes = rule.sizes
     if sizes is None or isinstance(sizes, (str, os.PathLike)):
-        sizes = read_sizes(source, sizes, image=image)
+        sizes = sizes_of(source, sizes, Columns(image, None), threads(), progress=False)
     found = np.asarray(sizes)
     if found.shape != (len(source), 2) or found.dtype.kind not in "iu" or found.min() < 0:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from .._checks.arguments import flag, whole_number
@@ -102,26 +102,28 @@ def build_index(
     progress = progress if callable(progress) else flag(progress, "progress")
     where = None if flag(dry_run, "dry_run") else _default_path(source) if path is None else os.fsdecode(path)
     tally = Tally()
+
+    def work(_: object) -> Work[Built]:
+        return partial(_built, source, columns, EntryMaker(step, builds=where is not None), ChunkReader())
+
     with shown(progress, len(source)) as seen:
         if where is None:
-            make = _make_worker(source, columns, lambda: EntryMaker(step, builds=False))
-            process_in_order(range(len(source)), workers, make, tally.add, seen)
+            process_in_order(range(len(source)), workers, work, tally.add, seen)
             return tally.report(None, step, 0, time.perf_counter() - start)
-        partial = PartialIndex(where, step, len(source), checksum_of_names(source))
+        written = PartialIndex(where, step, len(source), checksum_of_names(source))
         try:
-            for built in partial.before():
+            for built in written.before():
                 tally.add(built)
             resumed = tally.samples
 
             def add(built: Built) -> None:
-                partial.add(built)
+                written.add(built)
                 tally.add(built)
 
-            make = _make_worker(source, columns, lambda: EntryMaker(step))
-            process_in_order(range(resumed, len(source)), workers, make, add, seen)
-            partial.finish(tally.largest)
+            process_in_order(range(resumed, len(source)), workers, work, add, seen)
+            written.finish(tally.largest)
         finally:
-            partial.close()
+            written.close()
     return tally.report(where, step, resumed, time.perf_counter() - start)
 
 
@@ -140,19 +142,10 @@ def _default_path(source: Any) -> str:
     return os.path.abspath(os.fsdecode(origin)) + ENDING
 
 
-def _make_worker(source: Any, columns: Columns, maker: Callable[[], EntryMaker]) -> Callable[[Any], Work[Built]]:
-    """Return a function that creates one worker per thread, which reads samples and builds their entries."""
-
-    def of_thread(_: Any) -> Work[Built]:
-        make, reader = maker(), ChunkReader()
-
-        def work(chunk: range) -> Chunk[Built]:
-            samples = read_samples(source, chunk, [True] * len(chunk), columns, reader)
-            unreadable = {k: one.reason for k, one in enumerate(samples) if one.error is not None}
-            data = [b"" if one.error is not None else one.data for one in samples]
-            built = make(data, SampleNames(samples), unreadable)
-            return Chunk(built, int(built.files.sum()))
-
-        return work
-
-    return of_thread
+def _built(source: Any, columns: Columns, make: EntryMaker, reader: ChunkReader, chunk: range) -> Chunk[Built]:
+    """Read samples and build their entries."""
+    samples = read_samples(source, chunk, [True] * len(chunk), columns, reader)
+    unreadable = {k: one.reason for k, one in enumerate(samples) if one.error is not None}
+    data = [b"" if one.error is not None else one.data for one in samples]
+    built = make(data, SampleNames(samples), unreadable)
+    return Chunk(built, int(built.files.sum()))

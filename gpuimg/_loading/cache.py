@@ -1,26 +1,33 @@
-"""Decoded images in memory from one epoch to the next, for a loader on the CPU.
+"""Files or images in memory from one epoch to the next: decoded images, for a loader on the CPU.
 
 Memory is never moved or reused, so that a batch reads its images where they are, as long as these objects live.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
+from .._checks.arguments import whole_number
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, Pixels, offsets_of
+from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
 from .._runtimes.protocol import Runtime, Timings
 from ..errors import Failure
-from .samples import Sample, SampleNames
+from ..sources.stream import Stream
+from .samples import Columns, Sample, SampleNames, read_whole
 
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
+          "TIB": 1 << 40}  # fmt: skip
 _ABSENT, _COMING = -1, -2  # places of images that are not there, and that a thread is writing
 
 
@@ -98,3 +105,42 @@ class DecodedImages:
         for k in range(len(samples)):
             found.view(k)[:] = decoded.view(rows[k]) if k in rows else there.view(k)
         return found
+
+
+def cache_of(
+    cache: Any,
+    source: Any,
+    runtimes: Sequence[Runtime],
+    columns: Columns,
+    options: DecodeOptions,
+    others: bool,
+    by_size: bool,
+) -> ResidentFiles | DecodedImages | None:
+    """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
+
+    ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.
+    """
+    if cache is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", cache, re.I) if isinstance(cache, str) else None
+    if found is not None:
+        size = int(float(found[1]) * _UNITS[found[2].upper()])
+    elif isinstance(cache, str):
+        raise ValueError(f'cache must be a size such as "24 GiB", or a number of bytes, not {cache!r}')
+    else:
+        size = whole_number(cache, "cache")
+    if isinstance(source, Stream):
+        raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
+    if others or len(runtimes) != 1:
+        raise ValueError(
+            "cache is for images that the CPU or gpuimg's own kernels decode on one device: pass it without clips, "
+            'index, decoder="nvimagecodec" and several devices'
+        )
+    if runtimes[0].on_host:
+        if options.draft is not None or by_size:
+            raise ValueError("cache holds decoded images on the CPU: pass it without draft, Buckets and TokenBudget")
+        return DecodedImages(runtimes[0], size, len(source), options)
+    gpu: Any = runtimes[0]
+    read = partial(read_whole, source, columns, options.max_bytes)
+    files: ResidentFiles = gpu.resident_files(size, len(source), read)
+    return files

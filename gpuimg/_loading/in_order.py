@@ -44,18 +44,8 @@ def process_in_order(
 ) -> None:
     """Process chunks of samples on several threads; an exception of any thread is raised here.
 
-    Parameters
-    ----------
-    samples : range
-        Those that are left, to the end of the source.
-    workers : int
-        Number of threads.
-    make : function
-        Called once per thread; returns the function that processes chunks.
-    add : function
-        Called on this thread with the result of each chunk, in order.
-    seen : function
-        Called with the number of samples done.
+    ``make`` is called once per thread and returns the function that processes chunks. On this thread, ``add`` is called
+    with the result of each chunk, in order, and ``seen`` with the number of samples done.
     """
     of_thread = threading.local()
     counted = read = 0  # samples that were processed, and bytes of their files

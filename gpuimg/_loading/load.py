@@ -24,7 +24,7 @@ from .._checks.types import (
     SupportsArray,
 )
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.options import NVIMAGECODEC, DecodeOptions
+from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
@@ -39,20 +39,16 @@ from .loader import Loader
 from .order import Order, order_of
 from .settings import (
     LOAD_HINTS,
-    Reading,
     Result,
     Schedule,
     UserFunction,
     adapted,
-    cache_of,
     check_choices,
     check_columns,
     check_source,
-    opened_index,
-    readers_for,
+    reading_of,
     runtimes_for,
     stream_address,
-    video_clips,
 )
 from .sharding import ENDLESS, as_shard
 from .streams import check_stream
@@ -253,6 +249,10 @@ def load(
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     check_decoder(decode, *runtimes)
+    reading = reading_of(
+        source, columns, readers, on_error, max_failures, decode, runtimes, clips, index, cache,
+        by_size=by_size is not None,
+    )  # fmt: skip
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
     samples = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
@@ -271,12 +271,5 @@ def load(
     result = Result(
         preprocess=adapted(preprocess), runtimes=runtimes, dtype=dtype, layout=layout, stream=stream_address(stream),
         prefetch=whole_number(prefetch, "prefetch"), decoders=whole_number(decoders, "decoders", 1, MOST_THREADS),
-    )  # fmt: skip
-    others = clips is not None or index is not None or decode.decoder == NVIMAGECODEC
-    reading = Reading(
-        source=source, columns=columns, readers=readers_for(source, readers), on_error=on_error,
-        max_failures=max_failures, decode=decode,
-        videos=video_clips(clips, draft, index), index=opened_index(index, source),
-        cache=cache_of(cache, source, runtimes, columns, decode, others, by_size is not None),
     )  # fmt: skip
     return Loader(reading, schedule, result, progress)

@@ -121,9 +121,7 @@ class FinishedBatch(NamedTuple):
     seconds: dict[str, float]
     held: float  # seconds that recording waited for the GIL or a core
     entries: EntryUse | None
-    unwritten: int  # images that a GPU decoder reported as decoded but did not write
-    jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
-    clips_on_cpu: int  # clips of formats that the GPU does not decode
+    left: dict[str, int]  # numbers of images and clips that GPU decoders left to the CPU
 
 
 class Pipeline:
@@ -215,28 +213,25 @@ class Pipeline:
 
     def _jobs(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
         """Yield jobs that compute batches; one thread at a time advances this iterator."""
-        if self._reading.on_error == "skip":
-            yield from self._refilling()
-            return
-        self._start_reading(self._schedule.epochs_from(*self._start))
-        numbers = count()
+        skips, most, numbers = self._reading.on_error == "skip", self._schedule.batch_size, count()
+        job: Callable[[], Attempt[FinishedBatch]]
+        if not skips:
+            self._start_reading(self._schedule.epochs_from(*self._start))
         for position, left in self._schedule.epochs_from(*self._start):
-            for at in range(0, left, self._schedule.batch_size):
-                size = min(self._schedule.batch_size, left - at)
+            if skips:  # reads on past the samples of the epoch, for those that are left out
+                self._start_reading(iter([(position, left)]))
+            for at in range(0, left, most):
+                size = min(most, left - at)
                 samples = self._next_batch(size)
-                yield partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
+                if skips:
+                    finished = self._refilled(next(numbers), samples, position)
+                    position, job = finished.position, partial(Attempt, partial(_same, finished))
+                    del finished
+                else:
+                    job = partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
                 del samples
-
-    def _refilling(self) -> Iterator[Callable[[], Attempt[FinishedBatch]]]:
-        """Yield jobs as :meth:`_jobs`, with skipped samples replaced by the ones after them."""
-        numbers = count()
-        for position, left in self._schedule.epochs_from(*self._start):
-            self._start_reading(iter([(position, left)]))
-            for at in range(0, left, self._schedule.batch_size):
-                finished = self._refilled(next(numbers), min(self._schedule.batch_size, left - at), position)
-                position = finished.position
-                yield partial(Attempt, partial(_same, finished))
-                del finished
+                yield job
+                del job
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Attempt[FinishedBatch]:
         """Compute a batch of exactly these samples; the loader waits for its kernels, unless these failed before."""
@@ -267,11 +262,10 @@ class Pipeline:
             _raise(opened)
         return finished
 
-    def _refilled(self, number: int, size: int, position: Position) -> FinishedBatch:
-        """Compute a batch of the next good samples."""
-        good: list[Sample] = []
-        failures: list[Failure] = []
-        taken = position.taken
+    def _refilled(self, number: int, good: list[Sample], position: Position) -> FinishedBatch:
+        """Compute a batch of these samples, with those that fail replaced by the ones after them."""
+        size, failures = len(good), list[Failure]()
+        taken = position.taken + size
         while True:
             while len(good) < size:
                 good.append(self._next_sample())
@@ -389,7 +383,7 @@ class Pipeline:
             batch = result.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
-            timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
+            {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
         )  # fmt: skip
 
     def _mark_unfit(self, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:

@@ -169,17 +169,7 @@ class Prefetcher(Generic[T]):
             self._filled.notify()
 
     def get(self) -> T:
-        """Return the next result, or raise the exception in its place.
-
-        Raises
-        ------
-        StopIteration
-            After the last result.
-        Stopped
-            After the prefetcher was stopped.
-        RuntimeError
-            In a forked child.
-        """
+        """Return the next result, or raise the exception in its place; StopIteration after the last one, or Stopped."""
         if self.is_from_parent:
             raise RuntimeError(
                 f"this iterator was started in process {self._process}, whose threads a forked child does not have; "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sources._indexes import Arrays, cached_arrays, expect
-from .in_order import Chunk, Progress, Work, process_in_order, shown
+from .in_order import Chunk, Progress, process_in_order, shown
 from .samples import Columns, read_samples
 from .settings import check_columns, check_source
 
@@ -73,62 +74,48 @@ def read_sizes(
     workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     progress = progress if callable(progress) else flag(progress, "progress")
+    return sizes_of(source, cache, columns, workers, progress)
+
+
+def sizes_of(
+    source: Samples, cache: str | os.PathLike[str] | None, columns: Columns, workers: int, progress: bool | Progress
+) -> Ints:
+    """Read the headers of all images of a source, or the file that keeps the sizes, see :func:`read_sizes`."""
+    names = None if cache is None else checksum_of_names(source)
+    if cache is not None and not names:
+        raise ValueError(
+            "cache is for sources whose samples have names, as those of gpuimg.folder; keep the sizes of others with "
+            "numpy.save"
+        )
+
+    def headers(indices: Sequence[int], reader: ChunkReader) -> Chunk[NDArray[np.int32]]:
+        samples = read_samples(source, indices, [True] * len(indices), columns, reader)
+        data = [b"" if one.error is not None else one.data for one in samples]
+        images = open_images(data, DecodeOptions(), "fill")
+        sizes = images.sizes.astype(np.int32)
+        sizes[list(images.failures)] = 0
+        return Chunk(sizes, sum(map(len, data)))
 
     def build() -> Arrays:
-        return {"sizes": _read(source, columns, workers, progress)}
+        found: list[NDArray[np.int32]] = []
+        prepare()
+        with shown(progress, len(source)) as seen:
+            process_in_order(
+                range(len(source)), workers, lambda _: partial(headers, reader=ChunkReader()), found.append, seen
+            )
+        return {"sizes": np.concatenate(found)}
 
     def check(arrays: Arrays) -> None:
         kept = expect(arrays, "sizes", np.int32, len(source), 2)
         if kept.min() < 0:
             raise ValueError("'sizes' must be at least 0")
         some = sorted({k * (len(source) - 1) // (_COMPARED - 1) for k in range(_COMPARED)})
-        found = _of_samples(source, some, columns, ChunkReader()).result
+        found = headers(some, ChunkReader()).result
         wrong = np.any(found != kept[some], 1) & np.any(found > 0, 1)  # a header may be unreadable this time
         if wrong.any():
             k = int(np.argmax(wrong))
             size, other = found[k].tolist(), kept[some[k]].tolist()
             raise ValueError(f"sample {some[k]} is {size[0]} x {size[1]}, not {other[0]} x {other[1]} pixels")
 
-    if cache is None:
-        return build()["sizes"].astype(np.int64)
-    names = checksum_of_names(source)
-    if not names:
-        raise ValueError(
-            "cache is for sources whose samples have names, as those of gpuimg.folder; keep the sizes of others with "
-            "numpy.save"
-        )
     arrays = cached_arrays(cache, "cache", ("sizes 1", len(source), names), build, check)
     return arrays["sizes"].astype(np.int64)
-
-
-def _read(source: Samples, columns: Columns, workers: int, progress: bool | Progress) -> NDArray[np.int32]:
-    found: list[NDArray[np.int32]] = []
-    prepare()
-    with shown(progress, len(source)) as seen:
-        process_in_order(range(len(source)), workers, _make_worker(source, columns), found.append, seen)
-    return np.concatenate(found)
-
-
-def _make_worker(source: Samples, columns: Columns) -> Callable[[object], Work[NDArray[np.int32]]]:
-    """Return a function that creates one worker per thread, which reads the headers of samples."""
-
-    def of_thread(_: object) -> Work[NDArray[np.int32]]:
-        reader = ChunkReader()
-
-        def work(chunk: range) -> Chunk[NDArray[np.int32]]:
-            return _of_samples(source, chunk, columns, reader)
-
-        return work
-
-    return of_thread
-
-
-def _of_samples(
-    source: Samples, indices: Sequence[int], columns: Columns, reader: ChunkReader
-) -> Chunk[NDArray[np.int32]]:
-    samples = read_samples(source, indices, [True] * len(indices), columns, reader)
-    data = [b"" if one.error is not None else one.data for one in samples]
-    images = open_images(data, DecodeOptions(), "fill")
-    sizes = images.sizes.astype(np.int32)
-    sizes[list(images.failures)] = 0
-    return Chunk(sizes, sum(map(len, data)))

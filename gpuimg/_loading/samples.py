@@ -104,12 +104,7 @@ class Cache(Protocol):
 
 
 def read_others(
-    cache: Cache,
-    source: Any,
-    indices: Sequence[int],
-    reals: Sequence[bool],
-    columns: Columns,
-    reader: ChunkReader,
+    cache: Cache, source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, reader: ChunkReader
 ) -> list[Sample]:
     """Read the samples that are not cached; return all."""
     heads = [cache.head(index) for index in indices]

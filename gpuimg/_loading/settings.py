@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +15,7 @@ from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.tokens import RESULTS, Padded, Ragged, Tokens
 from .._checks.arguments import one_of, whole_number
 from .._data.resident import ResidentFiles
-from .._decoding.options import DecodeOptions
+from .._decoding.options import NVIMAGECODEC, DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
@@ -27,10 +25,10 @@ from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
-from .cache import DecodedImages
+from .cache import DecodedImages, cache_of
 from .clips import Clips, VideoClips
 from .order import Order
-from .samples import Columns, read_whole
+from .samples import Columns
 from .sharding import Level, Position, Share
 
 #: What ``preprocess`` returns for the images.
@@ -198,13 +196,6 @@ _READERS = 4
 _REMOTE_READERS = 16  # for URLs: a request takes tens of milliseconds, however few bytes it returns
 
 
-def readers_for(source: Any, readers: Any) -> int:
-    """Return the number of reader threads: the user's, or the default for this source."""
-    if readers is None:
-        return _REMOTE_READERS if is_remote(source) else _READERS
-    return whole_number(readers, "readers", 1, MOST_THREADS)
-
-
 def check_source(source: Any, *, streams: bool = False) -> None:
     if streams and isinstance(source, Stream):
         return
@@ -221,17 +212,29 @@ def check_source(source: Any, *, streams: bool = False) -> None:
         raise ValueError("source has no samples")
 
 
-def opened_index(index: Any, source: Any) -> SeekIndex | None:
-    """Open the ``index`` argument of :func:`gpuimg.load` and check that it belongs to the source."""
-    if index is None:
-        return None
-    if not isinstance(index, (SeekIndex, str, os.PathLike)):
+def reading_of(
+    source: Any, columns: Columns, readers: Any, on_error: str, max_failures: Any, decode: DecodeOptions,
+    runtimes: Sequence[Runtime], clips: Any, index: Any, cache: Any, *, by_size: bool,
+) -> Reading:  # fmt: skip
+    """Check what a loader reads, see :func:`gpuimg.load`; open its seek index, and reserve the memory of its cache."""
+    if clips is not None and not isinstance(clips, Clips):
+        raise TypeError(f"clips must be gpuimg.Clips(frames, ...), not {clips!r}")
+    if clips is not None and (decode.draft is not None or index is not None):
+        raise ValueError("draft and index are for images, not for clips of videos")
+    if index is not None and not isinstance(index, (SeekIndex, str, os.PathLike)):
         raise TypeError(f"index must be a path or a SeekIndex, not {index!r}")
-    found = index if isinstance(index, SeekIndex) else SeekIndex(index)
-    problem = found.problem_with(source)
+    seek = index if index is None or isinstance(index, SeekIndex) else SeekIndex(index)
+    problem = None if seek is None else seek.problem_with(source)
     if problem:
         raise ValueError(f"the seek index {problem}")
-    return found
+    if readers is None:
+        readers = _REMOTE_READERS if is_remote(source) else _READERS
+    others = clips is not None or index is not None or decode.decoder == NVIMAGECODEC
+    return Reading(
+        source=source, columns=columns, readers=whole_number(readers, "readers", 1, MOST_THREADS), on_error=on_error,
+        max_failures=max_failures, decode=decode, index=seek, videos=None if clips is None else VideoClips(clips),
+        cache=cache_of(cache, source, runtimes, columns, decode, others, by_size),
+    )  # fmt: skip
 
 
 def check_choices(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> None:
@@ -240,60 +243,6 @@ def check_choices(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> Non
     if dtype is not None and dtype_name(dtype) not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
     one_of(on_error, "on_error", _ON_ERROR)
-
-
-def video_clips(clips: Any, draft: Any, index: Any) -> VideoClips | None:
-    """Return the opener of clips if samples are videos, else None."""
-    if clips is None:
-        return None
-    if not isinstance(clips, Clips):
-        raise TypeError(f"clips must be gpuimg.Clips(frames, ...), not {clips!r}")
-    if draft is not None or index is not None:
-        raise ValueError("draft and index are for images, not for clips of videos")
-    return VideoClips(clips)
-
-
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
-          "TIB": 1 << 40}  # fmt: skip
-
-
-def cache_of(
-    cache: Any,
-    source: Any,
-    runtimes: Sequence[Runtime],
-    columns: Columns,
-    options: DecodeOptions,
-    others: bool,
-    by_size: bool,
-) -> ResidentFiles | DecodedImages | None:
-    """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
-
-    ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.
-    """
-    if cache is None:
-        return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", cache, re.I) if isinstance(cache, str) else None
-    if found is not None:
-        size = int(float(found[1]) * _UNITS[found[2].upper()])
-    elif isinstance(cache, str):
-        raise ValueError(f'cache must be a size such as "24 GiB", or a number of bytes, not {cache!r}')
-    else:
-        size = whole_number(cache, "cache")
-    if isinstance(source, Stream):
-        raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
-    if others or len(runtimes) != 1:
-        raise ValueError(
-            "cache is for images that the CPU or gpuimg's own kernels decode on one device: pass it without clips, "
-            'index, decoder="nvimagecodec" and several devices'
-        )
-    if runtimes[0].on_host:
-        if options.draft is not None or by_size:
-            raise ValueError("cache holds decoded images on the CPU: pass it without draft, Buckets and TokenBudget")
-        return DecodedImages(runtimes[0], size, len(source), options)
-    gpu: Any = runtimes[0]
-    read = partial(read_whole, source, columns, options.max_bytes)
-    files: ResidentFiles = gpu.resident_files(size, len(source), read)
-    return files
 
 
 def check_columns(image: Any, label: Any) -> Columns:

@@ -45,20 +45,7 @@ _STREAM = stream_of("shuffle")
 def shuffled(places: Any, n: int, seed: int, epoch: int, stream: np.uint64 = _STREAM) -> Ints:
     """Return the samples at some places of a pseudo-random permutation of ``n`` samples, in constant memory.
 
-    Parameters
-    ----------
-    places : (M,) int
-        From 0 to n - 1.
-    n : int
-        Number of samples.
-    seed, epoch : int
-        0 to 2**64 - 1; they select the permutation.
-    stream : uint64
-        Selects one of several permutations.
-
-    Returns
-    -------
-    (M,) int64
+    ``seed``, ``epoch`` and ``stream`` select the permutation.
     """
     from ..kernels import philox  # imports Numba, which takes as long as all of gpuimg
 
@@ -149,13 +136,7 @@ class Position:
 
 
 def checked_states(state: Any) -> list[dict[str, Any]]:
-    """Return states of :meth:`gpuimg.Loader.state_dict`, one or a list of them, sorted by rank.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For anything else, such as states that a file format has changed.
-    """
+    """Return states of :meth:`gpuimg.Loader.state_dict`, one or a list of them, sorted by rank; refuse others."""
     states = [state] if isinstance(state, Mapping) else state
     if not isinstance(states, (list, tuple)) or not states or not all(isinstance(one, Mapping) for one in states):
         raise TypeError(f"state must be a dict of Loader.state_dict, or a list of them, not {state!r}")
@@ -178,13 +159,7 @@ def _checked(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int, run: int = 1) -> Position:
-    """Return the position at which a rank resumes from the result of :func:`checked_states`.
-
-    Raises
-    ------
-    ValueError
-        If the states were not saved together, or some ranks are missing.
-    """
+    """Return the position at which a rank resumes from the result of :func:`checked_states`."""
     first = states[0]
     for one in states:
         for name in ("seed", "epoch", "levels", "world"):
@@ -260,14 +235,7 @@ _LAUNCHERS = (
 
 
 def as_shard(shard: Any) -> tuple[int, int]:
-    """Return rank and world size for the ``shard`` argument: a pair, or "auto".
-
-    Raises
-    ------
-    ValueError
-        If the rank is not below the world size, the launcher sets a world size but no rank, or the argument is neither
-        a pair nor "auto".
-    """
+    """Return rank and world size for the ``shard`` argument: a pair, or "auto"."""
     if isinstance(shard, str) and shard == "auto":
         return _shard_of_launcher()
     if isinstance(shard, (str, bytes)) or not isinstance(shard, (Sequence, np.ndarray)) or len(shard) != 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,10 +29,8 @@ class Stats:
         self._failed_before = 0  # failures in earlier epochs
         self.images = 0
         self.failed = 0
-        self._unwritten = 0  # images that a GPU decoder reported as decoded but did not write
-        self._jpegs_on_cpu = 0  # JPEGs that kernels on a GPU could not decode
-        self._clips_on_cpu = 0  # clips of formats that the GPU does not decode
-        self._entries: dict[str, int] = {}  # entries of a seek index: used, and not matching their files
+        self._left = Counter[str]()  # what GPU decoders left to the CPU
+        self._entries = Counter[str]()  # entries of a seek index: used, and not matching their files
 
     def add(self, finished: FinishedBatch) -> int:
         """Count a batch; return the number of failures in its epoch so far."""
@@ -40,12 +39,9 @@ class Stats:
         self.images += len(finished.batch.indices)
         self.failed += len(finished.failures)
         self._held += finished.held
-        self._unwritten += finished.unwritten
-        self._jpegs_on_cpu += finished.jpegs_on_cpu
-        self._clips_on_cpu += finished.clips_on_cpu
+        self._left.update(finished.left)
         if finished.entries is not None:
-            for name, count in (("used", finished.entries.used), ("misfits", len(finished.entries.misfits))):
-                self._entries[name] = self._entries.get(name, 0) + count
+            self._entries.update(used=finished.entries.used, misfits=len(finished.entries.misfits))
         for name, seconds in finished.seconds.items():
             self._seconds[name] += seconds
         return self.failed - self._failed_before
@@ -79,9 +75,7 @@ class Stats:
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
-            **({"unwritten": self._unwritten} if self._unwritten else {}),
-            **({"jpegs_on_cpu": self._jpegs_on_cpu} if self._jpegs_on_cpu else {}),
-            **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
+            **{name: number for name, number in self._left.items() if number},
             **({"cached": pipeline.cached_count} if pipeline and pipeline.cached_count is not None else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),
@@ -106,13 +100,7 @@ def _limit(parts: dict[str, dict[str, float]], waited: float, cores: float) -> s
 
 
 def progress_bar() -> Any:
-    """Return tqdm's class of progress bars: a widget in notebooks that have ipywidgets, else text.
-
-    Raises
-    ------
-    ImportError
-        If tqdm is missing, with the command that installs it.
-    """
+    """Return tqdm's class of progress bars: a widget in notebooks that have ipywidgets, else text."""
     try:
         # Without ipywidgets, tqdm.auto returns text bars too, but with a warning.
         if find_spec("ipywidgets"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,16 +76,12 @@ class StreamPipeline(Pipeline):
             items = enumerate(items)
         first = list(islice(items, world))  # used as padding of the last batch
         before = schedule.share(position.levels).first + position.taken * world
-        rest = islice(_chained(first, items), before, None)
+        rest = islice(chain(first, items), before, None)
         given = position.given
         block = list(islice(rest, world * schedule.batch_size))
         if not first or (not before and self._dropped(block)):
-            why = (
-                f"drop_last leaves no full batch of {counted(len(block), 'sample')}"
-                if first
-                else "it yielded no samples"
-            )
-            raise ValueError(f"{source!r}: {why}")
+            left_out = f"drop_last leaves no full batch of {counted(len(block), 'sample')}"
+            raise ValueError(f"{source!r}: {left_out if first else 'it yielded no samples'}")
         while block and not self._dropped(block):
             following = list(islice(rest, world * schedule.batch_size))
             items_, padding = self._own(block, first)
@@ -108,11 +104,6 @@ class StreamPipeline(Pipeline):
         return own + [first[extra % len(first)]] * padding, padding
 
 
-def _chained(first: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
-    yield from first
-    yield from rest
-
-
 def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) -> Iterator[Item]:
     """Yield items with their places, shuffled: the next one is drawn from a buffer of ``buffer`` items."""
     draws = np.random.Philox(key=np.array([seed, epoch], np.uint64))  # NumPy guarantees the numbers of this generator
@@ -132,21 +123,9 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    by_size: Any,
-    shuffle: Any,
-    on_error: str,
-    max_failures: Any,
-    index: Any,
-    clips: Any,
-    choice: tuple[Any, Any, Any],
+    by_size: Any, shuffle: Any, on_error: str, max_failures: Any, index: Any, clips: Any, choice: tuple[Any, Any, Any]
 ) -> None:
-    """Reject options that need a length or an index.
-
-    Raises
-    ------
-    ValueError
-        Naming the option and the alternative.
-    """
+    """Reject options that need a length or an index."""
     if by_size is not None:
         raise ValueError(f"batch_size={type(by_size).__name__} needs a source with a length, whose sizes can be read")
     if isinstance(shuffle, Blocks):

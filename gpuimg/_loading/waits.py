@@ -17,26 +17,15 @@ class Watch:
 
     Time without computation was spent on waiting: for a disk or a network, or for the GIL or a core after a call that
     released the GIL. The two cannot be distinguished afterwards. So a thread that waited sleeps briefly: the delay
-    until it resumes is an estimate of the wait after each of its calls that released the GIL.
-
-    Parameters
-    ----------
-    samples : int
-        Samples that the code processes, with a few such calls each.
-
-    Attributes
-    ----------
-    seconds : float
-        Work, including waits for disks and networks.
-    held : float
-        Estimated waits for the GIL or a core.
-    cpu : float
-        CPU time of this thread.
+    until it resumes is an estimate of the wait after each of its calls that released the GIL: a few for each of
+    ``samples``.
     """
 
     def __init__(self, samples: int) -> None:
         self._calls = _RELEASES * samples
-        self.seconds = self.held = self.cpu = 0.0
+        self.seconds = 0.0  # work, including waits for disks and networks
+        self.held = 0.0  # estimated waits for the GIL or a core
+        self.cpu = 0.0  # seconds of this thread
 
     def __enter__(self) -> Self:
         self._start, self._cpu_start = time.perf_counter(), time.thread_time()

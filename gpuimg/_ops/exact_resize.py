@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,17 +29,17 @@ _LONGEST = 1 << 19  # pixels that a shorter side may become: the weights of its 
 _OF_PILLOW = ("nearest", "box", "hamming")
 
 
-def rule_and_filters(exact: Any, interpolation: Any, antialias: bool, n: int) -> tuple[int | None, Ints]:
-    """Return the kernels' rule of ``exact=``, None for None, and the filters (N,), checked together."""
+def exact_rule(exact: Any, antialias: bool) -> tuple[int | None, Callable[[Any], int]]:
+    """Return the kernels' rule of ``exact=``, None for None, and the function from interpolations to filters."""
     if exact is None:
-        return None, arguments.filters(interpolation, n, partial(arguments.interpolation, antialias=antialias))
+        return None, partial(arguments.interpolation, antialias=antialias)
     if not isinstance(exact, str) or exact not in rules.RULES:
         raise ValueError(f'exact must be "pillow", "pillow12", "torch" or None, not {exact!r}')
     if not arguments.flag(antialias, "antialias"):
         raise ValueError(
             f"exact={exact!r} needs antialias=True: Pillow and torch resize bytes by another formula without"
         )
-    return rules.RULES[exact], arguments.filters(interpolation, n, partial(_exact_filter, exact))
+    return rules.RULES[exact], partial(_exact_filter, exact)
 
 
 def _exact_filter(exact: str, interpolation: Any) -> int:
@@ -56,14 +57,14 @@ def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, whe
     _check_source(recording, rule)
     if rules.premultiplies(rule, recording.channels) and np.any(filter == layout.NEAREST):
         raise ValueError('interpolation="nearest" with exact= is for 1 or 3 channels, not 4')
+    old = recording.sizes
+    if where is not None:
+        new = np.where(where[:, None], new, old)
+    _check_sides(old, new)
+    _check_between(old, new, rule)
     if not recording.plan.is_crop:
         recording = recording.new_segment()
-    plan = recording.plan
-    if where is not None:
-        new = np.where(where[:, None], new, plan.sizes)
-    _check_sides(plan.sizes, new)
-    _check_between(plan.sizes, new, rule)
-    return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
+    return recording.with_plan(recording.plan.resized_exactly(new, filter, rule)).new_segment()
 
 
 def _check_sides(old: Ints, new: Ints) -> None:

@@ -16,11 +16,7 @@ _COLUMNS = 3  # x, y, visibility
 
 
 def transform_keypoints(
-    images: Batch,
-    keypoints: KeypointsPerImage,
-    *,
-    pixel_indices: bool = False,
-    flip_indices: Indices | None = None,
+    images: Batch, keypoints: KeypointsPerImage, *, pixel_indices: bool = False, flip_indices: Indices | None = None
 ) -> AsPassed:
     """Transform key points like the images of a batch, and mark those that are no longer in the image.
 

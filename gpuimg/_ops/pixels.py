@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_images
-from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
+from .._checks.types import Color, Ints, Pair, PerImage, Where
 from .._plan.plan import Plan
 from ..kernels import exact, ops
 
@@ -246,37 +247,40 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     batch = recording_of(images)
     channels = batch.channels
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
-    if (stds <= 0.0).any():
+    if min(stds) <= 0.0:
         raise ValueError(f"std must be above 0, not {std!r}")
     scaled = batch.plan.normalized or any(plan.functions for plan in batch.segments)  # values may exceed 1
-    if batch.plan.of_bytes and not scaled and (means > 1.0).any():
+    if batch.plan.of_bytes and not scaled and max(means) > 1.0:
         raise ValueError(f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}")
-    three = means.repeat(3 // channels), stds.repeat(3 // channels)
-    chosen = arguments.mask(where, batch.image_count)
+    means, stds = means * (3 // channels), stds * (3 // channels)
     if batch.plan.holds_bytes:
-        plan = batch.plan.with_entry(ops.NORMALIZE_BYTES, _of_bytes(batch.plan, *three), where=chosen)
+        op, params = ops.NORMALIZE_BYTES, _of_bytes(batch.plan, means + stds)
     else:
-        params = *(1.0 / three[1]).tolist(), *(-three[0] / three[1]).tolist()
-        plan = batch.plan.with_entry(ops.NORMALIZE, params, where=chosen)
+        op = ops.NORMALIZE
+        params = *(1.0 / d for d in stds), *(-m / d for m, d in zip(means, stds, strict=True))
+    plan = batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))
     return Batch(batch.with_plan(plan.as_normalized()))
 
 
-def _of_bytes(plan: Plan, means: Floats, stds: Floats) -> tuple[float, ...]:
+def _of_bytes(plan: Plan, values: list[float]) -> tuple[float, ...]:
     """Parameters that normalize the bytes of an exact resize as its library does, which knows them in float32.
 
     torchvision scales pixels to [0, 1] before; Hugging Face's processors scale mean and deviation to pixels.
     """
-    values = np.concatenate([means, stds]).astype(np.float32)
+    known = np.array(values, np.float32)
     if plan.of_exact == exact.TORCH:
-        return *(values * np.float32(255.0)).tolist(), 1.0
-    return *values.tolist(), 255.0
+        return *(known * np.float32(255.0)).tolist(), 1.0
+    return *known.tolist(), 255.0
 
 
-def _per_channel(value: Any, channels: int, name: str) -> Floats:
+def _per_channel(value: Any, channels: int, name: str) -> list[float]:
     array = arguments.numbers(value, name)
-    if array.shape == (channels,) and np.isfinite(array).all():
-        return array
-    return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
+    numbers: list[float] = array.reshape(-1).tolist()
+    if array.shape != (channels,) or not all(map(math.isfinite, numbers)):
+        numbers = arguments.per_image(
+            array[0] if array.shape == (1,) else array, channels, name, each="channel"
+        ).tolist()
+    return numbers
 
 
 @of_images

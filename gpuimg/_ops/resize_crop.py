@@ -17,23 +17,17 @@ from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
-from .._plan.plan import Plan, identities
+from .._plan.plan import Plan, identities, shift_matrix
 from ..errors import ImageError
 from ..kernels import layout
-from .exact_resize import resize_exactly, rule_and_filters
+from .exact_resize import exact_rule, resize_exactly
 
 _BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
-def shift_matrix(n: int, x: Any, y: Any) -> Floats:
-    """Return matrices (N, 3, 3) that add to x and y."""
-    matrix = identities(n)
-    matrix[:, 0, 2], matrix[:, 1, 2] = x, y
-    return matrix
-
-
+@of_images
 def resize(
     images: Images,
     size: Size | None,
@@ -48,7 +42,6 @@ def resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int, (height, width) or None
         New size in pixels. An int, or a list or tuple of one, is the length of the shorter side; the longer side
         follows from the aspect ratio, rounded down, as in torchvision. Height and width may each be one number or
@@ -102,14 +95,15 @@ def resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
     batch = recording_of(images).for_geometry()
-    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
-    new = _sizes_after_resize(batch.sizes, batch.image_count, size, max_size)
-    return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
+    n = batch.image_count
+    rule, filter_of = exact_rule(exact, antialias)
+    filters = arguments.filters(interpolation, n, filter_of)
+    new = _sizes_after_resize(batch.sizes, n, size, max_size)
+    return Batch(_resize(batch, new, filters, antialias, rule, arguments.mask(where, n)))
 
 
 def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -121,25 +115,27 @@ def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
         if max_size is not None:
             raise ValueError(f"max_size needs an int size, the shorter side, or None, not {size!r}")
         return arguments.sizes(size, n)
-    height, width = old.T  # a reduction along an axis of two takes ten times as long as these
-    small, large = np.minimum(height, width), np.maximum(height, width)
     if size is None:
-        long = arguments.integers(max_size, n, "max_size", low=1)
-        short = (long * small) // np.maximum(large, 1)
-    else:
-        short = arguments.integers(size, n, "size", low=1)
-        long = (short * large) // np.maximum(small, 1)
-        if max_size is not None:
-            limit = arguments.integers(max_size, n, "max_size")
-            if np.any(limit <= short):
-                raise ValueError(f"max_size must be above size={size}, not {max_size}")
-            over = long > limit
-            short = np.where(over, (limit * short) // long, short)
-            long = np.where(over, limit, long)
-    tall = height > width
-    new = np.empty((n, 2), np.int64)
-    new[:, 0], new[:, 1] = np.where(tall, long, short), np.where(tall, short, long)
-    return np.maximum(new, 1, out=new)
+        return with_long_side(old, arguments.integers(max_size, n, "max_size", low=1))
+    new = with_short_side(old, arguments.integers(size, n, "size", low=1))
+    if max_size is None:
+        return new
+    limit = arguments.integers(max_size, n, "max_size")
+    if np.any(limit <= new.min(1)):
+        raise ValueError(f"max_size must be above size={size}, not {max_size}")
+    return np.where(limit[:, None] < new.max(1, keepdims=True), with_long_side(new, limit), new)
+
+
+def with_short_side(old: Ints, short: Ints) -> Ints:
+    """Return sizes (N, 2) whose shorter side is (N,); the longer side is rounded down."""
+    sizes: Ints = short[:, None] * old // np.minimum(old[:, :1], old[:, 1:])  # in a tenth of the time of min(1)
+    return sizes
+
+
+def with_long_side(old: Ints, long: Ints) -> Ints:
+    """Return sizes (N, 2) whose longer side is (N,); the shorter side is rounded down, to at least 1."""
+    sizes: Ints = np.maximum(long[:, None] * old // np.maximum(old[:, :1], old[:, 1:]), 1)
+    return sizes
 
 
 def _resize(
@@ -201,7 +197,6 @@ def _extends_beyond(corner: Ints, new: Ints, sizes: Ints) -> Mask | None:
 
 def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
     """Crop a rectangle of the current grid. Parts outside the grid show a color, or with None the repeated edge."""
-    n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
@@ -214,8 +209,9 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
         plan = fill_outside(plan, low, high, color, outside)
     # The window is the part inside the image; the rest is fill.
-    cut = plan if where is not None and not where.any() else plan.within(corner, new)
-    return cut.transformed(shift_matrix(n, corner[:, 1], corner[:, 0]), new)
+    if where is not None and not where.any():
+        return plan.transformed(identities(len(plan)), new)
+    return plan.cropped(corner, new)
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
@@ -262,12 +258,14 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     corner = np.rint(spare / 2.0).astype(np.int64)
-    small = spare < 0
-    if small.any():  # torchvision pads first, with the smaller half before the image, and then crops
-        corner[small] = -(-spare[small] // 2)
-    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, arguments.mask(where, n))))
+    small, chosen = spare < 0, arguments.mask(where, n)
+    if chosen is None and not small.any():
+        return Batch(batch.with_plan(plan.cropped(corner, new)))
+    corner[small] = -(-spare[small] // 2)  # torchvision pads first, with the smaller half before the image, then crops
+    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, chosen)))
 
 
+@of_images
 def resized_crop(
     images: Images,
     top: PerImage,
@@ -285,16 +283,10 @@ def resized_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     top, left, height, width : int or (N,) int
         Rectangle to crop, in pixels, as in :func:`crop`.
     size : int or (height, width)
         Size of the result, as in :func:`resize`.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
     where : (N,) bool, optional
         The images to change; the others keep their size.
 
@@ -310,7 +302,6 @@ def resized_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 30, 40, 3), np.uint8)
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)
@@ -325,10 +316,14 @@ def resized_crop(
 
 def resized_boxes(
     recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
-) -> Recording:
-    """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    cropped = _crop_to_resize(recording.for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return _resize(cropped, sizes, filters, antialias, rule, None)
+) -> Batch:
+    """Crop boxes (N, 4) inside the images, top left height width, and resize them to sizes (N, 2); all are checked."""
+    recording = recording.for_geometry()
+    plan = recording.plan.cropped(boxes[:, :2], boxes[:, 2:])
+    if rule is None:
+        plan = plan.resized(sizes, filters, antialias=antialias)
+    recording = recording.with_plan(plan)
+    return Batch(recording if rule is None else resize_exactly(recording, sizes, filters, rule, None))
 
 
 def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:

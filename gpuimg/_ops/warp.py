@@ -11,7 +11,8 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
-from .resize_crop import fill_outside, shift_matrix
+from .._plan.plan import shift_matrix
+from .resize_crop import fill_outside
 
 
 def _cos_sin(degrees: Floats) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,7 +36,9 @@ def replace(value: _Value, **changes: Any) -> _Value:
     In a tenth of its time, which every recorded function takes several times: nothing is checked.
     """
     new = object.__new__(type(value))
-    new.__dict__.update(value.__dict__, **changes)
+    fields = new.__dict__
+    fields |= value.__dict__
+    fields |= changes
     return new
 
 
@@ -182,16 +184,18 @@ class Plan:
         slot and channels of a statistic) are filled in here and by the compilation.
         """
         n = len(self)
+        statistical = True
         if isinstance(op, ops.Op):
             codes = np.empty(n, np.int32)
             codes.fill(op.code)
+            statistical = bool(ops.HAS_STATISTIC[op.code])
         else:
             codes = op
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
         first = ops.MATRIX_WIDTH if frame else 0
-        statistical = bool(ops.HAS_STATISTIC[codes].any())
+        statistical = statistical and bool(ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
         for k, value in enumerate(params, first):
             column[:, k] = value
@@ -278,11 +282,12 @@ class Plan:
         filter: int | Ints | None = None,
         scale: Floats | None = None,
         where: Mask | None = None,
+        window: Ints | None = None,
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
         ``filter`` may be (N,); by default the current one remains. ``scale`` (N, 2): current pixels per new pixel in x
-        and y, by which an antialiasing filter is stretched.
+        and y, by which an antialiasing filter is stretched. ``window`` (N, 4) are the source pixels that may be read.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
@@ -291,10 +296,8 @@ class Plan:
         for frame in self.grid.frames:
             support = frame.support
             if scale is not None:
-                # Length of one filter unit of the current grid along each axis of the earlier one.
-                reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
-                reach *= reach
-                support = np.maximum(support, np.sqrt(reach[:, :, 0] + reach[:, :, 1]))
+                support = np.empty((len(self), 2))
+                _loops().stretch(*map(np.ascontiguousarray, (frame.matrix, scale, frame.support)), support)
                 if where is not None:
                     support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(frame.matrix @ local, support))
@@ -303,7 +306,8 @@ class Plan:
             smoother = _SMOOTHNESS[before] < _SMOOTHNESS[filter]
             chosen = np.where(smoother if where is None else smoother & where, filter, before)
         history = (*self.history, Step(len(self.entries), local, sizes))
-        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
+        grid = Grid(sizes, tuple(frames), chosen, self.grid.window if window is None else window)
+        return replace(self, grid=grid, history=history)
 
     def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
         """Move to a grid of other sizes (N, 2) over the same pixels."""
@@ -318,14 +322,16 @@ class Plan:
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
-    def within(self, corner: Ints, new: Ints) -> Plan:
-        """Restrict reads to rectangles of the current grid, (N, 2) corners and sizes, of whole source pixels."""
-        from ..kernels.grids import narrow  # imports Numba, which takes as long as all of gpuimg
+    def cropped(self, corner: Ints, new: Ints) -> Plan:
+        """Move to rectangles of the current grid, (N, 2) corners and sizes; no source pixel outside them is read.
 
+        Where pixels of the grid are not whole source pixels, filters still read outside.
+        """
         grid = self.grid
         window = np.empty((len(self), 4), np.int64)
-        narrow(*map(np.ascontiguousarray, (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)), window)
-        return replace(self, grid=replace(grid, window=window))
+        before = (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)
+        _loops().narrow(*map(np.ascontiguousarray, before), window)
+        return self.transformed(shift_matrix(len(self), corner[:, 1], corner[:, 0]), new, window=window)
 
     def take(self, rows: Ints) -> Plan:
         """Return the plan of the images at ``rows``, in that order and any number of times."""
@@ -398,6 +404,13 @@ class Plan:
         return Plan(grid, self.source_sizes, channels, of_bytes, tuple(entries), history=self.history)
 
 
+@cache
+def _loops() -> Any:
+    from ..kernels import grids  # imports Numba, which takes as long as all of gpuimg
+
+    return grids
+
+
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:
     """Refuse color ops for images with other than 1 or 3 channels."""
     if channels in KERNEL_CHANNELS:
@@ -422,6 +435,13 @@ def identities(n: int) -> Floats:
     matrices = np.empty((n, 3, 3))
     matrices[:] = _IDENTITY
     return matrices
+
+
+def shift_matrix(n: int, x: Any, y: Any) -> Floats:
+    """Return matrices (N, 3, 3) that add to x and y."""
+    matrix = identities(n)
+    matrix[:, 0, 2], matrix[:, 1, 2] = x, y
+    return matrix
 
 
 def is_whole_pixels(matrix: Floats) -> Mask:

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
-from .draws import limits, one_number, prepare, recording_for
-from .rng import Rng
+from .draws import prepare
+from .rng import Rng, as_rng
 
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
 
 
+@of_images
 def color_jitter(
     images: Images,
     brightness: float | Range | None = None,
@@ -35,20 +37,12 @@ def color_jitter(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : float or (low, high), optional
         Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
         Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
     p : float or (N,) float
         Probability of any change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -61,17 +55,17 @@ def color_jitter(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    recording, generator = recording_for(images, rng, "color_jitter")
+    recording = recording_of(images)
+    generator = as_rng(rng, len(recording), "color_jitter", recording.frames)
     each = np.arange(len(recording))
     ranges = [
-        _factor_range(brightness, "brightness"),
-        _factor_range(contrast, "contrast"),
-        _factor_range(saturation, "saturation"),
-        _hue_range(hue),
+        _range(brightness, "brightness"),
+        _range(contrast, "contrast"),
+        _range(saturation, "saturation"),
+        _range(hue, "hue", 0.0, -0.5, 0.5),
     ]
     order = generator.permutation(4)
     factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
@@ -86,28 +80,20 @@ def color_jitter(
     return Batch(recording.with_plan(plan))
 
 
-def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
-    """Return the checked range of a factor; None if it changes nothing."""
+def _range(
+    value: Any, name: str, middle: float = 1.0, low: float = 0.0, high: float = np.inf
+) -> tuple[float, float] | None:
+    """Return the checked range of a factor about ``middle``, 1 or 0; None if it changes nothing."""
     if value is None:
         return None
     if arguments.is_single(value):
-        number = one_number(value, name)
-        value = max(0.0, 1.0 - number), 1.0 + number
-    low, high = limits(value, name, low=0.0)
-    return None if low == high == 1.0 else (low, high)
+        number = arguments.one_number(value, name)
+        value = (max(0.0, 1.0 - number), 1.0 + number) if middle else (-number, number)
+    first, last = arguments.low_high(value, name, low=low, high=high)
+    return None if first == last == middle else (first, last)
 
 
-def _hue_range(value: Any) -> tuple[float, float] | None:
-    """Return the checked range of the hue factor; None if it changes nothing."""
-    if value is None:
-        return None
-    if arguments.is_single(value):
-        number = one_number(value, "hue")
-        value = -number, number
-    low, high = limits(value, "hue", low=-0.5, high=0.5)
-    return None if low == high == 0.0 else (low, high)
-
-
+@of_images
 def random_photometric_distort(
     images: Images,
     brightness: Range = (0.875, 1.125),
@@ -122,20 +108,12 @@ def random_photometric_distort(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : (low, high)
         Range of the factor, at least 0.
     hue : (low, high)
         Range of the hue factor, within -0.5 to 0.5.
     p : float or (N,) float
         Probability of each change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -149,19 +127,13 @@ def random_photometric_distort(
     References
     ----------
     Liu et al.: "SSD: Single shot multibox detector", ECCV 2016; torchvision ``RandomPhotometricDistort``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_photometric_distort")
     ranges = [
-        limits(brightness, "brightness", low=0.0),
-        limits(contrast, "contrast", low=0.0),
-        limits(saturation, "saturation", low=0.0),
-        limits(hue, "hue", low=-0.5, high=0.5),
+        arguments.low_high(brightness, "brightness", low=0.0),
+        arguments.low_high(contrast, "contrast", low=0.0),
+        arguments.low_high(saturation, "saturation", low=0.0),
+        arguments.low_high(hue, "hue", low=-0.5, high=0.5),
     ]
     chosen = [generator.bernoulli(p) for _ in ranges]
     amounts = [generator.uniform(*each) for each in ranges]
@@ -175,6 +147,7 @@ def random_photometric_distort(
     return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
 
 
+@of_images
 def random_hsv(
     images: Images,
     hue: float = 0.015,
@@ -188,19 +161,11 @@ def random_hsv(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     hue, saturation, value : float
         Largest changes, 0 to 1: hues turn by up to ``hue`` of a full turn either way, and the factors are from
         ``1 - f`` to ``1 + f``. ultralytics' ``hsv_h``, ``hsv_s`` and ``hsv_v``, with its defaults.
     p : float or (N,) float
         Probability of any change of an image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -215,12 +180,6 @@ def random_hsv(
     References
     ----------
     ultralytics 8.4 ``data/augment.py``, ``RandomHSV``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_hsv(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_hsv")
     gains = []
@@ -231,25 +190,12 @@ def random_hsv(
     return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
 
 
+@of_images
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Permute the channels at random with probability ``p``; all orders are equally likely.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
     >>> sorted(gpuimg.random_channel_permutation(x, rng=0).array().ravel().tolist())
     [1, 2, 3]
@@ -259,25 +205,12 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
     return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
 
 
+@of_images
 def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
     """Convert images to gray with probability ``p``, keeping their number of channels.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
     3
     """
@@ -285,25 +218,12 @@ def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Ba
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
+@of_images
 def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert images with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
     [255]
     """
@@ -311,27 +231,17 @@ def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch
     return color.invert(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert all values at or above a threshold with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     threshold : float or (N,) float
         Threshold, as in :func:`solarize`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
     [55]
     """
@@ -339,27 +249,17 @@ def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, r
     return color.solarize(batch, threshold, where=generator.bernoulli(p))
 
 
+@of_images
 def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Reduce the number of bits of each value with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     bits : int or (N,) int
         Number of bits to keep, as in :func:`posterize`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
     [240]
     """
@@ -367,25 +267,12 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
     return color.posterize(batch, bits, where=generator.bernoulli(p))
 
 
+@of_images
 def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Stretch each channel to the full range with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
     [0, 128, 255]
@@ -394,25 +281,12 @@ def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) ->
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Equalize the histogram of each channel with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
     True

@@ -8,13 +8,15 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
 from ..kernels import ops
-from .draws import limits, prepare, whole_limits
+from .draws import prepare
 from .rng import Rng
 
 
+@of_images
 def random_gaussian_blur(
     images: Images, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
 ) -> Batch:
@@ -22,21 +24,11 @@ def random_gaussian_blur(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
         Size of the filter in pixels, as in :func:`gaussian_blur`.
     sigma : float or (low, high)
         Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
         all blurred images.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -45,7 +37,6 @@ def random_gaussian_blur(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -56,32 +47,22 @@ def random_gaussian_blur(
     if arguments.is_single(sigma):
         low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
     else:
-        low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
+        low, high = arguments.low_high(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
 
 
+@of_images
 def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Adjust sharpness with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     sharpness_factor : float or (N,) float
         Factor, as in :func:`adjust_sharpness`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
     (2, 8, 8, 3)
     """
@@ -89,6 +70,7 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
 
 
+@of_images
 def random_motion_blur(
     images: Images, length: float | Range = (3, 9), degrees: Range = (-90.0, 90.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
@@ -96,71 +78,40 @@ def random_motion_blur(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     length : int or (low, high)
         Range of the length in pixels, both limits included, as in :func:`motion_blur`.
     degrees : (low, high)
         Range of the angle in degrees from the x axis, counter-clockwise.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
     ValueError
         For reversed or out-of-range limits.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_motion_blur(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_motion_blur")
-    shortest, longest = whole_limits(length, "length", 1, ops.MOST_TAPS)
-    turns = limits(degrees, "degrees")
+    shortest, longest = arguments.whole_low_high(length, "length", 1, ops.MOST_TAPS)
+    turns = arguments.low_high(degrees, "degrees")
     where = generator.bernoulli(p)
     drawn = generator.integers(shortest, longest + 1)
     return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
 
 
+@of_images
 def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Add the artifacts of JPEG compression at a random quality, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     quality : int or (low, high)
         Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
     ValueError
         For reversed or out-of-range limits, or normalized images.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_jpeg(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_jpeg")
-    low, high = whole_limits(quality, "quality", 1, 100)
+    low, high = arguments.whole_low_high(quality, "quality", 1, 100)
     where = generator.bernoulli(p)
     return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
 
@@ -169,19 +120,9 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
 BLUR_KERNEL = 13
 
 
+@of_images
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
-
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -192,12 +133,6 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     ----------
     Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarizes at half of white, and blurs with
     standard deviations of 0.1 to 2 pixels.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "three_augment")
     which = generator.choice(3)

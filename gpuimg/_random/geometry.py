@@ -12,27 +12,16 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import (
-    Color,
-    Exact,
-    Floats,
-    Interpolation,
-    Ints,
-    Mask,
-    Padding,
-    PaddingMode,
-    Pair,
-    PerImage,
-    Range,
-    Size,
-)
+from .._checks.docstrings import of_images
+from .._checks.types import Color, Exact, Floats, Interpolation, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
-from .._ops.exact_resize import rule_and_filters
+from .._ops.exact_resize import exact_rule
 from ..errors import ImageError
-from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, recording_for, symmetric
-from .rng import Rng
+from .draws import prepare, resized_crop_boxes
+from .rng import Rng, as_rng
 
 
+@of_images
 def random_resized_crop(
     images: Images,
     size: Size,
@@ -48,7 +37,6 @@ def random_resized_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
         Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,), for example
         for views of different sizes.
@@ -56,13 +44,6 @@ def random_resized_crop(
         Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,).
     ratio : (low, high)
         Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -81,47 +62,23 @@ def random_resized_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 30, 40, 3), np.uint8)
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
     """
-    recording, generator = recording_for(images, rng, "random_resized_crop")
+    recording = recording_of(images)
     n = recording.image_count
-    area, aspect = limits_of_each(scale, n, "scale", low=0.0, high=1.0), limits(ratio, "ratio", low=1e-6)
+    generator = as_rng(rng, n, "random_resized_crop", recording.frames)
+    area = arguments.low_high_of_each(scale, n, "scale", low=0.0, high=1.0)
+    aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     new = arguments.sizes(size, n)
-    rule, filters = rule_and_filters(exact, interpolation, antialias, n)
+    rule, filter_of = exact_rule(exact, antialias)
+    filters = arguments.filters(interpolation, n, filter_of)
     boxes = resized_crop_boxes(recording.sizes, generator, area, aspect)
-    return Batch(resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule))
+    return resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule)
 
 
-def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:
-    """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
-    unit = rng.units(2 * TRIES + 2)
-    height, width = sizes.T.astype(np.float64)[:, :, None]
-    w, h = drawn_sides(height * width, unit, scale, ratio)
-    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    chosen = np.arange(len(sizes)), np.argmax(fits, 1)
-    boxes = np.empty((len(sizes), 4), np.int64)
-    boxes[:, 2], boxes[:, 3] = h[chosen], w[chosen]
-    boxes[:, :2] = unit[:, -2:] * (sizes - boxes[:, 2:] + 1)
-    missed = ~fits[chosen]
-    if missed.any():
-        boxes[missed] = _largest_boxes(sizes[missed], ratio)
-    return boxes
-
-
-def _largest_boxes(sizes: Ints, ratio: tuple[float, float]) -> Ints:
-    """Return the centered boxes (N, 4) of images that are cropped to the nearest allowed ratio."""
-    height, width = sizes.T
-    whole = width / height
-    narrow, wide = whole < ratio[0], whole > ratio[1]
-    h = np.where(narrow, np.round(width / ratio[0]), height)
-    w = np.where(wide & ~narrow, np.round(height * ratio[1]), width)
-    box = np.clip(np.stack([h, w], 1), 1, sizes).astype(np.int64)
-    return np.concatenate([(sizes - box) // 2, box], 1)
-
-
+@of_images
 def random_crop(
     images: Images,
     size: Size,
@@ -136,7 +93,6 @@ def random_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
         Size of the result in pixels; one number, or a list or tuple of one, sets both.
     padding : int, (x, y) or (left, top, right, bottom), optional
@@ -147,8 +103,6 @@ def random_crop(
         Color of the border, as in :func:`pad`.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         Content of the border, as in :func:`pad`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -162,7 +116,6 @@ def random_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_crop(np.zeros((2, 32, 32, 3), np.uint8), 32, padding=4, rng=0).sizes.tolist()
     [[32, 32], [32, 32]]
     """
@@ -186,25 +139,12 @@ def random_crop(
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
 
 
+@of_images
 def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Flip images horizontally with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
     >>> gpuimg.random_horizontal_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
@@ -213,25 +153,12 @@ def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int)
     return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Flip images vertically with probability ``p``.
 
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
     >>> gpuimg.random_vertical_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
@@ -240,6 +167,7 @@ def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -
     return resize_crop.vertical_flip(batch, where=generator.bernoulli(p))
 
 
+@of_images
 def random_rotation(
     images: Images,
     degrees: float | Range,
@@ -254,13 +182,10 @@ def random_rotation(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -275,15 +200,15 @@ def random_rotation(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_rotation")
-    low, high = symmetric(degrees, "degrees")
+    low, high = arguments.symmetric(degrees, "degrees")
     return warp.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
 
 
+@of_images
 def random_affine(
     images: Images,
     degrees: float | Range,
@@ -300,7 +225,6 @@ def random_affine(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
         Range of the angle in degrees, **clockwise**; one number ``d`` stands for ``(-d, d)``.
     translate : (x, y), optional
@@ -311,13 +235,6 @@ def random_affine(
         Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -326,16 +243,15 @@ def random_affine(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
     n = recording_of(batch).image_count
-    low, high = symmetric(degrees, "degrees")
+    low, high = arguments.symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
     most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]
-    sizes = (1.0, 1.0) if scale is None else limits(scale, "scale", low=1e-6)
+    sizes = (1.0, 1.0) if scale is None else arguments.low_high(scale, "scale", low=1e-6)
     along_x, along_y = _shear_ranges(shear)
     angle = generator.uniform(low, high)
     shift = np.stack([generator.uniform(-most[:, k], most[:, k]) for k in (0, 1)], 1)
@@ -349,10 +265,11 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
     if shear is None:
         return (0.0, 0.0), (0.0, 0.0)
     if np.ndim(shear) and len(shear) == 4:
-        return limits(shear[:2], "shear x"), limits(shear[2:], "shear y")
-    return symmetric(shear, "shear"), (0.0, 0.0)
+        return arguments.low_high(shear[:2], "shear x"), arguments.low_high(shear[2:], "shear y")
+    return arguments.symmetric(shear, "shear"), (0.0, 0.0)
 
 
+@of_images
 def random_zoom_out(
     images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
@@ -360,15 +277,10 @@ def random_zoom_out(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     fill : number, (C,), (N,) or (N, C)
         Color of the canvas, as in :func:`pad`.
     side_range : (low, high)
         Range of the canvas's sides as multiples of the image's, at least 1.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -386,12 +298,11 @@ def random_zoom_out(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
     [[16, 20]]
     """
     batch, generator = prepare(images, rng, "random_zoom_out")
-    low, high = limits(side_range, "side_range", low=1.0)
+    low, high = arguments.low_high(side_range, "side_range", low=1.0)
     where = generator.bernoulli(p)
     side = generator.uniform(low, high)
     spare = np.floor(batch.sizes * side[:, None]) - batch.sizes
@@ -400,6 +311,7 @@ def random_zoom_out(
     return resize_crop.pad(batch, (left, top, right, bottom), fill, where=where)
 
 
+@of_images
 def random_perspective(
     images: Images,
     distortion_scale: float = 0.5,
@@ -413,20 +325,10 @@ def random_perspective(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     distortion_scale : float
         Largest displacement of a corner as a fraction of the distance to the center, 0 to 1.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
     interpolation, fill
         As in :func:`perspective`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -439,7 +341,6 @@ def random_perspective(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_perspective(np.zeros((2, 8, 8, 3), np.uint8), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """

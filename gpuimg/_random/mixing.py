@@ -12,7 +12,6 @@ from .._checks import arguments
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
-from .draws import beta_parameter
 from .rng import Rng, as_rng
 
 
@@ -184,7 +183,7 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
 
 def _alphas(alpha: Any) -> tuple[float, float]:
     """Return both parameters of the beta distribution, checked."""
-    one = beta_parameter(alpha, "alpha")
+    one = arguments.beta_parameter(alpha, "alpha")
     return one, one
 
 

@@ -26,7 +26,6 @@ from .._data.images import rows_of
 from .._ops.masks import transform_masks
 from .._ops.resize_crop import crop, pad, resize
 from .._ops.targets import transform_boxes
-from .draws import limits
 from .mixing import blend
 from .rng import Rng, as_rng
 
@@ -215,7 +214,7 @@ def mosaic(
     batch = as_batch(images)
     n = recording_of(batch).units
     generator = as_rng(rng, n, "mosaic")
-    low, high = limits(center, "center", low=0.0, high=1.0)
+    low, high = arguments.low_high(center, "center", low=0.0, high=1.0)
     shown = _shown(partner, n)[np.arange(n)[:, None], generator.permutation(_TILES)]
     canvas = arguments.sizes(size, recording_of(batch).image_count)
     if np.any(canvas < 2):
@@ -275,9 +274,7 @@ def _placed(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Se
     start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
     fill = color[:, : images.channels] if images.channels == 3 else color[:, :1]
     return pad(
-        images,
-        np.concatenate([start, limit - start - size], 1),
-        np.tile(fill, (count, 1)) / recording_of(images).unit,
+        images, np.concatenate([start, limit - start - size], 1), np.tile(fill, (count, 1)) / recording_of(images).unit
     )
 
 

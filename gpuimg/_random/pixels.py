@@ -11,10 +11,11 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
-from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
+from .draws import prepare, random_boxes
 from .rng import Rng
 
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
@@ -26,6 +27,7 @@ def seeds(generator: Rng) -> Ints:
     return drawn
 
 
+@of_images
 def random_erasing(
     images: Images,
     p: PerImage = 0.5,
@@ -40,9 +42,6 @@ def random_erasing(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
     scale : (low, high)
         Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
@@ -52,13 +51,6 @@ def random_erasing(
         from black to white, or after :func:`normalize` from a standard normal distribution.
     count : int
         Largest number of rectangles, 1 to 64: each image gets 1 to ``count``, which share the area between them.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -70,16 +62,10 @@ def random_erasing(
     If none of ten rectangles fits into the image, the image does not change, as in torchvision. timm's
     ``RandomErasing`` comes after :func:`normalize`, with ``scale=(0.02, 1 / 3)`` and ``ratio=(0.3, 1 / 0.3)``; its
     modes are 0 for "const", ``"color"`` for "rand" and ``"random"`` for "pixel".
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_erasing")
-    share = limits(scale, "scale", low=0.0, high=1.0)
-    aspect = limits(ratio, "ratio", low=1e-6)
+    share = arguments.low_high(scale, "scale", low=0.0, high=1.0)
+    aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     most = arguments.whole_number(count, "count", 1, _MOST_HOLES)
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random", "color"))
@@ -95,16 +81,9 @@ def _with_hole(
     generator: Rng,
 ) -> Batch:  # fmt: skip
     """Erase one of ``holes`` (N,) rectangles, which share an area drawn from ``share``."""
-    unit = generator.units(2 * TRIES + 2)
-    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
-    h, w = drawn_sides(height * width / holes[:, None], unit, share, aspect)
-    fits = (h < height) & (w < width)
-    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
-    h, w = h[rows, first], w[rows, first]
-    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
-    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
-    where = where & fits.any(1)
-    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    boxes = random_boxes(batch.sizes, generator, np.array([share]), aspect, wide=False, shares=holes)
+    where = where & (boxes[:, 0] >= 0)
+    top, left, h, w = np.where(where, boxes.T, 0)
     if isinstance(value, str) and value == "color":
         color = [generator.normal() if batch.normalized else generator.uniform() for _ in range(batch.channels)]
         value = np.stack(color, 1) / recording_of(batch).unit
@@ -116,6 +95,7 @@ def _seeds_for(value: Any, generator: Rng) -> Ints | None:
     return seeds(generator) if isinstance(value, str) else None
 
 
+@of_images
 def coarse_dropout(
     images: Images,
     holes: float | Range = (1, 2),
@@ -130,22 +110,12 @@ def coarse_dropout(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     holes : int or (low, high)
         Range of the number of rectangles, both limits included, within 1 to 64.
     height, width : (low, high)
         Range of a rectangle's sides as fractions of the image's, 0 to 1; sides are at least one pixel.
     value : number, (C,), (N,), (N, C) or "random"
         Color of the rectangles, or noise, as in :func:`erase`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -159,14 +129,13 @@ def coarse_dropout(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> y = gpuimg.coarse_dropout(np.full((1, 10, 10, 1), 9, np.uint8), 1, (0.5, 0.5), (0.2, 0.2), p=1.0, rng=0).array()
     >>> int((y == 0).sum())
     10
     """
     batch, generator = prepare(images, rng, "coarse_dropout")
-    few, most = whole_limits(holes, "holes", 1, _MOST_HOLES)
-    tall, wide = (limits(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
+    few, most = arguments.whole_low_high(holes, "holes", 1, _MOST_HOLES)
+    tall, wide = (arguments.low_high(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random",))
     where = generator.bernoulli(p)
@@ -181,6 +150,7 @@ def coarse_dropout(
     return batch
 
 
+@of_images
 def random_grid_mask(
     images: Images,
     cell: Range = (96.0, 224.0),
@@ -195,7 +165,6 @@ def random_grid_mask(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     cell : (low, high)
         Range of the side of the cells in pixels, at least 1.
     share : float or (N,) float
@@ -204,15 +173,6 @@ def random_grid_mask(
         Range of the grid's angle in degrees, counter-clockwise.
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -229,17 +189,17 @@ def random_grid_mask(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_grid_mask(np.zeros((2, 8, 8, 3), np.uint8), (2, 4), rng=0).array().shape
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_grid_mask")
-    sides, turns = limits(cell, "cell", low=1.0), limits(degrees, "degrees")
+    sides, turns = arguments.low_high(cell, "cell", low=1.0), arguments.low_high(degrees, "degrees")
     where = generator.bernoulli(p)
     side, angle = generator.uniform(*sides), generator.uniform(*turns)
     return pixels.grid_mask(batch, side, share, angle, generator.units(2), value, where=where)
 
 
+@of_images
 def random_gaussian_noise(
     images: Images,
     mean: PerImage = 0.0,
@@ -253,22 +213,12 @@ def random_gaussian_noise(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean : float or (N,) float
         Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (low, high)
         Standard deviation of the noise, at least 0, or the range from which it is drawn for each image.
     clip : bool
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -277,18 +227,18 @@ def random_gaussian_noise(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_gaussian_noise(np.zeros((2, 8, 8, 3), np.uint8), sigma=(0.0, 0.2), rng=0).array().shape
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_gaussian_noise")
     single = arguments.is_single(sigma)
-    low, high = (one_number(sigma, "sigma"),) * 2 if single else limits(sigma, "sigma", low=0.0)
+    low, high = (arguments.one_number(sigma, "sigma"),) * 2 if single else arguments.low_high(sigma, "sigma", low=0.0)
     where = generator.bernoulli(p)
     drawn = generator.uniform(low, high)
     return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)
 
 
+@of_images
 def random_elastic(
     images: Images,
     alpha: Size = 50.0,
@@ -303,29 +253,13 @@ def random_elastic(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     alpha, sigma, interpolation, fill
         As in :func:`elastic`.
-    p : float or (N,) float
-        Probability for each image, 0 to 1.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
     ValueError
         As :func:`elastic`.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_elastic(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_elastic")
     where = generator.bernoulli(p)

@@ -12,40 +12,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
-from .._checks.arguments import flag, whole_number
+from .._checks.arguments import beta_parameter, flag, whole_number
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
 from . import mixing
-from .draws import beta_parameter, prepare
-from .policy_tables import (
-    AUTO_AUGMENT_POLICIES,
-    AUTOCONTRAST,
-    BRIGHTNESS,
-    COLOR,
-    CONTRAST,
-    EQUALIZE,
-    IDENTITY,
-    INVERT,
-    POSTERIZE,
-    ROTATE,
-    SHARPNESS,
-    SHEAR_X,
-    SHEAR_Y,
-    SOLARIZE,
-    SOLARIZE_ADD,
-    TRANSLATE_X,
-    TRANSLATE_Y,
-)
+from . import policy_tables as tables
+from .draws import prepare
 from .rng import Rng
 
+_FACTORS = tables.BRIGHTNESS, tables.COLOR, tables.CONTRAST, tables.SHARPNESS
 # Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
     op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,
     op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT, op_table.SOLARIZE_ADD,
 )  # fmt: skip
-_CODES = np.array([op_table.SKIP.code] * BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
+_CODES = np.array([op_table.SKIP.code] * tables.BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
 
 # Magnitudes (N,) of an op, from strengths (N,) in [0, 1] and the images' sizes (N, 2), width and height in pixels.
 _Magnitude = Callable[[Floats, Floats], Floats]
@@ -83,26 +67,27 @@ def _space(
     """Return the ops that a policy chooses from, with their largest magnitudes; rotation in degrees."""
     none = _linear(0.0)
     return (
-        _Op(IDENTITY, none, False),
-        _Op(SHEAR_X, _linear(shear), True),
-        _Op(SHEAR_Y, _linear(shear), True),
-        _Op(TRANSLATE_X, translate_x, True),
-        _Op(TRANSLATE_Y, translate_y, True),
-        _Op(ROTATE, _linear(rotate), True),
-        *(_Op(op, _linear(factor), True) for op in (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)),
-        _Op(POSTERIZE, bits, False),
-        _Op(SOLARIZE, _threshold, False),
-        _Op(AUTOCONTRAST, none, False),
-        _Op(EQUALIZE, none, False),
+        _Op(tables.IDENTITY, none, False),
+        _Op(tables.SHEAR_X, _linear(shear), True),
+        _Op(tables.SHEAR_Y, _linear(shear), True),
+        _Op(tables.TRANSLATE_X, translate_x, True),
+        _Op(tables.TRANSLATE_Y, translate_y, True),
+        _Op(tables.ROTATE, _linear(rotate), True),
+        *(_Op(op, _linear(factor), True) for op in _FACTORS),
+        _Op(tables.POSTERIZE, bits, False),
+        _Op(tables.SOLARIZE, _threshold, False),
+        _Op(tables.AUTOCONTRAST, none, False),
+        _Op(tables.EQUALIZE, none, False),
     )
 
 
 _RAND_AUGMENT = _space(0.3, _of_width(150.0 / 331.0), _of_height(150.0 / 331.0), 30.0, 0.9, _bits(8, 4))
 _TRIVIAL_AUGMENT = _space(0.99, _linear(32.0), _linear(32.0), 135.0, 0.99, _bits(8, 6))
 _AUGMIX = _space(0.3, _of_width(1.0 / 3.0), _of_height(1.0 / 3.0), 30.0, 0.9, _bits(4, 4))[1:]
-_AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(INVERT, _linear(0.0), False))}
+_AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(tables.INVERT, _linear(0.0), False))}
 
 
+@of_images
 def rand_augment(
     images: Images,
     num_ops: int = 2,
@@ -117,7 +102,6 @@ def rand_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_ops : int
         Number of ops applied to each image in turn, at least 0.
     magnitude : int
@@ -128,13 +112,6 @@ def rand_augment(
         Interpolation of the ops that move pixels.
     fill : number, (C,), (N,) or (N, C)
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -149,12 +126,6 @@ def rand_augment(
     References
     ----------
     Cubuk et al.: "RandAugment: Practical automated data augmentation", 2019; torchvision ``RandAugment``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.rand_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "rand_augment")
     num_ops = whole_number(num_ops, "num_ops", 0)
@@ -167,6 +138,7 @@ def rand_augment(
     return batch
 
 
+@of_images
 def trivial_augment(
     images: Images,
     num_magnitude_bins: int = 31,
@@ -179,29 +151,15 @@ def trivial_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_magnitude_bins : int
         Number of strengths, at least 2; each is drawn with equal probability.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     References
     ----------
     Müller, Hutter: "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", ICCV 2021; torchvision
     ``TrivialAugmentWide``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.trivial_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "trivial_augment")
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
@@ -210,6 +168,7 @@ def trivial_augment(
     return _step(batch, _TRIVIAL_AUGMENT, which, strength, _signs(generator), interpolation, fill)
 
 
+@of_images
 def auto_augment(
     images: Images,
     policy: Policy = "imagenet",
@@ -222,18 +181,10 @@ def auto_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     policy : {"imagenet", "cifar10", "svhn"}
         The data set on which the pairs were learned.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
 
     Raises
     ------
@@ -243,23 +194,17 @@ def auto_augment(
     References
     ----------
     Cubuk et al.: "AutoAugment: Learning augmentation strategies from data", CVPR 2019; torchvision ``AutoAugment``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.auto_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "auto_augment")
     name = getattr(policy, "value", policy)
-    if name not in AUTO_AUGMENT_POLICIES:
+    if name not in tables.AUTO_AUGMENT_POLICIES:
         raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
-    table = AUTO_AUGMENT_POLICIES[name]
+    table = tables.AUTO_AUGMENT_POLICIES[name]
     chosen = table[generator.choice(len(table))]  # (N, 2, 3): op, probability, bin
-    space = tuple(_AUTO_AUGMENT[op] for op in range(INVERT + 1))
+    space = tuple(_AUTO_AUGMENT[op] for op in range(tables.INVERT + 1))
     for k in range(2):
         applied = generator.bernoulli(chosen[:, k, 1])
-        which = np.where(applied, chosen[:, k, 0], IDENTITY).astype(np.int64)
+        which = np.where(applied, chosen[:, k, 0], tables.IDENTITY).astype(np.int64)
         batch = _step(batch, space, which, chosen[:, k, 2] / 9.0, _signs(generator), interpolation, fill)
     return batch
 
@@ -324,10 +269,9 @@ def augmix(
     if chain_depth != -1:
         chain_depth = whole_number(chain_depth, "chain_depth")
     alpha = beta_parameter(alpha, "alpha")
-    color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
     flag(all_ops, "all_ops")
-    space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
-    codes = (_Op(IDENTITY, _linear(0.0), False), *space)
+    space = tuple(op for op in _AUGMIX if all_ops or op.op not in _FACTORS)
+    codes = (_Op(tables.IDENTITY, _linear(0.0), False), *space)
 
     def one_op(chain: Batch, active: Mask) -> Batch:
         which = np.where(active, generator.choice(len(space)) + 1, 0)
@@ -363,20 +307,15 @@ def _signs(rng: Rng) -> Floats:
 
 
 def _step(
-    batch: Batch,
-    space: tuple[_Op, ...],
-    which: Ints,
-    strength: Floats,
-    sign: Floats,
-    interpolation: Interpolation,
+    batch: Batch, space: tuple[_Op, ...], which: Ints, strength: Floats, sign: Floats, interpolation: Interpolation,
     fill: Any,
-) -> Batch:
+) -> Batch:  # fmt: skip
     """Apply op ``space[which[i]]`` to image i, at a strength in [0, 1] and with a sign of 1 or -1."""
     size = batch.sizes[:, ::-1].astype(np.float64)
     ops = np.array([op.op for op in space])[which]
     magnitudes = np.stack([op.magnitude(strength, size) for op in space], 1)[np.arange(len(which)), which]
     magnitudes = np.where(np.array([op.signed for op in space])[which], magnitudes * sign, magnitudes)
-    whole = (ops == TRANSLATE_X) | (ops == TRANSLATE_Y)
+    whole = (ops == tables.TRANSLATE_X) | (ops == tables.TRANSLATE_Y)
     return apply_ops(batch, ops, np.where(whole, np.trunc(magnitudes), magnitudes), interpolation, fill)
 
 
@@ -385,42 +324,37 @@ def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interp
     # The recorded steps do not depend on the ops drawn: the sharpness of one image must not decide whether another
     # image is resampled once or twice.
     batch = Batch(recording_of(batch).for_geometry())
-    moved = (ops >= SHEAR_X) & (ops <= ROTATE)
+    moved = (ops >= tables.SHEAR_X) & (ops <= tables.ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
     return Batch(recording_of(batch).with_plan(_with_color_step(batch, ops, magnitudes).as_sharpened()))
 
 
 def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
     """Shear, translate or rotate the images in ``moved``."""
-    n = len(batch)
-    zero = np.zeros(n)
     # torchvision's policies shear about the top left corner; affine takes the angle whose tangent is the magnitude.
     degrees = np.rad2deg(np.arctan(magnitudes))
-    shear_x = np.where(ops == SHEAR_X, degrees, zero)
-    shear_y = np.where(ops == SHEAR_Y, degrees, zero)
-    shift_x = np.where(ops == TRANSLATE_X, magnitudes, zero)
-    shift_y = np.where(ops == TRANSLATE_Y, magnitudes, zero)
-    angle = np.where(ops == ROTATE, -magnitudes, zero)
-    corner = (ops == SHEAR_X) | (ops == SHEAR_Y)
-    middle = batch.sizes / 2.0
-    center = (np.where(corner, 0.0, middle[:, 1]), np.where(corner, 0.0, middle[:, 0]))
-    return affine(batch, angle, (shift_x, shift_y), 1.0, (shear_x, shear_y), interpolation, fill, center, where=moved)
+    shears = np.where(ops[:, None] == (tables.SHEAR_X, tables.SHEAR_Y), degrees[:, None], 0.0)
+    shifts = np.where(ops[:, None] == (tables.TRANSLATE_X, tables.TRANSLATE_Y), magnitudes[:, None], 0.0)
+    angle = np.where(ops == tables.ROTATE, -magnitudes, 0.0)
+    corner = (ops == tables.SHEAR_X) | (ops == tables.SHEAR_Y)
+    center = np.where(corner[:, None], 0.0, batch.sizes[:, ::-1] / 2.0)
+    return affine(batch, angle, shifts, 1.0, shears, interpolation, fill, center, where=moved)
 
 
 def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     """Return the plan with one more step, in which each image has a separate color op."""
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
-    factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
+    factor = (ops >= tables.BRIGHTNESS) & (ops <= tables.SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
     unit = recording_of(batch).unit
-    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, unit), params[0])
-    params[0] = np.where(ops == SOLARIZE_ADD, magnitudes, params[0])
-    params[1] = np.where(ops == SOLARIZE_ADD, solarize_parameter(np.full(len(batch), 128.0 / 255.0), unit), 0.0)
-    posterized = ops == POSTERIZE
+    params[0] = np.where(ops == tables.SOLARIZE, solarize_parameter(magnitudes, unit), params[0])
+    params[0] = np.where(ops == tables.SOLARIZE_ADD, magnitudes, params[0])
+    params[1] = np.where(ops == tables.SOLARIZE_ADD, solarize_parameter(np.full(len(batch), 128.0 / 255.0), unit), 0.0)
+    posterized = ops == tables.POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
         params = np.where(posterized, np.stack(posterize_parameters(levels, unit)), params)
     codes = _CODES[ops]
     if batch.channels == 1:
-        codes = np.where(ops == COLOR, np.int32(op_table.SKIP.code), codes)
+        codes = np.where(ops == tables.COLOR, np.int32(op_table.SKIP.code), codes)
     return recording_of(batch).plan.with_entry(codes, tuple(params))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 
 _WORDS = 4  # 64-bit words of a Philox block
+_LOW_BITS = np.uint64(11)  # of a word, more than a float64 has
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
 
@@ -66,6 +68,7 @@ class Rng:
             raise ValueError(f"indices must be at least 0, not {int(array.min())}")
         self.indices: NDArray[np.uint64] = array.astype(np.uint64)
         self._views = np.zeros(len(array), np.uint64)
+        self._key = np.uint64(self.seed), np.uint64(self.epoch)
         self._stream = 0
         self._draw = 0
 
@@ -73,9 +76,9 @@ class Rng:
         return len(self.indices)
 
     @property
-    def _count(self) -> arguments.Count:
+    def _count(self) -> int:
         """Number of samples, to check per-sample arguments."""
-        return arguments.Count(len(self))
+        return len(self.indices)
 
     def __repr__(self) -> str:
         return f"<gpuimg.Rng seed {self.seed}, epoch {self.epoch}, {counted(len(self), 'sample')}>"
@@ -167,13 +170,12 @@ class Rng:
         -------
         (N, count) uint64
         """
-        from ..kernels.philox import philox_words  # imports Numba, which takes as long as all of gpuimg
-
-        out = np.empty((len(self), -(-count // _WORDS), _WORDS), np.uint64)
-        seed, epoch, draw, stream = map(np.uint64, (self.seed, self.epoch, self._draw, self._stream))
-        philox_words(seed, epoch, draw, self.indices, stream, self._views, out)
+        blocks = -(-count // _WORDS)
+        out = np.empty((len(self.indices), blocks * _WORDS), np.uint64)
+        draw, stream = np.uint64(self._draw), np.uint64(self._stream)
+        _philox()(*self._key, draw, self.indices, stream, self._views, out)
         self._draw += 1
-        return out.reshape(len(self), out.shape[1] * _WORDS)[:, :count]
+        return out if out.shape[1] == count else out[:, :count]
 
     def units(self, count: int) -> Floats:
         """Draw several numbers in [0, 1) at once, as one draw.
@@ -436,6 +438,13 @@ def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
 
 
+@cache
+def _philox() -> Any:
+    from ..kernels.philox import philox_words  # imports Numba, which takes as long as all of gpuimg
+
+    return philox_words
+
+
 def _to_unit(words: NDArray[np.uint64]) -> Floats:
     """Convert 64-bit words to numbers in [0, 1), from their upper 53 bits."""
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (words >> _LOW_BITS).astype(np.float64) * 2.0**-53

@@ -12,13 +12,15 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Exact, Interpolation, Ints, Range, Size
+from .._checks.docstrings import of_images
+from .._checks.types import Exact, Interpolation, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
-from .draws import limits, prepare
+from .draws import prepare
 from .rng import Rng
 
 
+@of_images
 def random_resize(
     images: Images,
     min_size: int,
@@ -33,16 +35,8 @@ def random_resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size, max_size : int
         Range of the length in pixels, both limits included; torchvision leaves out the upper one.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -60,23 +54,17 @@ def random_resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.random_resize(np.zeros((1, 30, 40, 3), np.uint8), 15, 15, rng=0).sizes.tolist()
     [[15, 20]]
     """
     batch, generator = prepare(images, rng, "random_resize")
     low = arguments.whole_number(min_size, "min_size", 1, layout.EXACT)
     high = arguments.whole_number(max_size, "max_size", low, layout.EXACT)
-    new = _with_short_side(batch.sizes, generator.integers(low, high + 1))
+    new = resize_crop.with_short_side(batch.sizes, generator.integers(low, high + 1))
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
-def _with_short_side(old: Ints, short: Ints) -> Ints:
-    """Return sizes (N, 2) with the given shorter side; the longer side is rounded down."""
-    sizes: Ints = short[:, None] * old // old.min(1, keepdims=True)
-    return sizes
-
-
+@of_images
 def random_short_side_resize(
     images: Images,
     min_size: int | Sequence[int],
@@ -91,18 +79,10 @@ def random_short_side_resize(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size : int or sequence of int
         Lengths of the shorter side to choose from, in pixels.
     max_size : int, optional
         Largest length of the longer side in pixels; the shorter side shrinks to match.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -124,7 +104,6 @@ def random_short_side_resize(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((1, 30, 40, 3), np.uint8)
     >>> gpuimg.random_short_side_resize(x, [15], max_size=16, rng=0).sizes.tolist()
     [[12, 16]]
@@ -136,14 +115,15 @@ def random_short_side_resize(
         raise ValueError("min_size must be a whole number or a sequence of them, not an empty sequence")
     short = np.asarray(generator.choice(lengths), np.int64)
     old = batch.sizes
-    new = _with_short_side(old, short)
+    new = resize_crop.with_short_side(old, short)
     if max_size is not None:
         most = arguments.whole_number(max_size, "max_size", 1, layout.EXACT)
-        longest = old.max(1, keepdims=True)
-        new = np.where(short[:, None] * longest > most * old.min(1, keepdims=True), most * old // longest, new)
-    return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias, exact=exact)
+        over = short * old.max(1) > most * old.min(1)
+        new = np.where(over[:, None], resize_crop.with_long_side(old, np.full(len(old), most)), new)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
+@of_images
 def scale_jitter(
     images: Images,
     target_size: Size,
@@ -158,18 +138,10 @@ def scale_jitter(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     target_size : int or (height, width)
         Target size in pixels. One number, or a list or tuple of one, sets both; torchvision's is (width, height).
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
-    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-    antialias : bool
-        Widen the filter when downsizing.
-    exact : {"pillow", "pillow12", "torch"}, optional
-        As in :func:`resize`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -188,13 +160,12 @@ def scale_jitter(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.scale_jitter(np.zeros((1, 30, 40, 3), np.uint8), (60, 60), (0.5, 0.5), rng=0).sizes.tolist()
     [[22, 30]]
     """
     batch, generator = prepare(images, rng, "scale_jitter")
     target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
-    scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
+    scale = generator.uniform(*arguments.low_high(scale_range, "scale_range", low=1e-6))
     to_target = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)

@@ -11,28 +11,11 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask
 from .._ops.filters import gaussian_blur
+from . import policy_tables as tables
 from . import timm_config
 from .draws import prepare
 from .filters import BLUR_KERNEL
 from .policies import apply_ops, mixed_chains
-from .policy_tables import (
-    AUTOCONTRAST,
-    BRIGHTNESS,
-    COLOR,
-    CONTRAST,
-    EQUALIZE,
-    IDENTITY,
-    INVERT,
-    POSTERIZE,
-    ROTATE,
-    SHARPNESS,
-    SHEAR_X,
-    SHEAR_Y,
-    SOLARIZE,
-    SOLARIZE_ADD,
-    TRANSLATE_X,
-    TRANSLATE_Y,
-)
 from .rng import Rng
 
 _BLUR = 16  # after the ops of policy_tables, which are steps of a program
@@ -73,30 +56,31 @@ def _threshold(level: Floats, sign: Floats) -> Floats:
 
 
 OPS: dict[str, _Op] = {
-    "AutoContrast": _Op(AUTOCONTRAST, _none),
-    "Equalize": _Op(EQUALIZE, _none),
-    "Invert": _Op(INVERT, _none),
-    "Rotate": _Op(ROTATE, _scaled(30.0)),
-    "Posterize": _Op(POSTERIZE, _bits),
-    "PosterizeIncreasing": _Op(POSTERIZE, lambda level, sign: 4.0 - _bits(level, sign)),
-    "PosterizeOriginal": _Op(POSTERIZE, lambda level, sign: 4.0 + _bits(level, sign)),
-    "Solarize": _Op(SOLARIZE, _threshold),
-    "SolarizeIncreasing": _Op(SOLARIZE, lambda level, sign: 256.0 - _threshold(level, sign)),
-    "SolarizeAdd": _Op(SOLARIZE_ADD, lambda level, sign: np.minimum(128.0, np.trunc(level * 110.0))),
+    "AutoContrast": _Op(tables.AUTOCONTRAST, _none),
+    "Equalize": _Op(tables.EQUALIZE, _none),
+    "Invert": _Op(tables.INVERT, _none),
+    "Rotate": _Op(tables.ROTATE, _scaled(30.0)),
+    "Posterize": _Op(tables.POSTERIZE, _bits),
+    "PosterizeIncreasing": _Op(tables.POSTERIZE, lambda level, sign: 4.0 - _bits(level, sign)),
+    "PosterizeOriginal": _Op(tables.POSTERIZE, lambda level, sign: 4.0 + _bits(level, sign)),
+    "Solarize": _Op(tables.SOLARIZE, _threshold),
+    "SolarizeIncreasing": _Op(tables.SOLARIZE, lambda level, sign: 256.0 - _threshold(level, sign)),
+    "SolarizeAdd": _Op(tables.SOLARIZE_ADD, lambda level, sign: np.minimum(128.0, np.trunc(level * 110.0))),
     **{
         name + suffix: _Op(code, argument)
         for name, code in (
-            ("Color", COLOR), ("Contrast", CONTRAST), ("Brightness", BRIGHTNESS), ("Sharpness", SHARPNESS)
+            ("Color", tables.COLOR), ("Contrast", tables.CONTRAST), ("Brightness", tables.BRIGHTNESS),
+            ("Sharpness", tables.SHARPNESS),
         )
         for suffix, argument in (
             ("", _factor), ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign))
         )
     },
-    "ShearX": _Op(SHEAR_X, _scaled(0.3)),
-    "ShearY": _Op(SHEAR_Y, _scaled(0.3)),
-    "TranslateXRel": _Op(TRANSLATE_X, _scaled(1.0)),  # of the largest share
-    "TranslateYRel": _Op(TRANSLATE_Y, _scaled(1.0)),
-    "Desaturate": _Op(COLOR, lambda level, sign: np.clip(1.0 - _between(0.5, 1.0)(level, sign), 0.0, 1.0)),
+    "ShearX": _Op(tables.SHEAR_X, _scaled(0.3)),
+    "ShearY": _Op(tables.SHEAR_Y, _scaled(0.3)),
+    "TranslateXRel": _Op(tables.TRANSLATE_X, _scaled(1.0)),  # of the largest share
+    "TranslateYRel": _Op(tables.TRANSLATE_Y, _scaled(1.0)),
+    "Desaturate": _Op(tables.COLOR, lambda level, sign: np.clip(1.0 - _between(0.5, 1.0)(level, sign), 0.0, 1.0)),
     "GaussianBlur": _Op(_BLUR, _between(0.1, 2.0)),
     "GaussianBlurRand": _Op(_BLUR, _between(0.0, 1.0)),  # of the largest radius, which is drawn
 }  # fmt: skip
@@ -208,13 +192,13 @@ class _Draws(NamedTuple):
         sign = np.where(rng.bernoulli(0.5), 1.0, -1.0)
         ops = [OPS[name] for name in config.ops]
         argument = np.stack([op.argument(level, sign) for op in ops], 1)[np.arange(len(which)), which]
-        codes = np.where(active, np.array([op.code for op in ops])[which], IDENTITY)
+        codes = np.where(active, np.array([op.code for op in ops])[which], tables.IDENTITY)
         chosen = self.interpolation
         if isinstance(chosen, str) and chosen == "random":
             chosen = rng.choice(["bilinear", "bicubic"])
         blurred = codes == _BLUR
         values = magnitudes(codes, argument, batch.sizes.astype(np.float64) * _SHARE[config.kind])
-        batch = apply_ops(batch, np.where(blurred, IDENTITY, codes), values, chosen, self.fill)
+        batch = apply_ops(batch, np.where(blurred, tables.IDENTITY, codes), values, chosen, self.fill)
         if "GaussianBlurRand" in config.ops:
             argument = np.maximum(0.1 + (2.0 * argument - 0.1) * rng.uniform(), 1e-6)
         if any(op.code == _BLUR for op in ops):
@@ -224,12 +208,14 @@ class _Draws(NamedTuple):
 
 def magnitudes(codes: Ints, argument: Floats, most: Floats) -> Floats:
     """Return the magnitudes of :func:`apply_ops` for timm's arguments; ``most`` (N, 2) are the largest translations."""
-    factor = (codes >= BRIGHTNESS) & (codes <= SHARPNESS)
-    of_bytes = (codes == SOLARIZE) | (codes == SOLARIZE_ADD)
+    factor = (codes >= tables.BRIGHTNESS) & (codes <= tables.SHARPNESS)
+    of_bytes = (codes == tables.SOLARIZE) | (codes == tables.SOLARIZE_ADD)
     # timm's positive translation reads further to the right or below, and moves the image to the left or up.
     scale = np.select(
-        [of_bytes, codes == TRANSLATE_X, codes == TRANSLATE_Y], [1.0 / 255.0, -most[:, 1], -most[:, 0]], 1.0
+        [of_bytes, codes == tables.TRANSLATE_X, codes == tables.TRANSLATE_Y],
+        [1.0 / 255.0, -most[:, 1], -most[:, 0]],
+        1.0,
     )
-    values = np.where(codes == POSTERIZE, np.clip(argument, 0.0, 8.0), argument) * scale
+    values = np.where(codes == tables.POSTERIZE, np.clip(argument, 0.0, 8.0), argument) * scale
     result: Floats = np.where(factor, values - 1.0, values)
     return result

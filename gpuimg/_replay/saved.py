@@ -385,10 +385,7 @@ class _Reader:
         known = [ops.OPS[code] for code in found]
         _demand(frame or not any(op.coordinates for op in known), "the frames it refers to")
         taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
-        _demand(
-            taken_over is not None or not any(op.statistic for op in known),
-            "the pixels its statistics are of",
-        )
+        _demand(taken_over is not None or not any(op.statistic for op in known), "the pixels its statistics are of")
         return Entry(codes, params, frame, taken_over)
 
 

@@ -216,9 +216,9 @@ def test_ranks_together_have_the_batches_of_one(drop_last: bool) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_resume_again_and_again_has_each_batch_once(rule: Any) -> None:
-    def of(epochs: int = 2, shard: Any = (0, 1), batch_size: int = 0) -> gi.Loader:
-        options = {"batch_size": rule, "shuffle": True, "seed": 3, "epochs": epochs, "shard": shard}
-        return cpu(Various(30), lambda x: gi.resize(x, (2, 2)), **options)
+    def of(**options: Any) -> gi.Loader:
+        options = {"seed": 3, "epochs": 2, **options, "batch_size": rule}
+        return cpu(Various(30), lambda x: gi.resize(x, (2, 2)), shuffle=True, **options)
 
     assert Counter(indices for indices, _ in resumed(of, drawn)) == Counter(indices for indices, _ in drawn(of()))
 

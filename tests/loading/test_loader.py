@@ -1,17 +1,10 @@
-"""The loader: what it gives, in which order, what it does with bad samples, and that its threads end."""
+"""The loader: what it gives, in which order, and what it does with bad samples."""
 
 from __future__ import annotations
 
-import gc
 import io
 import json
-import re
-import signal
-import threading
-import time
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +15,9 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg.typing import Failure
-from tests.data_sets import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
-from tests.processes import Forks, forks
+from tests.data_sets import FILES, Altered, Source, cpu, jpeg, pixels_of, train, valid_indices
 from tests.sources.writers import archive
-from tests.watchdog import no_hang, ours
+from tests.watchdog import ours
 
 pytestmark = pytest.mark.usefixtures("watched")
 ignored = pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
@@ -280,23 +272,6 @@ def test_rank_of_the_launcher(variables: dict[str, str], shard: Any, monkeypatch
     assert cpu(Source(4), shard=(1, 5)).shard == (1, 5)
 
 
-@pytest.mark.parametrize("batch_size", [8, 5])
-def test_resume_with_another_batch_size(batch_size: int) -> None:
-    """In the order of the state's seed, with the same pixels; test_sampling.py has other numbers of ranks."""
-    options: dict[str, Any] = {"shuffle": True, "epochs": 2}
-    whole = list(cpu(Source(27), seed=5, **options))
-    for at in (0, 3, 4, 7):
-        loader = cpu(Source(27), seed=5, **options)
-        other = cpu(Source(27), batch_size=batch_size, decoders=3, **options)
-        take(loader, at)
-        other.load_state_dict(loader.state_dict())
-        rest = list(other)
-        assert valid_indices(rest) == valid_indices(whole[at:])
-        np.testing.assert_array_equal(
-            np.concatenate([one.images for one in rest]), np.concatenate([one.images for one in whole[at:]])
-        )
-
-
 def test_states_are_plain_and_checked() -> None:
     loader = cpu(Source(20), shuffle=True)
     next(loader)
@@ -444,25 +419,15 @@ def test_only_the_last_failures_are_stored(monkeypatch: pytest.MonkeyPatch) -> N
     assert again.stats()["failures"] == 29
 
 
-class Labelled(Source):
-    """Samples with labels of a kind."""
-
-    def __init__(self, label: Any, unreadable: Any) -> None:
-        super().__init__(16, unreadable)
-        self.label = label
-
-    def __getitem__(self, i: int) -> Any:
-        return super().__getitem__(i)[0], self.label
-
-
 @ignored
 @pytest.mark.parametrize("bad", [range(4, 8), range(12)])
 @pytest.mark.parametrize("label", [5, 0.5, np.arange(6.0).reshape(2, 3), "word", None])
 def test_label_type_of_a_batch_without_readable_samples(label: Any, bad: range) -> None:
     """The first batch's included: with those around it they are concatenated or stacked."""
-    with cpu(Labelled(label, [0]), batch_size=4, on_error="fill") as loader:
+    first, source = (Altered(16, lambda data, _: (data, label), unreadable) for unreadable in ([0], bad))
+    with cpu(first, batch_size=4, on_error="fill") as loader:
         mixed = next(loader).labels
-    for number, batch in enumerate(cpu(Labelled(label, bad), batch_size=4, on_error="fill", decoders=1)):
+    for number, batch in enumerate(cpu(source, batch_size=4, on_error="fill", decoders=1)):
         assert type(batch.labels) is type(mixed)
         if isinstance(mixed, np.ndarray):
             assert (batch.labels.dtype, batch.labels.shape) == (mixed.dtype, mixed.shape)
@@ -544,15 +509,12 @@ def test_numpys_numbers_are_numbers() -> None:
     assert cpu(Source(16), max_failures=np.float32(0.5))
 
 
-def fails(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    raise KeyError("mine")
-
-
 @pytest.mark.parametrize(("source", "preprocess", "options", "error", "message"), [
     (iter([]), None, {}, TypeError, "source"), ([], None, {}, ValueError, "no samples"),
     (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
     (Source(4), None, {"index": 1.5}, TypeError, "index must be a path"),
-    (Source(8), fails, {}, KeyError, "mine"), (Source(8), lambda x: None, {}, TypeError, "return missing"),
+    (Source(8), lambda x, rng: dict[str, Any]()["mine"], {}, KeyError, "mine"),
+    (Source(8), lambda x: None, {}, TypeError, "return missing"),
     (Source(8), lambda x: [1, 2], {}, TypeError, "images"),
     (Source(8), lambda x, rng: gi.mixup(small(x), rng=rng), {}, TypeError, "Mix"),
     (Source(8), lambda x, rng, labels: x, {}, TypeError, r"\(images, labels\)"),
@@ -565,281 +527,3 @@ def test_wrong_sources_and_functions(
     with pytest.raises(error, match=message):
         next(cpu(source, preprocess, **options))
     assert ours() == []
-
-
-# -- threads, memory, progress -----------------------------------------------------------------------------------------
-
-
-def test_memory_is_used_again_but_not_under_results() -> None:
-    """Of so large results that their memory comes from the pool, which has the last three; a view keeps it too.
-
-    How many blocks a loader takes in all has no bound: what its threads give back beyond three is freed.
-    """
-
-    def results() -> list[Any]:
-        return [gi.resize(np.zeros((4, 9, 9, 3), np.uint8), (400, 400)).array() for _ in range(3)]
-
-    def addresses(arrays: list[Any]) -> set[int]:
-        gc.collect()
-        return {array.ctypes.data for array in arrays}
-
-    arrays = results()
-    first = addresses(arrays)
-    del arrays
-    arrays = results()
-    assert addresses(arrays) == first
-    view, kept = arrays[0][1:3], arrays[0].ctypes.data
-    del arrays
-    arrays = results()
-    assert addresses(arrays) & first == first - {kept}
-    assert not any(np.shares_memory(view, array) for array in arrays)
-    kept_views, copies = [], []
-    for k, batch in enumerate(cpu(Source(64), lambda x: gi.resize(x, (400, 400)), batch_size=4, epochs=4)):
-        if k < 30 and k % 3 == 0:
-            kept_views.append(batch.images[1:3])
-            copies.append(batch.images[1:3].copy())
-    np.testing.assert_array_equal(kept_views, copies)
-
-
-@pytest.mark.slow
-def test_thousands_of_batches_in_flat_memory() -> None:
-    loader = cpu(Source(64), lambda x: gi.resize(x, (4, 4)), batch_size=1, epochs=4000 // 64 + 1)
-    memory = []  # KiB of this process now; its peak may be another test's
-    for k, _ in enumerate(loader):
-        if k in (1000, 4000):
-            gc.collect()
-            memory += re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert int(memory[1]) - int(memory[0]) < 1400  # 480 bytes a batch
-
-
-def test_threads_end_with_close_and_with_the_iterator() -> None:
-    with cpu(Source(64), epochs=None) as loader:
-        take(loader, 3)
-        it = iter(loader)
-        next(it)
-    assert ours() == []
-    assert next(it, None) is None
-    it = iter(loader)
-    next(it)
-    del it
-    gc.collect()
-    assert ours() == []
-
-
-@pytest.mark.slow
-def test_loops_in_cycles_end_wherever_they_are_collected() -> None:
-    """Also in a thread of theirs that begins, draws a batch or holds a lock."""
-    thresholds = gc.get_threshold()
-    draws = np.random.default_rng()
-    gc.collect()
-    gc.freeze()  # rather than go through all that the run of the tests has made, each time
-    try:
-        for k in range(200):
-            loader = cpu(Source(64), on_error="skip" if k % 2 else "raise", epochs=None, batch_size=4)
-            cycle: list[Any] = [iter(loader), loader]
-            for _ in range(draws.integers(3)):
-                next(cycle[0])
-            cycle.append(cycle)
-            gc.set_threshold(int(draws.integers(1, 400)), 1, 1)
-            del cycle, loader
-            time.sleep(0.004 * draws.random())
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
-        gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ctrl-C within a destructor
-@pytest.mark.parametrize("loops", [60, pytest.param(1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("policy", ["raise", "skip"])
-def test_interrupted_loops_end_their_threads(loops: int, policy: str) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    list(cpu(Source(8), on_error=policy))  # imports, which Ctrl-C leaves half done
-    draws = np.random.default_rng()
-    handler = signal.signal(signal.SIGALRM, interrupt)
-    interrupted = 0
-    try:
-        for _ in range(loops):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.03 * draws.uniform(0.02, 1.0) ** 4)  # most while threads start
-                list(cpu(Source(64), on_error=policy, epochs=100, batch_size=4))
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except KeyboardInterrupt:
-                interrupted += 1
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
-    for thread in threading.enumerate():
-        if thread.name.startswith("gpuimg") and thread.is_alive():
-            thread.join(20.0)
-            assert not thread.is_alive()
-    assert interrupted > loops // 2
-
-
-def test_a_new_loop_ends_the_old_one() -> None:
-    """With an error where that is continued, which must not look like the end of its samples."""
-    loader = cpu(Source(64))
-    old = iter(loader)
-    next(old)
-    assert len(valid_indices(loader)) == 64
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="two loops at a time need two loaders"):
-            next(old)
-    with pytest.raises(RuntimeError, match="ended by another one over the same loader"):
-        list(zip(loader, loader, strict=True))
-    ended = iter(loader)
-    list(ended)
-    assert len(valid_indices(loader)) == 64
-    assert next(ended, None) is None
-
-
-class Slow(Source):
-    """Storage that answers late."""
-
-    def __getitem__(self, i: int) -> tuple[bytes, int]:
-        time.sleep(0.01)
-        return super().__getitem__(i)
-
-
-def test_stats_say_what_limits() -> None:
-    cpu(Source(8)).close()
-    slow = cpu(Slow(48), readers=1)
-    list(slow)
-    assert slow.stats()["limit"] == "read"
-    loader = cpu(Source(32))
-    for _ in loader:
-        time.sleep(0.2)  # far longer than a batch takes, on a busy machine too
-    stats = loader.stats()
-    assert (stats["limit"], stats["images"]) == ("consumer", 32)
-    assert stats["consumer"]["seconds"] > 0.7
-    assert stats["ready"] > 0.5
-    assert min(stats["decode"]["seconds"], stats["kernels"]["seconds"], stats["cores"]) > 0
-
-
-@contextmanager
-def busy() -> Iterator[None]:
-    """A thread that holds the GIL as long as it can."""
-    ends: list[bool] = []
-
-    def work() -> None:
-        while not ends:
-            for _ in range(1000):
-                pass
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.append(True)
-        thread.join()
-
-
-class Opening(Source):
-    """A user's source, which reads files by itself."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        super().__init__(len(paths))
-        self.paths = paths
-
-    def __getitem__(self, i: int) -> tuple[bytes, int]:
-        return self.paths[i].read_bytes(), i
-
-
-@pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
-def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
-    """Files in memory while other threads are busy in Python: storage is not the limit."""
-    # Each wait for the GIL takes 5 ms and more; of fewer files their sum varies too much.
-    paths = [tmp_path / f"{k}.jpg" for k in range(128)]
-    for k, path in enumerate(paths):
-        path.write_bytes(FILES[k % len(FILES)])
-    sources = {
-        "paths": [(path, k) for k, path in enumerate(paths)], "bytes": Opening(paths),
-        "table": gi.file_list(paths, range(len(paths))),
-    }  # fmt: skip
-    loader = cpu(sources[kind], small, readers=1)
-    list(loader)  # compiled
-    with busy(), busy():
-        list(loader)
-    assert loader.stats()["limit"] != "read"
-    assert kind != "bytes" or loader.stats()["read"]["held"] > 0
-
-
-def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tqdm")
-    list(cpu(Source(64), progress=True))
-    shown = capsys.readouterr().err
-    assert "64.0/64.0" in shown
-    assert "limited by" in shown
-    expected = "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
-    assert repr(cpu(Source(20), shard=(1, 2))) == expected
-    assert repr(cpu(Source(1_281_167))).startswith("<gpuimg.Loader of 1,281,167 samples, ")
-
-
-# -- processes ---------------------------------------------------------------------------------------------------------
-
-IMPORTS = """
-import itertools, os, signal, sys, threading
-import gpuimg as gi
-from tests.data_sets import FILES, Source, cpu, valid_indices
-"""
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Forks]:
-    with forks(IMPORTS, "-W", "ignore::DeprecationWarning") as processes:
-        yield processes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("body", "status"), [
-    ("it = iter(loader); next(it)", 0),
-    ("next(loader); sys.exit(3)", 3),
-    ("it = gi.prefetch(itertools.count()); next(it)", 0),
-    (
-        "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(7 if not [t for t in threading.enumerate() if t.name.startswith('gpuimg')] else 8)", 7,
-    ),
-])  # fmt: skip
-def test_the_process_ends(processes: Forks, body: str, status: int) -> None:
-    with no_hang():
-        done = processes.run(f"{IMPORTS}loader = cpu(Source(64), epochs=None)\n{body}")
-    assert (done.returncode, done.stderr) == (status, "")
-
-
-# A child that waits for ever is ended by its alarm, with its own exit status.
-FORKED = """
-loader = cpu(Source(64), epochs=2)
-it = {begin}
-next(it)
-child = os.fork()
-if child == 0:
-    signal.alarm(60)
-    for _ in range(2):
-        try:
-            next(it)
-        except RuntimeError as error:
-            print(error, flush=True)
-    {then}
-    sys.exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(it) is not None)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("begin", "then"), [
-    ("iter(loader)", "assert len(valid_indices(loader)) == 128"),
-    ("iter(loader)", "loader.close()"),
-    ("gi.prefetch(iter(range(9)))", "it.close()"),
-    ("gi.prefetch(range(9), workers=2)", "assert list(gi.prefetch(range(9), workers=2)) == list(range(9))"),
-])  # fmt: skip
-def test_a_forked_child_does_not_continue_a_loop(processes: Forks, begin: str, then: str) -> None:
-    """The child raises an error instead of hanging, can start again, and ends; the parent continues."""
-    with no_hang():
-        done = processes.run(IMPORTS + FORKED.format(begin=begin, then=then))
-    *said, last = done.stdout.splitlines()
-    assert (done.stderr, last, len(said)) == ("", "7 True", 2)
-    assert all("start a new loop in the child" in line for line in said)

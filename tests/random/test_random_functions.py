@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,24 @@ Run = Callable[[Any, gi.Rng], gi.Batch]
 # -- crops and erased rectangles ---------------------------------------------------------------------------------------
 
 
-def resized_crop_box(
-    height: int, width: int, unit: NDArray[np.float64], scale: tuple[float, float], ratio: tuple[float, float]
-) -> tuple[int, int, int, int]:
-    """Top, left, height and width as torchvision draws them, for one image, from 22 numbers in [0, 1)."""
+def tries(area: int, unit: Any, scale: Any, ratio: Any) -> Iterator[tuple[int, int]]:
+    """The sides of ten rectangles as torchvision draws them, for one image: first that which ``ratio`` divides."""
+    low, high = math.log(ratio[0]), math.log(ratio[1])
     for k in range(10):
-        area = height * width * (scale[0] + (scale[1] - scale[0]) * float(unit[k]))
-        low, high = math.log(ratio[0]), math.log(ratio[1])
+        part = area * (scale[0] + (scale[1] - scale[0]) * float(unit[k]))
         aspect = math.exp(low + (high - low) * float(unit[10 + k]))
-        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        yield round(math.sqrt(part * aspect)), round(math.sqrt(part / aspect))
+
+
+def placed(height: int, width: int, unit: Any, h: int, w: int) -> tuple[int, int, int, int]:
+    return math.floor(unit[20] * (height - h + 1)), math.floor(unit[21] * (width - w + 1)), h, w
+
+
+def resized_crop_box(height: int, width: int, unit: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
+    """Top, left, height and width as torchvision draws them, for one image, from 22 numbers in [0, 1)."""
+    for w, h in tries(height * width, unit, scale, ratio):
         if 0 < w <= width and 0 < h <= height:
-            return math.floor(unit[20] * (height - h + 1)), math.floor(unit[21] * (width - w + 1)), h, w
+            return placed(height, width, unit, h, w)
     if width / height < ratio[0]:
         w, h = width, round(width / ratio[0])
     elif width / height > ratio[1]:
@@ -87,14 +94,8 @@ def seeds(draws: gi.Rng) -> NDArray[np.int64]:
 
 def erased_box(height: int, width: int, unit: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int] | None:
     """Top, left, height and width as torchvision draws them, for one image, from 22 numbers in [0, 1)."""
-    for k in range(10):
-        area = height * width * (scale[0] + (scale[1] - scale[0]) * float(unit[k]))
-        low, high = math.log(ratio[0]), math.log(ratio[1])
-        aspect = math.exp(low + (high - low) * float(unit[10 + k]))
-        h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
-        if h < height and w < width:
-            return math.floor(unit[20] * (height - h + 1)), math.floor(unit[21] * (width - w + 1)), h, w
-    return None
+    fitting = (box for box in tries(height * width, unit, scale, ratio) if box[0] < height and box[1] < width)
+    return next((placed(height, width, unit, *box) for box in fitting), None)
 
 
 ERASING = [
