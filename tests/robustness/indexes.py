@@ -110,4 +110,3 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
         return Counter(decoded(draw, one, entry, index.every) for one, entry in zip(files(0), entries, strict=True))
 
     return checked
-
