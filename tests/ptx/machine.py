@@ -30,7 +30,6 @@ class Clock:
     def __init__(self, most: int) -> None:
         self.steps = 0
         self.most = most
-        self.fences: list[tuple[int, Array]] = []  # step, and threads
         self.barriers: list[tuple[int, Array]] = []  # step, and blocks
         self.warp_barriers: list[tuple[int, Array]] = []  # step, and warps
 
@@ -93,13 +92,6 @@ class Machine:
         if name not in self._special:
             raise Fault(f"the special register {name} is not known")
         return self._special[name]
-
-    def fenced(self, ids: Array) -> None:
-        """These threads pass a fence."""
-        # Later steps are ordered after earlier ones even within a block of instructions.
-        self._clock.steps += 1
-        self._clock.fences.append((self.steps, ids + self.first_thread))
-        self._clock.steps += 1
 
     def who(self, thread: Any) -> str:
         """A thread in words."""

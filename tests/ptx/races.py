@@ -1,14 +1,13 @@
 """Two threads that touch one word without order between them.
 
 Accesses are written down while a kernel runs and compared when it has ended. Threads of a block are ordered by its
-barriers, those of a warp also by its own barriers of all lanes; blocks by nothing but a fence on either side of a
-flag or counter that one writes and the other reads. Two accesses of one word by two threads, one of them a write, are a
-race if nothing orders them, unless both are atomic.
+barriers, those of a warp also by its own barriers of all lanes, and blocks by nothing. Two accesses of one word by two
+threads, one of them a write, are a race if nothing orders them, unless both are atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -102,18 +101,18 @@ class _Groups:
         """Return the accesses in these groups."""
         return groups[self.number]
 
-    def pairs(self, group: int) -> Iterator[tuple[_Accesses, _Accesses]]:
-        """Two accesses of a racing group that need an order, in all ways."""
+    def pair(self, group: int) -> tuple[_Accesses, _Accesses]:
+        """Two accesses of a racing group that need an order."""
         stop = int(self.starts[group + 1]) if group + 1 < len(self.starts) else len(self.owners)
-        for one, other in combinations(range(int(self.starts[group]), stop), 2):
-            a, b = self.all.part(one), self.all.part(other)
-            if self.owners[one] != self.owners[other] and needs_order(int(a.flags), int(b.flags)):
-                yield a, b
-
-
-def needs_order(one: int, other: int) -> bool:
-    """Return True if two accesses of different threads race unless they are ordered."""
-    return bool((one | other) & WRITE) and not (one & other & ATOMIC)
+        flags = self.all.flags
+        one, other = next(
+            (one, other)
+            for one, other in combinations(range(int(self.starts[group]), stop), 2)
+            if self.owners[one] != self.owners[other]
+            and (flags[one] | flags[other]) & WRITE
+            and not flags[one] & flags[other] & ATOMIC
+        )
+        return self.all.part(one), self.all.part(other)
 
 
 class Order(NamedTuple):
@@ -124,7 +123,6 @@ class Order(NamedTuple):
     blocks: Ints
     warps: Ints
     who: Callable[[int], str]
-    flagged: Callable[[int, int, int, int], bool]  # (thread, step) before (thread, step), through a flag
 
 
 def _epochs(owners: Ints, steps: Ints, releases: Ints) -> Ints:
@@ -165,16 +163,14 @@ def _check_warps(name: str, log: Log, groups: _Groups, racing: Any, order: Order
     cut = _Groups(rest, _joined(number, epochs), rest.threads)
     found = np.flatnonzero(cut.racing())
     if len(found):
-        _tell(name, log, *next(cut.pairs(int(found[0]))), order, size, len(found), "no barrier between")
+        _tell(name, log, *cut.pair(int(found[0])), order, size, len(found), "no barrier between")
 
 
 def _check_blocks(name: str, log: Log, groups: _Groups, order: Order, size: int) -> None:
     """Races between blocks."""
     racing = np.flatnonzero(groups.racing())
-    for group in racing.tolist():
-        for a, b in groups.pairs(group):
-            if not order.flagged(int(a.threads), int(a.steps), int(b.threads), int(b.steps)):
-                _tell(name, log, a, b, order, size, len(racing), "no order between blocks")
+    if len(racing):
+        _tell(name, log, *groups.pair(int(racing[0])), order, size, len(racing), "no order between blocks")
 
 
 def _tell(name: str, log: Log, a: Any, b: Any, order: Order, size: int, count: int, why: str) -> None:
