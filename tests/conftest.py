@@ -17,6 +17,7 @@ from PIL import Image
 from bench.torchvision_import import define_on_import
 from gpuimg._runtimes.probe import gpu_problem
 
+from .samples import PHOTOS
 from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
 @pytest.fixture(scope="session")
 def photo() -> Image.Image:
     """A photo of 300 x 240."""
-    path = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))[0]
-    return Image.open(path).convert("RGB").resize((300, 240))
+    return Image.open(PHOTOS[0]).convert("RGB").resize((300, 240))
 
 
 @pytest.fixture(scope="module")

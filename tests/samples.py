@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-ROOT = Path(__file__).parents[1]
+from .processes import ROOT
+
 #: Photos, as paths.
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 

@@ -25,11 +25,11 @@ from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
 from tests.fakecuda import FakeGpu
 
+from ..processes import ROOT
 from ..processes import python as python_process
 from ..ptx import variants
 from ..watchdog import on_threads
 
-ROOT = Path(__file__).parents[2]
 CAPABILITY = (8, 0)
 IMAGES = kernels.Kernel.images  # which the fake replaces
 KERNELS = {
