@@ -122,6 +122,19 @@ def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
     assert faulty.problems == []
 
 
+@pytest.fixture
+def kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for compiled kernels, of which there are none in memory."""
+    from gpuimg.kernels import disk
+    from gpuimg.kernels.cuda import kernel
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel, "_images", {})
+    disk.folder.cache_clear()
+    yield tmp_path / "cache"
+    disk.folder.cache_clear()
+
+
 # -- JPEGs -------------------------------------------------------------------------------------------------------------
 
 
