@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from .processes import ROOT
-
+ROOT = Path(__file__).parents[1]
 #: Photos, as paths.
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 
