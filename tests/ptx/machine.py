@@ -1,6 +1,7 @@
 """Runs the threads of some blocks: always those with the lowest block of instructions, until all wait or are gone.
 
-Threads wait at barriers and where a warp meets (shuffles, votes) until all that take part are there.
+Threads wait at barriers and where a warp meets (shuffles, votes) until all that take part are there; no kernel waits in
+a loop for what another thread writes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from .warps import is_block_barrier, members_of
 
 _WAITS = 1 << 30
 _GONE = _WAITS + 1
-_PATIENCE = 4096  # rounds after which those that wait are looked at, and others than the lowest run, too
 
 Dim = tuple[int, int, int]
 
@@ -103,21 +103,15 @@ class Machine:
         """Until all threads are gone."""
         blocks = self._program.blocks
         at = self._at
-        rounds = 0
         while True:
             if self._behind is not None and self._run_one_warp(blocks, *self._behind):
                 continue
             lowest = int(at.min())
-            rounds += 1
-            if lowest >= _WAITS:
-                if lowest == _GONE:
-                    return
+            if lowest == _GONE:
+                return
+            if lowest == _WAITS:
                 self._release(must=True)
                 continue
-            if rounds % _PATIENCE == 0:
-                self._release(must=False)
-            elif rounds > _PATIENCE and rounds % 16 == 0:
-                lowest = int(at[at < _WAITS].max())  # perhaps the lowest ones wait for what these do
             self._count(blocks[lowest], np.argmin(at))
             self._run_block(blocks[lowest], np.flatnonzero(at == lowest))
 

@@ -26,9 +26,9 @@ def _by_lane(lanes: Lanes, values: Any) -> Array:
 def _shuffle(i: Instruction, env: Env) -> Meeting:
     need(i.parts in (("shfl", "sync", "up", "b32"), ("shfl", "sync", "down", "b32")))
     up, target = i.parts[2] == "up", i.operands[0]
-    value, inside_too = target.items if isinstance(target, Group) else (target, None)
-    put = env.write(i, value, "b32")
-    put_inside = None if inside_too is None else env.write(i, inside_too, "pred")
+    need(isinstance(target, Group))
+    value, inside_too = target.items
+    put, put_inside = env.write(i, value, "b32"), env.write(i, inside_too, "pred")
     a, b, c = (env.read(i, operand, "b32") for operand in i.operands[1:4])
 
     def meet(v: Values, lanes: Lanes) -> None:
@@ -46,8 +46,7 @@ def _shuffle(i: Instruction, env: Env) -> Meeting:
             one = int(np.flatnonzero(~there)[0])
             raise Fault(f"{i}: {lanes.machine.who(lanes.ids[one])} reads from lane {other[one]}, which is not there")
         put(v, lanes, _by_lane(lanes, values)[warp, other])
-        if put_inside is not None:
-            put_inside(v, lanes, inside)
+        put_inside(v, lanes, inside)
 
     return meet
 
