@@ -17,6 +17,7 @@ from PIL import Image
 from bench.torchvision_import import define_on_import
 from gpuimg._runtimes.probe import gpu_problem
 
+from .samples import PHOTOS
 from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
@@ -121,14 +122,26 @@ def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
     assert faulty.problems == []
 
 
+@pytest.fixture
+def kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for compiled kernels, of which there are none in memory."""
+    from gpuimg.kernels import disk
+    from gpuimg.kernels.cuda import kernel
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel, "_images", {})
+    disk.folder.cache_clear()
+    yield tmp_path / "cache"
+    disk.folder.cache_clear()
+
+
 # -- JPEGs -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
 def photo() -> Image.Image:
     """A photo of 300 x 240."""
-    path = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))[0]
-    return Image.open(path).convert("RGB").resize((300, 240))
+    return Image.open(PHOTOS[0]).convert("RGB").resize((300, 240))
 
 
 @pytest.fixture(scope="module")

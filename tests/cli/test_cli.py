@@ -24,7 +24,9 @@ from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
 from gpuimg._runtimes import probe
 
-PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+from ..samples import ROOT
+
+PHOTOS = ROOT / "examples" / "photos"
 needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
 
 
@@ -369,7 +371,7 @@ def test_info_says_that_nothing_can_run() -> None:
     assert done.returncode == 1
     assert f"loops         {lack}\n" in done.stdout
     assert f"missing\n  {lack}\n" in done.stdout
-    extras = tomllib.loads((PHOTOS.parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras["jit"] == ["numba>=0.61"]
 
 

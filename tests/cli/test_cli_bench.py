@@ -18,14 +18,15 @@ import pytest
 from PIL import Image
 
 import gpuimg
-from gpuimg._cli import bench, contenders, main
+from gpuimg._cli import bench, contenders
 from gpuimg._loading.samples import Columns
 from gpuimg.kernels import native
 
-from ..samples import file_of
+from ..processes import run_command
+from ..samples import ROOT, file_of
 from ..watchdog import no_hang
 
-PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+PHOTOS = ROOT / "examples" / "photos"
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +51,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def command(*arguments: Any) -> int:
-    return main.main([*map(str, arguments)])
-
-
 @pytest.mark.slow
 def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("bench", folder, "--seconds", 2, "--batch-size", 4, "--json") == 0
+    assert run_command("bench", folder, "--seconds", 2, "--batch-size", 4, "--json") == 0
     report = json.loads(capsys.readouterr().out)
     files = list(folder.rglob("*.jpg"))
     assert report["samples"] == len(files)
@@ -72,7 +69,7 @@ def test_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     """Of a folder of images; batches are no larger than the set."""
-    assert command("bench", PHOTOS, "--seconds", 2, "--device", "cpu") == 0
+    assert run_command("bench", PHOTOS, "--seconds", 2, "--device", "cpu") == 0
     said = capsys.readouterr()
     assert "warming up" in said.err
     assert ("the first run compiles the kernels" in said.err) == (native.LEVEL is None)
@@ -92,7 +89,7 @@ def test_other_chains_are_not_compared(
 ) -> None:
     chain = gpuimg.presets.imagenet_train(32)
     monkeypatch.setattr(gpuimg.presets, "_imagenet_train", lambda images, rng: chain(images, rng))
-    assert command("bench", PHOTOS, "--seconds", 1, "--json", *what) == 0
+    assert run_command("bench", PHOTOS, "--seconds", 1, "--json", *what) == 0
     assert list(json.loads(capsys.readouterr().out)["images_per_second"]) == ["gpuimg"]
 
 
@@ -110,7 +107,7 @@ def test_other_chains_are_not_compared(
     ],
 )
 def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("bench", PHOTOS, *arguments) == 2
+    assert run_command("bench", PHOTOS, *arguments) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert re.search(message, said.err), said.err
@@ -145,6 +142,6 @@ def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["info", "warm"])
 def test_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(name, "--json") == 0
+    assert run_command(name, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")

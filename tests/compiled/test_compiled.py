@@ -18,9 +18,8 @@ from gpuimg.kernels import compiled, disk
 from gpuimg.kernels.compiled import fingerprint
 from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
 
-from ..processes import Forks, forks
+from ..processes import ROOT, Forks, forks
 
-ROOT = Path(__file__).parents[2]
 BATCH = """
 import gpuimg, numpy as np
 from gpuimg.kernels.compiled import NativeFunction

@@ -16,8 +16,9 @@ import pytest
 from buildtools.wheel_env import READ_ONLY
 from gpuimg.kernels import native
 
-ROOT = Path(__file__).parents[2]
-PHOTOS = sorted(map(str, (ROOT / "examples" / "photos").glob("*.jpg")))[:4]
+from .. import samples
+
+PHOTOS = list(map(str, samples.PHOTOS[:4]))
 
 #: What a batch has, as one number.
 BATCH = """

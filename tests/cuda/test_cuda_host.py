@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
@@ -18,7 +17,7 @@ from gpuimg._decoding.nvimgcodec import for_engine
 from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
 from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, turned_files, two_statistics
 
-from ..samples import file_of
+from ..decoding.jpegs import encoded, noise
 
 
 def _compressed(x: Any) -> gi.Batch:
@@ -42,12 +41,6 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "exact chain": (lambda x: gi.resize(gi.resize(gi.rotate(x, 9), 30, exact="torch"), (9, 40), exact="torch"), 6),
     "grayscale": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (8, 9))), 1),
 }
-
-
-def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
-    """A JPEG of noise."""
-    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    return file_of(Image.fromarray(noise).convert(mode), **options)
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------
@@ -233,8 +226,8 @@ baseline = partial(file, progressive=False)
 KINDS = [
     *(baseline(*size) for size in ((40, 56), (31, 33), (64, 64), (20, 97), (33, 31), (57, 40), (8, 200))),
     baseline(40, 56, "refused"), baseline(23, 45, "none"), baseline(29, 46, "fails"), baseline(30, 47, "header"),
-    jpeg_of(40, 56, progressive=True), jpeg_of(41, 57, quality=30), jpeg_of(24, 33, subsampling=0),
-    jpeg_of(24, 33, "L"),
+    encoded(noise(40, 56), progressive=True), encoded(noise(41, 57), quality=30), encoded(noise(24, 33), "4:4:4"),
+    encoded(noise(24, 33), "gray"),
 ]  # fmt: skip
 
 
@@ -267,8 +260,8 @@ def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
 
 def test_the_share_is_that_of_the_files() -> None:
     """Whichever they are: near in size, and the same photo in other sizes."""
-    near = [jpeg_of(24, 24, quality=quality) for quality in range(1, 96)]
-    many = [jpeg_of(height, width) for height in range(20, 32) for width in range(20, 32)]
+    near = [encoded(noise(24, 24), quality=quality) for quality in range(1, 96)]
+    many = [encoded(noise(height, width)) for height in range(20, 32) for width in range(20, 32)]
     for headers in map(read_headers, (near, many)):
         assert for_engine(headers, 1.0).all()
         assert not for_engine(headers, 0.0).any()

@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda.sources import files
 from tests.fakecuda import FakeGpu
 
+from ..processes import ROOT
 from ..processes import python as python_process
 from ..ptx import variants
 from ..watchdog import on_threads
 
-ROOT = Path(__file__).parents[2]
 CAPABILITY = (8, 0)
 IMAGES = kernels.Kernel.images  # which the fake replaces
 KERNELS = {
@@ -76,16 +75,6 @@ def small() -> Any:
     return kernel
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for this test, and nothing in memory."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_module, "_images", {})
-    disk.folder.cache_clear()
-    yield tmp_path
-    disk.folder.cache_clear()
-
-
 # -- what runs is what is tested ---------------------------------------------------------------------------------------
 
 
@@ -125,12 +114,12 @@ def test_every_kernel_that_is_warmed_has_a_budget() -> None:
 
 
 @pytest.mark.slow
-def test_other_processes_compile_only_what_differs(cache: Path) -> None:
+def test_other_processes_compile_only_what_differs(kernel_cache: Path) -> None:
     """Two at the same time agree."""
 
     def started(factor: float, before: str = "") -> subprocess.Popen[str]:
         arguments = [sys.executable, "-W", "error", "-c", before + SMALL + PRINT, str(factor)]
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(kernel_cache), "PYTHONPATH": str(ROOT)}
         return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True)
 
     several = [started(2.0), started(2.0), started(3.0)]
@@ -139,22 +128,22 @@ def test_other_processes_compile_only_what_differs(cache: Path) -> None:
     assert made == "1"
     later = started(2.0, "from numba import cuda\ndel cuda.compile_ptx\n")
     assert later.communicate(timeout=300)[0].split() == [code, "0"]
-    assert [path.suffix for path in cache.rglob("*") if path.is_file()] == [".cubin"] * 2
+    assert [path.suffix for path in kernel_cache.rglob("*") if path.is_file()] == [".cubin"] * 2
 
 
-def test_a_driver_is_not_given_what_a_newer_cuda_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_is_not_given_what_a_newer_cuda_made(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = kernels.Kernel.compile_count
     for toolkit, driver, compiled in [(13, 13, 1), (13, 13, 1), (12, 12, 2), (12, 12, 2), (12, 14, 2)]:
         monkeypatch.setattr(compiler, "toolkit", lambda toolkit=toolkit: toolkit)
         kernel_module._images.clear()
         next(kernels.MARKS["mark"].images(CAPABILITY, driver))
         assert kernels.Kernel.compile_count == made + compiled
-    assert len([*cache.rglob("*.cubin")]) == 2
+    assert len([*kernel_cache.rglob("*.cubin")]) == 2
 
 
 @pytest.mark.parametrize(("status", "compiled"), [(209, 1), (2, 0)])
 def test_what_a_driver_refuses_is_compiled_anew(
-    cache: Path, gpu: FakeGpu, capsys: pytest.CaptureFixture[str], status: int, compiled: int
+    kernel_cache: Path, gpu: FakeGpu, capsys: pytest.CaptureFixture[str], status: int, compiled: int
 ) -> None:
     """Once, and only if it is not for this driver: it may have no memory. The first time a line says so."""
     from gpuimg._runtimes.cuda_launch import Loaded
@@ -175,7 +164,7 @@ def test_what_a_driver_refuses_is_compiled_anew(
     assert (kernels.Kernel.compile_count - made, len(tried)) == (1 + 2 * compiled, 2 + 2 * compiled)
 
 
-def test_threads_compile_a_kernel_once(cache: Path) -> None:
+def test_threads_compile_a_kernel_once(kernel_cache: Path) -> None:
     made, barrier, images = kernels.Kernel.compile_count, threading.Barrier(4), list[Any]()
 
     def lane() -> None:
@@ -188,10 +177,10 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
     assert all(image == images[0] for image in images)
 
 
-def test_a_hit_needs_no_compiler(cache: Path) -> None:
+def test_a_hit_needs_no_compiler(kernel_cache: Path) -> None:
     """In a process that can import none of them, and has other versions of Python and of NumPy."""
     made = {kernel.name: kernel.image((9, 0)) for kernel in kernels.MARKS.values()}
-    said = python_process("-c", WITHOUT_COMPILERS, *made, NUMBA_CACHE_DIR=str(cache), GPUIMG_NATIVE=None)
+    said = python_process("-c", WITHOUT_COMPILERS, *made, NUMBA_CACHE_DIR=str(kernel_cache), GPUIMG_NATIVE=None)
     sums = {name: hashlib.sha256(image.entry.encode() + image.code).hexdigest() for name, image in made.items()}
     assert json.loads(said) == {"found": sums, "missing": "numba-cuda, which compiles it, is not installed"}
 

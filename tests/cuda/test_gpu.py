@@ -1,6 +1,5 @@
 """The CUDA runtime: the CPU's results, and hand-off without a copy. On a fake GPU images are small."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,29 +16,21 @@ from gpuimg._runtimes.devices import runtime_for
 from gpuimg._runtimes.probe import gpu_problem
 from tests.operations.calls import CALLS
 
+from .. import samples
 from ..decoding import jpegs
 from ..samples import file_of
-from ..samples import images as pictures_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("any_gpu")]
 
 IS_REAL = gpu_problem() is None
 
 
-def _small(path: Path) -> io.BytesIO:
-    out = io.BytesIO()
-    with Image.open(path) as image:
-        image.reduce(8).save(out, "JPEG", quality=97)
-    return out
-
-
-_FILES = sorted((Path(__file__).parents[2] / "examples" / "photos").glob("*.jpg"))
-PHOTOS = [path.read_bytes() for path in _FILES] if IS_REAL else [_small(path).getvalue() for path in _FILES[::4]]
-
-
-def _images(channels: int = 3) -> list[np.ndarray]:
-    rng = np.random.default_rng()
-    return [rng.integers(0, 256, (*size, channels), np.uint8) for size in [(40, 56), (31, 33), (1, 9), (64, 64)]]
+PHOTOS = (
+    [path.read_bytes() for path in samples.PHOTOS]
+    if IS_REAL
+    else [file_of(Image.open(path).reduce(8), quality=97) for path in samples.PHOTOS[::4]]
+)
+SIZES = (40, 56), (31, 33), (1, 9), (64, 64)
 
 
 def _on_gpu(images: list[np.ndarray]) -> list[Any]:
@@ -52,7 +43,7 @@ def _on_gpu(images: list[np.ndarray]) -> list[Any]:
 @pytest.mark.parametrize("name", CALLS)
 def test_float_results_are_the_cpus(name: str, dtype: str) -> None:
     rng, call = np.random.default_rng(), CALLS[name]
-    pictures = pictures_of(rng, dtype, 3, 26 if IS_REAL else 5)
+    pictures = samples.images(rng, dtype, int(rng.choice((1, 3))), 26 if IS_REAL else 5)
     each = call.each(rng, len(pictures), 255.0 if dtype == "uint8" else 1.0)
     actual, expected = (call.run(x, each).compute("float32") for x in (_on_gpu(pictures), pictures))
     assert actual.device == "cuda:0"
@@ -94,7 +85,7 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) ->
 def test_other_dtypes_and_layouts(dtype: str, order: str) -> None:
     import cupy
 
-    images = _images()
+    images = samples.pictures(SIZES)
     for function in (lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear"), gi.autocontrast, gi.rgb_to_grayscale):
         x, y = (gi.resize(function(one), (20, 22)) for one in (images, _on_gpu(images)))
         expected = x.array(dtype, order)
@@ -147,9 +138,8 @@ def test_photos_with_a_seek_index_have_the_cpus_pixels(every: int | str, tmp_pat
 
 def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
     """Between others, in batches of them alone, and turned."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    others = [file_of(_images()[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
+    (image,), exif = samples.pictures(SIZES[:1]), samples.with_orientation(6)
+    others = [file_of(image, kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
     photo = PHOTOS[0]
     for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
         expected = gi.decode_batch(files, device="cpu")

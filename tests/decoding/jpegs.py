@@ -6,12 +6,13 @@ import ctypes
 import io
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import build, progressive, recoded
@@ -42,6 +43,13 @@ def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
         image.decoderconfig = (8 // scale, 0)
     pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
     return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def upright_pixels(data: bytes) -> Pixels:
+    """Pillow's pixels of a file of any format, rotated by Pillow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a palette's transparency
+        return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
 
 
 def jpeg_mode(data: bytes) -> str:
@@ -122,8 +130,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 QUALITIES = (1, 5, 20, 50, 75, 85, 92, 95, 99, 100)
 
 
-def noise(height: int, width: int, seed: int) -> Image.Image:
-    """Random values, which set all the coefficients."""
+def noise(height: int, width: int, seed: int | None = None) -> Image.Image:
+    """Random values, which set all the coefficients; new ones in each call without a seed."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
 
 

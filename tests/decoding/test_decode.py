@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
 
 import gpuimg as gi
 
 from ..robustness.originals import jpeg, picture
 from ..samples import file_of, with_orientation
-from .jpegs import resized
+from .jpegs import resized, upright_pixels
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
@@ -35,11 +34,6 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
         np.testing.assert_array_equal(image, batch[0])
 
 
-def upright(data: bytes) -> Any:
-    """Pillow's pixels, turned by Pillow."""
-    return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
-
-
 @pytest.mark.parametrize("form", ["JPEG", "progressive", "PNG", "WEBP", "AVIF", "TIFF"])
 @pytest.mark.parametrize("value", range(1, 9))
 def test_exif_orientation(value: int, form: str) -> None:
@@ -51,8 +45,8 @@ def test_exif_orientation(value: int, form: str) -> None:
     assert (info.height, info.width, info.orientation) == (height, width, turn)
     batch = gi.open_batch([data], device="cpu")
     assert batch.sizes.tolist() == [[height, width]]
-    np.testing.assert_array_equal(batch[0], upright(data))
-    np.testing.assert_array_equal(gi.decode_image(data, device="cpu"), upright(data))
+    np.testing.assert_array_equal(batch[0], upright_pixels(data))
+    np.testing.assert_array_equal(gi.decode_image(data, device="cpu"), upright_pixels(data))
 
 
 @pytest.mark.parametrize("source", [None, 3, [1, 2], np.zeros(9), np.zeros((2, 2), np.uint8), io.StringIO("x")])

@@ -422,16 +422,12 @@ def test_another_that_is_done_meanwhile(tmp_path: Path, watched: None) -> None:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def command(*arguments: Any) -> int:
-    return run_command("index", *arguments)
-
-
 def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     mixed_set = class_folder(tmp_path / "set", mixed().values())
-    assert command(mixed_set, "--dry-run") == 1
+    assert run_command("index", mixed_set, "--dry-run") == 1
     assert os.listdir(tmp_path) == ["set"]
     assert "would take up to" in capfd.readouterr().out
-    assert command(mixed_set, "--every", "rows") == 1
+    assert run_command("index", mixed_set, "--every", "rows") == 1
     said = " ".join(capfd.readouterr().out.split())
     for part in (
         "samples 12 images 5 baseline JPEG 1 with restart markers 1 gray 1 4:4:4 3 4:2:0 1 optimized Huffman tables",
@@ -443,7 +439,7 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert SeekIndex(f"{mixed_set}.gpuimg-index").every == 0
     for k in (8, 9, 10, 11):
         (mixed_set / "class" / f"{k:04}.jpg").unlink()
-    assert command(mixed_set, "--every", 4, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
+    assert run_command("index", mixed_set, "--every", 4, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
     report = json.loads(capfd.readouterr().out)
     assert (report["every"], report["indexed"], report["refused"]) == (4, 4, [])
     assert SeekIndex(tmp_path / "index").every == 4
@@ -462,13 +458,13 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),
         ([shard, "--out", tmp_path / "no" / "index"], "No such file or directory"),
     ):
-        assert command(*arguments) == 2
+        assert run_command("index", *arguments) == 2
         said = capfd.readouterr().err
         assert "Traceback" not in said
         assert re.search(message, said), said
     assert (tmp_path / "what").read_bytes() == b"?"
     for count in (1, 2):  # written over
-        assert command(*[shard] * count, "--out", tmp_path / "index") == 0
+        assert run_command("index", *[shard] * count, "--out", tmp_path / "index") == 0
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 

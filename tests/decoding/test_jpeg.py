@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 import warnings
@@ -23,7 +22,20 @@ from gpuimg.kernels.jpeg import layout as words
 
 from ..samples import PHOTOS, file_of
 from . import jpegs
-from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, assert_pillows, encoded, noise, pillow_pixels, rebuilt
+from .jpegs import (
+    DHT,
+    DQT,
+    DRI,
+    SAMPLINGS,
+    SOS,
+    Decoder,
+    assert_pillows,
+    encoded,
+    noise,
+    pillow_pixels,
+    rebuilt,
+    upright_pixels,
+)  # fmt: skip
 
 # -- whole images ------------------------------------------------------------------------------------------------------
 
@@ -48,8 +60,7 @@ def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> No
 def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
     data = path.read_bytes()
     assert_pillows(decoders[0], data)
-    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data)).convert("RGB")))
-    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright)
+    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright_pixels(data))
 
 
 @pytest.mark.parametrize("factor", [1, 9, 101, 255, 1021, 5001])

@@ -16,7 +16,7 @@ from gpuimg._decoding.nvimgcodec import GpuDecoder
 from gpuimg._decoding.options import DecodeOptions
 
 from ..samples import PHOTOS, file_of, with_orientation
-from .jpegs import Guarded, pillow_pixels
+from .jpegs import Guarded, noise, pillow_pixels
 
 _MARK = 171
 
@@ -39,9 +39,7 @@ def said() -> None:
 
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG that Pillow writes."""
-    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    image = Image.fromarray(noise).resize((width, height)).convert(mode)
-    return file_of(image, **{"quality": 85, **options})
+    return file_of(noise(height, width).convert(mode), **{"quality": 85, **options})
 
 
 class Memory:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import struct
-import warnings
 import zlib
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding import exif
@@ -23,6 +22,7 @@ from gpuimg._decoding.pillow import decode, read_header
 
 from ..robustness.formats import peak
 from ..samples import file_of, png_chunk, smooth, with_orientation
+from .jpegs import upright_pixels
 from .tiffs import of_array
 
 LIMIT = 1 << 27
@@ -43,14 +43,6 @@ def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uin
     assert pixels.dtype == np.uint8
     assert pixels.flags.c_contiguous
     return np.asarray(exif.turned(pixels, header.orientation))
-
-
-def expected(data: bytes) -> NDArray[np.uint8]:
-    """Return the pixels that Pillow's public functions yield."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a palette's transparency
-        image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-        return np.asarray(image.convert("RGB"))
 
 
 # -- pixels ------------------------------------------------------------------------------------------------------------
@@ -77,7 +69,7 @@ def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> N
     if mode == "LA":
         image.putalpha(Image.fromarray(noise[..., 3]))
     data = file_of(image, form, **({"progressive": True} if form == "JPEG" else {}))
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
     header = read_header(data, LIMIT)
     channels = 3 if form == "GIF" else CHANNELS[mode]
     assert header[:3] == (HEIGHT, WIDTH, channels)
@@ -91,7 +83,7 @@ def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
     plain, block = file_of(smooth(HEIGHT, WIDTH), "PNG"), with_orientation(value).tobytes()[6:]
     data = plain[:-12] + png_chunk(b"eXIf", block) + plain[-12:]
     assert read_header(data, LIMIT).orientation == value
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
 def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
@@ -127,7 +119,7 @@ def test_orientation_in_text_of_a_png(
 ) -> None:
     plain = file_of(smooth(HEIGHT, WIDTH), "PNG", **({} if block is None else {"exif": block}))
     data = plain[:33] + text_chunk(name, key, text) + plain[33:]
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
     assert read_header(data, LIMIT).orientation == value
 
 
@@ -172,7 +164,7 @@ def test_tiff(kind: str, value: int, order: Literal["<", ">"], noise: NDArray[np
     assert header[:3] == (HEIGHT, WIDTH, samples + 2 * (kind == "palette"))
     assert header.orientation == value
     turned = exif.turned(noise[..., :3], value)  # Pillow does not read BigTIFF of this order
-    np.testing.assert_array_equal(shown(data), turned if (kind, order) == ("big", ">") else expected(data))
+    np.testing.assert_array_equal(shown(data), turned if (kind, order) == ("big", ">") else upright_pixels(data))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +178,7 @@ def test_compressed_tiff(compression: str, value: int, predictor: int, noise: ND
     tags = {274: value} | ({317: predictor} if compression in ("tiff_lzw", "tiff_adobe_deflate", "lzma") else {})
     image = image.convert("1") if compression == "group4" else image
     data = file_of(image, "TIFF", compression=compression, tiffinfo=tags)
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -249,7 +241,7 @@ def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]
     data = file_of(image, form, **options)
     rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
     color, alpha = rgba[..., :3], rgba[..., 3:] / 255
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
     for name, level in (("black", 0), ("white", 255)):
         np.testing.assert_array_equal(shown(data, 3, name), np.rint((color - level) * alpha + level))
     assert read_header(data, LIMIT).channels == 4
@@ -277,7 +269,7 @@ def test_bmp_rows_from_either_side(width: int) -> None:
 def test_of_several_pictures_the_first(form: str) -> None:
     others = [Image.new("RGB", (WIDTH, HEIGHT), (k, 0, 0)) for k in (90, 180)]
     data = file_of(smooth(HEIGHT, WIDTH), form, save_all=True, append_images=others)
-    np.testing.assert_array_equal(shown(data), expected(data))
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from PIL import Image as Pillow
 
-from ..decoding.jpegs import pillow_pixels
+from ..decoding.jpegs import pillow_pixels, segment
+from ..samples import file_of, with_orientation
 from .order import Order
 
 _MAGIC = b"fake-gpu:"
-_ORIENTATION = 0x0112
 #: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; report it as
 #: decoded without writing anything, or all but its last row; read a larger size in the header; end the call with an
 #: error of the decoder, or of memory. Two that need no decoder on the GPU: "broken" is cut off, and decodes nowhere,
@@ -38,19 +38,13 @@ def file(height: int, width: int, fate: str = "good", orientation: int = 1, prog
     """A file of a size, as stored; progressive, as our own kernels leave it to nvImageCodec, unless it is cut off."""
     if fate not in FATES:
         raise ValueError(fate)
-    exif = Pillow.Exif()
-    exif[_ORIENTATION] = orientation
+    exif = with_orientation(orientation)
     row, column = np.mgrid[:height, :width]
-    smooth = np.stack([3 * row, 2 * column, 255 - row - column], 2) % 256
-    out = io.BytesIO()
-    image = Pillow.fromarray(smooth.astype(np.uint8))
+    image = (np.stack([3 * row, 2 * column, 255 - row - column], 2) % 256).astype(np.uint8)
     if fate == "png":
-        image.save(out, "PNG", exif=exif)
-        return out.getvalue()
-    image.save(out, "JPEG", exif=exif, progressive=progressive and fate != "broken")
-    data = out.getvalue()
-    comment = _MAGIC + fate.encode() + b";"
-    data = data[:2] + b"\xff\xfe" + (len(comment) + 2).to_bytes(2, "big") + comment + data[2:]
+        return file_of(image, "PNG", exif=exif)
+    data = file_of(image, exif=exif, progressive=progressive and fate != "broken")
+    data = data[:2] + segment(0xFE, _MAGIC + fate.encode() + b";") + data[2:]
     return data[: data.index(b"\xff\xda") + 14] if fate == "broken" else data
 
 

@@ -38,6 +38,14 @@ def processor(name: str, backend: str) -> Any:
     return found
 
 
+def assert_equal(got: Outputs, want: Outputs) -> None:
+    """The same names, types, shapes and values."""
+    assert got.keys() == want.keys()
+    for key, value in want.items():
+        assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
+        assert np.count_nonzero(got[key] != value) == 0
+
+
 def digest(outputs: Outputs) -> str:
     """A hash of names, types, shapes and values."""
     found = hashlib.sha256()

@@ -178,20 +178,16 @@ def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> No
     from gpuimg._runtimes import planes
 
     images = images_of([(28, 56), (56, 28)])
-    x, y = gi.horizontal_flip(images), gi.horizontal_flip(images)
-    results: list[Any] = [
-        x.tokens(14, merge=2, frames=2),
-        x.tokens(7, order="PPC"),
-        x.padded(3, "center", layout="NCHW"),
-    ]
+
+    def results() -> list[Any]:
+        x = gi.horizontal_flip(images)
+        found = x.tokens(14, merge=2, frames=2), x.tokens(7, order="PPC"), x.padded(3, "center", layout="NCHW")
+        return [one.values for one in found]
+
+    stored = results()
     monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
-    copied: list[Any] = [
-        y.tokens(14, merge=2, frames=2),
-        y.tokens(7, order="PPC"),
-        y.padded(3, "center", layout="NCHW"),
-    ]
-    for one, other in zip(results, copied, strict=True):
-        assert np.array_equal(one.values, other.values)
+    for one, other in zip(stored, results(), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_images_that_failed_are_black_and_named() -> None:

@@ -17,10 +17,10 @@ import gpuimg as gi
 from bench import processors as bench
 
 from ..decoding import pngs
-from ..samples import file_of
+from ..samples import ROOT, file_of
 from . import processors
 
-PHOTOS = [Path(__file__).parents[2] / "examples" / "photos" / f"{name}.jpg" for name in ("astronaut", "cat", "rocket")]
+PHOTOS = [ROOT / "examples" / "photos" / f"{name}.jpg" for name in ("astronaut", "cat", "rocket")]
 #: Minor versions of transformers that these tests have passed with; pyproject.toml's extra begins with the first.
 VERSIONS = {"5.23", "5.24"}
 
@@ -178,42 +178,30 @@ def test_forms_of_images() -> None:
     assert isinstance(ours(image, return_tensors="np")["pixel_values"], np.ndarray)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"do_normalize": False},
-        {"do_normalize": None},
+#: Options of a call, and settings of a processor.
+OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    *(("CLIP", options, {}) for options in (
+        {"do_normalize": False}, {"do_normalize": None}, {"resample": 0}, {"image_mean": [0.1, 0.2, 0.3]},
         {"size": {"shortest_edge": 100}, "crop_size": {"height": 90, "width": 90}},
-        {"do_center_crop": False, "size": {"height": 32, "width": 40}},
-        {"resample": 0},
-        {"crop_size": {"height": 300, "width": 300}},
-        {"image_mean": [0.1, 0.2, 0.3]},
-    ],
-)
-def test_options_of_a_call(options: dict[str, Any]) -> None:
-    ours, theirs = pair("CLIP")
-    images = [opened(path) for path in PHOTOS]
-    assert_equal(ours(PHOTOS, return_tensors="pt", **options), theirs(images, return_tensors="pt", **options))
+        {"do_center_crop": False, "size": {"height": 32, "width": 40}}, {"crop_size": {"height": 300, "width": 300}},
+    )),
+    *(("CLIP", {}, settings) for settings in (
+        {"do_rescale": False}, {"rescale_factor": 1 / 127.5}, {"resample": 2},
+        {"crop_size": {"height": 900, "width": 230}},
+    )),
+    ("Qwen2VL", {}, {"resample": 2}), ("internvl", {}, {"crop_to_patches": False}),
+    ("Siglip2", {}, {"do_normalize": False}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("CLIP", {"do_rescale": False}),
-        ("CLIP", {"rescale_factor": 1 / 127.5}),
-        ("CLIP", {"resample": 2}),
-        ("CLIP", {"crop_size": {"height": 900, "width": 230}}),
-        ("Qwen2VL", {"resample": 2}),
-        ("internvl", {"crop_to_patches": False}),
-        ("Siglip2", {"do_normalize": False}),
-    ],
-)
-def test_other_settings_give_transformers_outputs(name: str, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "options", "settings"), OPTIONS)
+def test_options_and_settings(name: str, options: dict[str, Any], settings: dict[str, Any]) -> None:
     ours, theirs = pair(name)
     for processor in (ours, theirs):
         for key, value in settings.items():
             setattr(processor, key, type(theirs.size)(**value) if isinstance(value, dict) else value)
-    assert_equal(ours(PHOTOS, return_tensors="pt"), theirs([opened(path) for path in PHOTOS], return_tensors="pt"))
+    images = [opened(path) for path in PHOTOS]
+    assert_equal(ours(PHOTOS, return_tensors="pt", **options), theirs(images, return_tensors="pt", **options))
 
 
 def test_a_saved_processor_loads_without_gpuimg(tmp_path: Path) -> None:

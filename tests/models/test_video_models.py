@@ -19,11 +19,12 @@ from PIL import Image
 
 import gpuimg as gi
 
+from ..samples import ROOT
 from ..video import videos
 from . import processors
+from .processors import assert_equal
 
 DIGESTS = Path(__file__).with_name("video_digests.json")
-PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 
 Clips = NDArray[np.uint8]
 
@@ -51,8 +52,7 @@ SHAPES = [(4, 120, 200), (5, 300, 224), (2, 20, 25), (16, 90, 440), (4, 8, 400)]
 
 def clips_of(frames: int, height: int, width: int) -> Clips:
     """Two clips of a photo in motion."""
-    with Image.open(PHOTOS / "cat.jpg") as opened:
-        photo = np.asarray(opened.convert("RGB"))
+    photo = np.asarray(Image.open(ROOT / "examples" / "photos" / "cat.jpg").convert("RGB"))
     return np.stack(
         [
             np.stack([np.roll(photo, (5 * t * (c + 1), -3 * t), (0, 1))[:height, :width] for t in range(frames)])
@@ -76,13 +76,6 @@ def ours(name: str, clips: Any) -> dict[str, NDArray[Any]]:
     preset, _, options, _ = MODELS[name]
     found: dict[str, NDArray[Any]] = preset(**options)(clips)
     return found
-
-
-def assert_equal(got: dict[str, NDArray[Any]], want: dict[str, NDArray[Any]]) -> None:
-    assert got.keys() == want.keys()
-    for key, value in want.items():
-        assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
-        assert np.count_nonzero(got[key] != value) == 0
 
 
 @pytest.mark.parametrize("shape", SHAPES)

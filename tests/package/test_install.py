@@ -15,8 +15,9 @@ import pytest
 from buildtools.backend import _NOT_COPIED
 from buildtools.levels import levels_to_build
 
+from ..samples import ROOT
+
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 PIPS = ("pip==23.2.1", "pip")  # the oldest, and this year's
 TAG = levels_to_build().platform
 #: Modules of buildtools that stand in for the compiler and the linker.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,60 +19,35 @@ from gpuimg._runtimes.cpu_memory import Pool, ThreadMemory
 from gpuimg._runtimes.devices import runtime_for
 
 from ..data_sets import jpeg
+from ..decoding.jpegs import Guarded
 from ..watchdog import on_threads
 from . import chains, strategies
-
-_GUARD = 256  # bytes, a multiple of every alignment
-_PATTERN = 0xA5
-
-
-class Fence:
-    """Arrays of exactly the requested size, each between guard bytes that must not change."""
-
-    around: ClassVar[list[NDArray[np.uint8]]] = []
-
-    @classmethod
-    def array(cls, elements: int, dtype: Any) -> NDArray[Any]:
-        """Memory inside a fence."""
-        size = elements * np.dtype(dtype).itemsize
-        memory = np.full(size + 2 * _GUARD + 64, _PATTERN, np.uint8)
-        start = -memory.ctypes.data % 64 + _GUARD
-        cls.around += [memory[:start], memory[start + size :]]
-        return memory[start : start + size].view(dtype)
-
-    @classmethod
-    def intact(cls) -> bool:
-        """Return True if all guard bytes are intact, and forget them."""
-        around = list(cls.around)
-        cls.around.clear()
-        return all(np.all(part == _PATTERN) for part in around)
-
-
-class Fenced(ThreadMemory):
-    """Scratch memory of exactly the requested size."""
-
-    def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
-        return Fence.array(elements, dtype)
-
-
-class FencedPool(Pool):
-    """Memory of results, likewise."""
-
-    def take(self, size: int) -> Any:
-        return Fence.array(size, np.uint8)
 
 
 @contextmanager
 def fences(streamed: bool = False) -> Iterator[None]:
-    """Memory of the CPU runtime comes with fences, which must stand at the end; all results are streamed or none."""
-    runtime = runtime_for("cpu")
+    """Memory of the CPU runtime has its exact size, between guards; all results are streamed or none."""
+    memory: list[Guarded] = []
+
+    def take(size: int) -> NDArray[np.uint8]:
+        memory.append(Guarded(size, 0xA5))
+        return memory[-1].bytes
+
+    class Scratch(ThreadMemory):
+        def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
+            return take(elements * np.dtype(dtype).itemsize).view(dtype)
+
+    runtime, pool = runtime_for("cpu"), Pool()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "ThreadMemory", Fenced)
+        patch.setattr(cpu, "ThreadMemory", Scratch)
         patch.setattr(cpu_call, "_STREAMED", 0 if streamed else 1 << 62)
         patch.setattr(runtime, "_spare", [])
-        patch.setattr(runtime, "_pool", FencedPool())
+        patch.setattr(pool, "take", take)
+        patch.setattr(runtime, "_pool", pool)
         yield
-        assert Fence.intact()
+        broken = [one.broken() for one in memory]
+        memory.clear()  # the class above is kept until a garbage collection, and what it refers to
+        assert not any(broken)
 
 
 @given(strategies.ragged(), st.data(), st.sampled_from(["NHWC", "NCHW"]))
@@ -107,14 +82,13 @@ def test_streaming_past_the_caches_changes_nothing(
 ) -> None:
     """At whatever byte of a line the result begins, and whatever is left of the last one."""
     expected = gi.resize(x, size).array("float32", layout)
-    memory = Fence.array(start + expected.nbytes + 64, np.uint8)
-    stop = start + expected.nbytes
-    out = memory[start:stop].view(np.float32).reshape(expected.shape)
+    memory = Guarded(start + expected.nbytes, 0xA5)
+    out = memory.bytes[start:].view(np.float32).reshape(expected.shape)
     with fences(streamed=True):
         gi.resize(x, size).array("float32", layout, out=out)
     np.testing.assert_array_equal(out, expected)
-    assert np.all(memory[:start] == _PATTERN)
-    assert np.all(memory[stop:] == _PATTERN)
+    assert np.all(memory.bytes[:start] == 0xA5)
+    assert not memory.broken()
 
 
 def test_many_threads_take_memory() -> None:

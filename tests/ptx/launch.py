@@ -12,7 +12,6 @@ import numpy as np
 
 from . import races
 from .fault import Fault
-from .flags import Flags
 from .machine import Clock, Dim, Machine, named
 from .memory import Memory, Region
 from .program import Program, program
@@ -104,12 +103,8 @@ def _known(low: int, high: int, group: list[Buffer]) -> Array | None:
 
 def _bytes(value: Any) -> bytes:
     """A parameter as the launcher packs it."""
-    if isinstance(value, (bool, np.bool_)):
-        return bytes([bool(value)])
     if isinstance(value, int):
         return (value & (2**64 - 1)).to_bytes(8, "little")
-    if isinstance(value, float):
-        return np.float64(value).tobytes()
     if isinstance(value, np.generic):
         return value.tobytes()
     return bytes(value)  # of ctypes
@@ -154,23 +149,19 @@ def run(
         for first in range(0, blocks, at_a_time):
             count = min(at_a_time, blocks - first)
             Machine(made, grid, block, first, count, memory, parameters, clock, behind).run()
-            _check(clock, [memory.shared], memory.regions, grid, block, shared=True)
-        _check(clock, memory.regions, memory.regions, grid, block, shared=False)
+            _check(clock, [memory.shared], grid, block, shared=True)
+        _check(clock, memory.regions, grid, block, shared=False)
 
 
-def _check(
-    clock: Clock, regions: list[Region], everything: list[Region], grid: Dim, block: Dim, *, shared: bool
-) -> None:
+def _check(clock: Clock, regions: list[Region], grid: Dim, block: Dim, *, shared: bool) -> None:
     size = prod(block)
     warps = -(-size // 32)
-    flags = Flags(clock, everything, size)
     order = races.Order(
         lambda threads: threads // size,
         lambda threads: threads // size * warps + threads % size // 32,
         _sorted(clock.barriers),
         _sorted(clock.warp_barriers),
         lambda thread: named(thread, grid, block),
-        flags.ordered,
     )
     for region in regions:
         races.check(region.name, region.log, order, shared)

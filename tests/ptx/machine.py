@@ -1,6 +1,7 @@
 """Runs the threads of some blocks: always those with the lowest block of instructions, until all wait or are gone.
 
-Threads wait at barriers and where a warp meets (shuffles, votes) until all that take part are there.
+Threads wait at barriers and where a warp meets (shuffles, votes) until all that take part are there; no kernel waits in
+a loop for what another thread writes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from .warps import is_block_barrier, members_of
 
 _WAITS = 1 << 30
 _GONE = _WAITS + 1
-_PATIENCE = 4096  # rounds after which those that wait are looked at, and others than the lowest run, too
 
 Dim = tuple[int, int, int]
 
@@ -30,7 +30,6 @@ class Clock:
     def __init__(self, most: int) -> None:
         self.steps = 0
         self.most = most
-        self.fences: list[tuple[int, Array]] = []  # step, and threads
         self.barriers: list[tuple[int, Array]] = []  # step, and blocks
         self.warp_barriers: list[tuple[int, Array]] = []  # step, and warps
 
@@ -94,13 +93,6 @@ class Machine:
             raise Fault(f"the special register {name} is not known")
         return self._special[name]
 
-    def fenced(self, ids: Array) -> None:
-        """These threads pass a fence."""
-        # Later steps are ordered after earlier ones even within a block of instructions.
-        self._clock.steps += 1
-        self._clock.fences.append((self.steps, ids + self.first_thread))
-        self._clock.steps += 1
-
     def who(self, thread: Any) -> str:
         """A thread in words."""
         return named(int(thread) + self.first_thread, self.grid, self.block)
@@ -111,21 +103,15 @@ class Machine:
         """Until all threads are gone."""
         blocks = self._program.blocks
         at = self._at
-        rounds = 0
         while True:
             if self._behind is not None and self._run_one_warp(blocks, *self._behind):
                 continue
             lowest = int(at.min())
-            rounds += 1
-            if lowest >= _WAITS:
-                if lowest == _GONE:
-                    return
+            if lowest == _GONE:
+                return
+            if lowest == _WAITS:
                 self._release(must=True)
                 continue
-            if rounds % _PATIENCE == 0:
-                self._release(must=False)
-            elif rounds > _PATIENCE and rounds % 16 == 0:
-                lowest = int(at[at < _WAITS].max())  # perhaps the lowest ones wait for what these do
             self._count(blocks[lowest], np.argmin(at))
             self._run_block(blocks[lowest], np.flatnonzero(at == lowest))
 
@@ -213,20 +199,19 @@ class Machine:
             i = block.end
             assert i is not None
             here = waiting[self._meets[waiting] == place]
-            if self._barrier(i, here, waiting) if is_block_barrier(i) else self._meeting(block, i, here):
+            if self._barrier(here, waiting) if is_block_barrier(i) else self._meeting(block, i, here):
                 return
         if must:
             texts = [str(self._program.blocks[place].end) for place in places]
             raise Fault(f"{self.who(waiting[0])} waits for threads that never come; threads wait at: {texts}")
 
-    def _barrier(self, i: Instruction, here: Array, waiting: Array) -> bool:
-        """A barrier of whole blocks."""
-        number = self._number(i, here)
+    def _barrier(self, here: Array, waiting: Array) -> bool:
+        """The barrier of whole blocks, which stands at several places."""
         blocks = int(self._of_block[-1]) + 1
         living = np.bincount(self._of_block[self._at != _GONE], minlength=blocks)
-        places = np.unique(self._meets[waiting])
-        there = [self._same_barrier(int(place), number) for place in places]
-        same = waiting[np.isin(self._meets[waiting], places[there])]
+        ends = {place: self._program.blocks[place].end for place in np.unique(self._meets[waiting]).tolist()}
+        places = [place for place, end in ends.items() if end is not None and is_block_barrier(end)]
+        same = waiting[np.isin(self._meets[waiting], places)]
         arrived = np.bincount(self._of_block[same], minlength=blocks)
         complete = (arrived == living) & (np.bincount(self._of_block[here], minlength=blocks) > 0)
         if not complete.any():
@@ -237,36 +222,20 @@ class Machine:
         self._clock.barriers.append((self.steps, np.flatnonzero(complete) + self._first_block))
         for place in np.unique(self._meets[free]).tolist():
             block = self._program.blocks[place]
-            self._together(block, free[self._meets[free] == place], np.zeros(0, np.uint32))
+            self._together(block, free[self._meets[free] == place])
         return True
 
     def block_of(self, ids: Array) -> Array:
         """Number of each thread's block."""
         return self._of_block[ids]
 
-    def _number(self, i: Instruction, ids: Array) -> int:
-        """Number of a barrier, which must be the same for all."""
-        v = self._values(i, ids)
-        first = "red" in i.parts
-        values = np.broadcast_to(self._program.env.read(i, i.operands[first], "u32")(v, Lanes(self, ids)), len(ids))
-        if np.any(values != values[0]):
-            raise Fault(f"{i}: threads wait at different barriers")
-        return int(values[0])
-
-    def _same_barrier(self, place: int, number: int) -> bool:
-        i = self._program.blocks[place].end
-        assert i is not None
-        if not is_block_barrier(i):
-            return False
-        return self._number(i, np.flatnonzero((self._at == _WAITS) & (self._meets == place))) == number
-
-    def _together(self, block: Block, ids: Array, masks: Array) -> None:
+    def _together(self, block: Block, ids: Array) -> None:
         """Execute an instruction of several threads for those that meet, and continue after it."""
         i, meet = block.end, block.meet
         assert i is not None
         assert meet is not None
         v = self._values(i, ids)
-        meet(v, Lanes(self, ids), masks)
+        meet(v, Lanes(self, ids))
         for number in reads_and_writes(i)[1]:
             self._registers[number] = self._registers[number].copy()
             self._registers[number][ids] = v[number]
@@ -288,38 +257,21 @@ class Machine:
         return v
 
     def _meeting(self, block: Block, i: Instruction, here: Array) -> bool:
-        """Something a warp does together."""
-        v = self._values(i, here)
-        masks = self._program.env.read(i, members_of(i), "b32")(v, Lanes(self, here))
-        masks = np.broadcast_to(masks, len(here))
-        warp, bit = self.warp[here], self.lane_bit[here]
-        if np.any(masks & bit == 0):
-            one = int(np.flatnonzero(masks & bit == 0)[0])
-            raise Fault(f"{i}: {self.who(here[one])} is not among its own members {int(masks[one]):#x}")
+        """Something that all threads of a warp do together."""
+        members = self._program.env.read(i, members_of(i), "b32")(self._values(i, here), Lanes(self, here))
+        if np.any(members != np.uint32(0xFFFFFFFF)):
+            raise Fault(f"{i}: {self.who(here[0])} does not name all threads of its warp")
+        warp = self.warp[here]
         arrived = np.zeros(self.warps, np.uint32)
-        np.bitwise_or.at(arrived, warp, bit)
-        complete = (masks & self.living[warp] & ~arrived[warp]) == 0
-        if not complete.any():
+        np.bitwise_or.at(arrived, warp, self.lane_bit[here])
+        ids = here[(self.living[warp] & ~arrived[warp]) == 0]
+        if len(ids) == 0:
             return False
-        ids, masks = here[complete], masks[complete]
-        self._check_masks(i, ids, masks)
         self._clock.steps += 1
         if i.parts[0] == "bar":
-            whole = np.unique(self.warp[ids][(self.living[self.warp[ids]] & ~masks) == 0])
-            self._clock.warp_barriers.append((self.steps, whole + self._first_warp))
-        self._together(block, ids, masks)
+            self._clock.warp_barriers.append((self.steps, np.unique(self.warp[ids]) + self._first_warp))
+        self._together(block, ids)
         return True
-
-    def _check_masks(self, i: Instruction, ids: Array, masks: Array) -> None:
-        """Members that meet name the same members."""
-        own = np.zeros((self.warps, 32), np.uint32)
-        own[self.warp[ids], self.lane[ids]] = masks
-        theirs = own[self.warp[ids]]
-        named_here = (masks[:, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1) != 0
-        wrong = named_here & (theirs != 0) & (theirs != masks[:, None])
-        if wrong.any():
-            one = int(np.flatnonzero(wrong.any(axis=1))[0])
-            raise Fault(f"{i}: {self.who(ids[one])} names the members {int(masks[one]):#x}, and others other ones")
 
 
 def named(thread: int, grid: Dim, block: Dim) -> str:

@@ -1,7 +1,8 @@
 """Instructions that a thread runs by itself, as steps; a form that is not known is a fault that quotes it.
 
-What our kernels use is known, in single precision. Subnormal numbers, NaN and signed zeros are treated as the PTX
-manual says. Approximate instructions are computed in float64 and rounded once, which is within their bounds.
+What our kernels use is known, in single precision. Subnormal numbers, which become zeros, NaN and signed zeros are
+treated as the PTX manual says. Approximate instructions are computed in float64 and rounded once, which is within
+their bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from .fault import Fault
 from .parse import SIZES, Instruction
 from .transfers import TRANSFERS
-from .values import DTYPES, Env, Form, Lanes, Step, UnknownError, Values, need, step_of
+from .values import DTYPES, Env, Form, Step, UnknownError, need, step_of
 
 _INTEGERS = ("u8", "u16", "s16", "u32", "s32", "u64", "s64")
 _BITS = ("b16", "b32", "b64")
@@ -26,15 +27,11 @@ def build(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
     try:
         if i.parts[0] in TRANSFERS:
             return TRANSFERS[i.parts[0]](i, env, unused)
-        if i.parts == ("membar", "gl"):
-            return _fence
+        if i.parts == ("membar", "gl"):  # what blocks exchange are atomics, which are in order
+            return lambda v, lanes: None
         return step_of(i, env, _form(i.parts))
     except (UnknownError, ValueError, KeyError, IndexError) as error:
         raise Fault(f"{i}: this form of an instruction is not known") from error
-
-
-def _fence(v: Values, lanes: Lanes) -> None:
-    lanes.machine.fenced(lanes.ids)
 
 
 def _form(parts: tuple[str, ...]) -> Form:
@@ -43,9 +40,9 @@ def _form(parts: tuple[str, ...]) -> Form:
         return _conversion(name, parts[-2], kind, ftz)
     if name.startswith("setp."):
         return _comparison(parts[1], kind, ftz)
-    if kind == "f32" and name in _FLOAT:
+    if kind == "f32" and ftz and name in _FLOAT:
         count, function = _FLOAT[name]
-        return Form(_flushing(function) if ftz else function, kind, (kind,) * count)
+        return Form(_flushing(function), kind, (kind,) * count)
     need(not ftz)
     if name in _INTEGER and kind in _INTEGERS:
         count, function = _INTEGER[name]
@@ -261,14 +258,11 @@ def _comparison(name: str, kind: str, ftz: bool) -> Form:
         need(not ftz and (kind in _INTEGERS or (kind in _BITS and name in ("eq", "ne"))))
         return Form(_COMPARED[name], "pred", (kind, kind))
     function, unordered = _COMPARED[name[:2]], name[2:] == "u"
-    need(name[2:] in ("", "u"))
+    need(ftz and name[2:] in ("", "u") and name != "ne")  # of NaN, NumPy's != is true
 
     def compare(a: Any, b: Any) -> Any:
-        if ftz:
-            a, b = _flush(a), _flush(b)
-        if unordered:
-            return function(a, b) | np.isnan(a) | np.isnan(b)
-        return function(a, b) & ~(np.isnan(a) | np.isnan(b)) if name == "ne" else function(a, b)
+        a, b = _flush(a), _flush(b)
+        return function(a, b) | np.isnan(a) | np.isnan(b) if unordered else function(a, b)
 
     return Form(compare, "pred", (kind, kind))
 

@@ -1,14 +1,13 @@
 """Two threads that touch one word without order between them.
 
 Accesses are written down while a kernel runs and compared when it has ended. Threads of a block are ordered by its
-barriers, those of a warp also by its own barriers of all lanes; blocks by nothing but a fence on either side of a
-flag or counter that one writes and the other reads. Two accesses of one word by two threads, one of them a write, are a
-race if nothing orders them, unless both are atomic.
+barriers, those of a warp also by its own barriers of all lanes, and blocks by nothing. Two accesses of one word by two
+threads, one of them a write, are a race if nothing orders them, unless both are atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -71,49 +70,25 @@ class Log:
         return _Accesses(*(np.concatenate(column).astype(np.int64) for column in columns)), size
 
 
-class _Groups:
-    """Accesses sorted by a key, and what holds of those with the same one."""
+def _racing(accesses: _Accesses, key: Ints, owners: Ints) -> NDArray[np.bool_]:
+    """Return the accesses in groups, those with one key, in which two of different owners need an order."""
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    writes, atomic = ((accesses.flags & flag) != 0 for flag in (WRITE, ATOMIC))
 
-    def __init__(self, all_of: _Accesses, key: Ints, owners: Ints) -> None:
-        order = np.lexsort((all_of.steps, key))
-        self.all = all_of.part(order)
-        self.owners = owners[order]
-        sorted_key = key[order]
-        self.starts = np.flatnonzero(np.concatenate([[True], sorted_key[1:] != sorted_key[:-1]]))
-        self.number = np.cumsum(np.concatenate([[False], sorted_key[1:] != sorted_key[:-1]]))
+    def any_is(chosen: Any) -> Any:
+        return np.logical_or.reduceat(chosen[order], starts)
 
-    def _several(self, chosen: Any) -> Any:
-        """Groups in which the chosen accesses are of more than one owner."""
-        high = np.where(chosen, self.owners, -1)
-        low = np.where(chosen, self.owners, np.iinfo(np.int64).max)
-        return np.maximum.reduceat(high, self.starts) > np.minimum.reduceat(low, self.starts)
+    def of_several(chosen: Any) -> Any:
+        high = np.maximum.reduceat(np.where(chosen, owners, -1)[order], starts)
+        return high > np.minimum.reduceat(np.where(chosen, owners, np.iinfo(np.int64).max)[order], starts)
 
-    def racing(self) -> Any:
-        """Return the groups with two accesses of different owners that need an order."""
-        flags = self.all.flags
-        writes, atomic = (flags & WRITE) != 0, (flags & ATOMIC) != 0
-        anyone = np.ones(len(flags), np.bool_)
-        plain = np.logical_or.reduceat(writes & ~atomic, self.starts) & self._several(anyone)
-        changed, looked = writes & atomic, ~writes & ~atomic
-        both = np.logical_or.reduceat(changed, self.starts) & np.logical_or.reduceat(looked, self.starts)
-        return plain | (both & self._several(changed | looked))
-
-    def members(self, groups: Any) -> Any:
-        """Return the accesses in these groups."""
-        return groups[self.number]
-
-    def pairs(self, group: int) -> Iterator[tuple[_Accesses, _Accesses]]:
-        """Two accesses of a racing group that need an order, in all ways."""
-        stop = int(self.starts[group + 1]) if group + 1 < len(self.starts) else len(self.owners)
-        for one, other in combinations(range(int(self.starts[group]), stop), 2):
-            a, b = self.all.part(one), self.all.part(other)
-            if self.owners[one] != self.owners[other] and needs_order(int(a.flags), int(b.flags)):
-                yield a, b
-
-
-def needs_order(one: int, other: int) -> bool:
-    """Return True if two accesses of different threads race unless they are ordered."""
-    return bool((one | other) & WRITE) and not (one & other & ATOMIC)
+    plain = any_is(writes & ~atomic) & of_several(np.ones(len(key), np.bool_))
+    changed, looked = writes & atomic, ~writes & ~atomic
+    found = plain | (any_is(changed) & any_is(looked) & of_several(changed | looked))
+    racing = np.empty(len(key), np.bool_)
+    racing[order] = np.repeat(found, np.diff(starts, append=len(key)))
+    return racing
 
 
 class Order(NamedTuple):
@@ -124,7 +99,6 @@ class Order(NamedTuple):
     blocks: Ints
     warps: Ints
     who: Callable[[int], str]
-    flagged: Callable[[int, int, int, int], bool]  # (thread, step) before (thread, step), through a flag
 
 
 def _epochs(owners: Ints, steps: Ints, releases: Ints) -> Ints:
@@ -132,55 +106,47 @@ def _epochs(owners: Ints, steps: Ints, releases: Ints) -> Ints:
     return np.searchsorted(releases, owners << 40 | steps, side="left") + owners
 
 
+def _joined(key: Ints, other: Ints) -> Ints:
+    return key * (int(other.max()) + 1) + other
+
+
 def check(name: str, log: Log, order: Order, shared: bool) -> None:
     """Raise the first race in a region."""
     if not log.written:
         return
     accesses, size = log.accesses()
+
+    def refuse(some: _Accesses, key: Ints, owners: Ints, why: str) -> None:
+        racing = _racing(some, key, owners)
+        if racing.any():
+            group = key == key[racing].min()
+            _tell(name, log, some.part(group), owners[group], order, size, f"{why}; {len(set(key[racing]))} such words")
+
     blocks = order.block_of(accesses.threads)
-    epochs = _epochs(blocks, accesses.steps, order.blocks)
-    groups = _Groups(accesses, _joined(accesses.words, epochs), accesses.threads)
-    racing = groups.racing()
-    if racing.any():
-        _check_warps(name, log, groups, racing, order, size)
+    key = _joined(accesses.words, _epochs(blocks, accesses.steps, order.blocks))
+    racing = _racing(accesses, key, accesses.threads)
+    if racing.any():  # unless barriers of warps order them
+        rest, key = accesses.part(racing), np.unique(key[racing], return_inverse=True)[1]
+        warps = order.warp_of(rest.threads)
+        refuse(rest, key, warps, "no barrier between")
+        refuse(rest, _joined(key, _epochs(warps, rest.steps, order.warps)), rest.threads, "no barrier between")
     if not shared:
-        _check_blocks(name, log, _Groups(accesses, accesses.words, blocks), order, size)
+        refuse(accesses, accesses.words, blocks, "no order between blocks")
 
 
-def _joined(words: Ints, epochs: Ints) -> Ints:
-    return words * (int(epochs.max()) + 1) + epochs
-
-
-def _check_warps(name: str, log: Log, groups: _Groups, racing: Any, order: Order, size: int) -> None:
-    """Races between the barriers of a block, unless those of a warp order them."""
-    rest = groups.all.part(groups.members(racing))
-    warps = order.warp_of(rest.threads)
-    # A group of threads of one warp is cut at that warp's barriers; any other is not.
-    number = groups.number[groups.members(racing)]
-    lowest, highest = (np.full(int(number.max()) + 1, fill) for fill in (np.iinfo(np.int64).max, -1))
-    np.minimum.at(lowest, number, warps)
-    np.maximum.at(highest, number, warps)
-    own = (lowest == highest)[number]
-    epochs = np.where(own, _epochs(warps, rest.steps, order.warps), 0)
-    cut = _Groups(rest, _joined(number, epochs), rest.threads)
-    found = np.flatnonzero(cut.racing())
-    if len(found):
-        _tell(name, log, *next(cut.pairs(int(found[0]))), order, size, len(found), "no barrier between")
-
-
-def _check_blocks(name: str, log: Log, groups: _Groups, order: Order, size: int) -> None:
-    """Races between blocks."""
-    racing = np.flatnonzero(groups.racing())
-    for group in racing.tolist():
-        for a, b in groups.pairs(group):
-            if not order.flagged(int(a.threads), int(a.steps), int(b.threads), int(b.steps)):
-                _tell(name, log, a, b, order, size, len(racing), "no order between blocks")
-
-
-def _tell(name: str, log: Log, a: Any, b: Any, order: Order, size: int, count: int, why: str) -> None:
+def _tell(name: str, log: Log, group: _Accesses, owners: Ints, order: Order, size: int, why: str) -> None:
+    """Name two accesses of a group that race."""
+    flags = group.flags
+    two = next(
+        pair
+        for pair in combinations(np.argsort(group.steps, kind="stable").tolist(), 2)
+        if owners[pair[0]] != owners[pair[1]]
+        and (flags[pair[0]] | flags[pair[1]]) & WRITE
+        and not flags[pair[0]] & flags[pair[1]] & ATOMIC
+    )
     did = [
-        f"{order.who(int(x.threads))} {'writes' if x.flags & WRITE else 'reads'}"
-        f"{' (atomic)' if x.flags & ATOMIC else ''} at {log.instruction(int(x.where))}"
-        for x in (a, b)
+        f"{order.who(int(group.threads[k]))} {'writes' if flags[k] & WRITE else 'reads'}"
+        f"{' (atomic)' if flags[k] & ATOMIC else ''} at {log.instruction(int(group.where[k]))}"
+        for k in two
     ]
-    raise Fault(f"race at byte {int(a.words) * size} of {name}: {did[0]}; {did[1]}; {why}; {count} such words")
+    raise Fault(f"race at byte {int(group.words[0]) * size} of {name}: {did[0]}; {did[1]}; {why}")

@@ -16,6 +16,7 @@ pytest.importorskip("numba_cuda")
 
 from . import variants
 from .device import Launches
+from .launch import run
 from .pixels import (
     RANDOM,
     SIZES,
@@ -102,23 +103,6 @@ def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str,
     assert names <= {kernel.name for kernel in launches.kernels}
 
 
-@pytest.mark.parametrize("source", variants.SOURCES)
-@pytest.mark.parametrize("channels", [1, 3])
-def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels: int) -> None:
-    """With colors around the images, their border repeated, the nearest pixels, and images that stay as they are."""
-    images = images_of(source, channels)
-    where, seeds = np.arange(len(images)) % 3 > 0, RANDOM.integers(0, 2**48, len(images))
-    for options in ({"fill": 0.5}, {"fill": None}, {"interpolation": "nearest"}):
-        exact, found = (
-            gi.elastic(x, 60, 3, **options, seed=seeds, where=where).compute("float32")
-            for x in (images, on_device(launches, images))
-        )
-        for one, other in zip(found, exact, strict=True):
-            apart = np.abs(one.values - other) > 1e-4  # none but where two pixels are as near
-            assert apart.mean() <= (0.01 if "interpolation" in options else 0.0)
-    assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
-
-
 @pytest.mark.parametrize("rule", ["pillow", "torch"])
 def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
     """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""
@@ -164,3 +148,28 @@ def test_many_blocks(launches: Launches, monkeypatch: pytest.MonkeyPatch, chain:
     found, exact = chain(on_device(launches, images)).compute("uint8"), chain(images).compute("float32")
     for one, other in zip(found, exact, strict=True):
         assert_close(one.values, other)
+
+
+def test_marks_at_any_place() -> None:
+    """Each at its place and nowhere else; one changed bit, anywhere in it, and it is another one."""
+    places = 17 * RANDOM.permutation(40)
+    places[RANDOM.random(40) < 0.2] = -1
+    mark = RANDOM.bytes(16)
+    halves = [np.frombuffer(half, "<u8")[0] for half in (mark[:8], mark[8:])]
+    out = RANDOM.integers(0, 256, 17 * 40, np.uint8)
+    expected = out.copy()
+    for at in places[places >= 0].tolist():
+        expected[at : at + 16] = np.frombuffer(mark, np.uint8)
+    run(variants.ptx_of(kernels.MARKS["mark"], (9, 0)), 1, kernels.MARKS["mark"].block, [out, places, *halves])
+    np.testing.assert_array_equal(out, expected)
+    changed = (places >= 0) & (RANDOM.random(40) < 0.5)
+    bits = np.uint8(1) << RANDOM.integers(0, 8, changed.sum(), np.uint8)
+    out[places[changed] + RANDOM.integers(0, 16, changed.sum())] ^= bits
+    status = np.zeros(40, np.int32)
+    run(
+        variants.ptx_of(kernels.MARKS["compare"], (9, 0)),
+        1,
+        kernels.MARKS["compare"].block,
+        [out, places, *halves, status],
+    )
+    np.testing.assert_array_equal(status, (places >= 0) & ~changed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import struct
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,7 +84,6 @@ class Code(NamedTuple):
 
     ptx: str
     registers: int
-    spins: int  # of atomic operations
     stack: int  # bytes, of what is spilled too
 
 
@@ -163,51 +161,19 @@ def _cached(kernel: Any, wanted: Any, texts: dict[Any, Any]) -> str:
 
 @functools.cache
 def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
-    """Machine code of a variant for an architecture: what ships, else as the runtime compiles it; needs no GPU."""
+    """Code of a variant for an architecture, and what nvJitLink says that its machine code takes; needs no GPU."""
     from gpuimg.kernels.cuda import compiler
 
-    kernel = kernel_of(variant)
-    ptx = ptx_of(kernel, capability)
-    built = None if kernel.users else shipped.shipped_image(kernel, capability)
-    cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
-    opcodes = [(code[:, 0] & np.uint64(0xFFF)).astype(np.int64) for code in _functions(cubin)]
-    spins = int(np.sum(max(opcodes, key=len) == _SPIN))
-    return Code(ptx, _attribute(cubin, _REGISTERS), spins, _attribute(cubin, _FRAME_SIZE))
+    ptx = ptx_of(kernel_of(variant), capability)
+    said = compiler.assembled(ptx, capability)[1]
+    ((registers, stack),) = re.findall(r"used (\d+) registers, .*?(\d+) stack", said)
+    return Code(ptx, int(registers), int(stack))
 
 
 def ptx_instructions(ptx: str) -> int:
     """Statements of a PTX text that are no directives."""
     lines = (line.strip() for line in ptx.splitlines())
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
-
-
-# The lowest 12 bits of an instruction: 64 bits in shared memory compared and swapped until that succeeds
-# (ATOMS.CAST.SPIN).
-_SPIN = 0x38D
-
-
-def _sections(cubin: bytes) -> list[tuple[bytes, bytes]]:
-    """Names and contents of a cubin's sections; it is an ELF file."""
-    at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
-    found = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
-    texts = cubin[found[names][4] :]
-    return [(texts[name:].partition(b"\0")[0], cubin[start:][:length]) for name, _, _, _, start, length in found]
-
-
-def _functions(cubin: bytes) -> list[Any]:
-    """Instructions, of two words since Volta, of all functions of a cubin, which have a section each."""
-    named = (content for name, content in _sections(cubin) if name.startswith(b".text."))
-    return [np.frombuffer(content, "<u8").reshape(-1, 2) for content in named]
-
-
-_REGISTERS, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
-
-
-def _attribute(cubin: bytes, attribute: int) -> int:
-    """The most that ``.nv.info`` says of a function: records of 4 bytes of head, a symbol, a value."""
-    info = dict(_sections(cubin))[b".nv.info"]
-    head = re.escape(bytes([4, attribute, 8, 0]))
-    return max(int.from_bytes(info[match.end() + 4 :][:4], "little") for match in re.finditer(head, info))
 
 
 def toolchain() -> dict[str, str]:

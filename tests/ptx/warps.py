@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .fault import Fault
-from .parse import Group, Instruction, Operand
+from .parse import Group, Instruction, Literal, Operand
 from .values import Array, Env, Lanes, UnknownError, Values, need
 
-Meeting = Callable[[Values, Lanes, Array], None]  # with each lane's members
+Meeting = Callable[[Values, Lanes], None]
 
 
 def _by_lane(lanes: Lanes, values: Any) -> Array:
@@ -32,7 +32,7 @@ def _shuffle(i: Instruction, env: Env) -> Meeting:
     put_inside = None if inside_too is None else env.write(i, inside_too, "pred")
     a, b, c = (env.read(i, operand, "b32") for operand in i.operands[1:4])
 
-    def meet(v: Values, lanes: Lanes, members: Array) -> None:
+    def meet(v: Values, lanes: Lanes) -> None:
         values, step = a(v, lanes), np.broadcast_to(b(v, lanes), lanes.n).astype(np.int64) & 31
         control = np.broadcast_to(c(v, lanes), lanes.n).astype(np.int64)
         segment, clamp = control >> 8 & 31, control & 31
@@ -42,14 +42,12 @@ def _shuffle(i: Instruction, env: Env) -> Meeting:
         inside = other >= most if mode == "up" else other <= most
         other = np.where(inside, other, lane)
         warp = lanes.machine.warp[lanes.ids]
-        named = (members >> other.astype(np.uint32)) & np.uint32(1) != 0
-        there = _by_lane(lanes, True)[warp, other] & named
+        there = _by_lane(lanes, True)[warp, other]
         if not there.all():
             one = int(np.flatnonzero(~there)[0])
             raise Fault(f"{i}: {lanes.machine.who(lanes.ids[one])} reads from lane {other[one]}, which is not there")
         put(v, lanes, _by_lane(lanes, values)[warp, other])
-        if put_inside is not None:
-            put_inside(v, lanes, inside)
+        put_inside(v, lanes, inside)
 
     return meet
 
@@ -59,10 +57,10 @@ def _vote(i: Instruction, env: Env) -> Meeting:
     need(i.parts[1] == "sync" and (mode, kind) in (("any", "pred"), ("ballot", "b32")))
     put, read = env.write(i, i.operands[0], kind), env.read(i, i.operands[1], "pred")
 
-    def meet(v: Values, lanes: Lanes, members: Array) -> None:
+    def meet(v: Values, lanes: Lanes) -> None:
         bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
         said = np.bitwise_or.reduce(np.where(_by_lane(lanes, read(v, lanes)), bits, np.uint32(0)), axis=1)
-        ballot = said[lanes.machine.warp[lanes.ids]] & members
+        ballot = said[lanes.machine.warp[lanes.ids]]
         put(v, lanes, ballot if mode == "ballot" else ballot != 0)
 
     return meet
@@ -74,14 +72,14 @@ def is_block_barrier(i: Instruction) -> bool:
 
 
 def _barrier(i: Instruction, env: Env) -> Meeting:
-    """``bar.sync`` and ``bar.warp.sync``, and ``bar.red`` that joins a predicate of the whole block."""
+    """``bar.sync`` and ``bar.warp.sync``, and ``bar.red`` that joins a predicate of the whole block; number 0 alone."""
     if i.parts[1:] in (("sync",), ("warp", "sync")):
-        need(len(i.operands) == 1)
-        return lambda v, lanes, members: None
-    need(i.parts[1:] == ("red", "or", "pred") and len(i.operands) == 3)
+        need(len(i.operands) == 1 and (i.parts[1] == "warp" or i.operands[0] == Literal("0")))
+        return lambda v, lanes: None
+    need(i.parts[1:] == ("red", "or", "pred") and len(i.operands) == 3 and i.operands[1] == Literal("0"))
     put, read = env.write(i, i.operands[0], "pred"), env.read(i, i.operands[2], "pred")
 
-    def meet(v: Values, lanes: Lanes, members: Array) -> None:
+    def meet(v: Values, lanes: Lanes) -> None:
         block = lanes.machine.block_of(lanes.ids)
         put(v, lanes, (np.bincount(block, np.broadcast_to(read(v, lanes), lanes.n)) > 0)[block])
 

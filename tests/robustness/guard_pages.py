@@ -198,8 +198,8 @@ class Checker:
                 assert np.array_equal(found.pixels, _cut(reference, box)), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
             assert np.array_equal(part.pixels, _cut(whole.pixels, region)), f"not the whole's pixels in {region}"
-            if baseline and not header["restart"]:
-                self._with_entries(draw, placed, header, whole, channels, scale)
+        if baseline and not header["restart"]:
+            self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
 
     def _twice(self, placed: list[Any], header: Any, region: Region | None, channels: int, **how: Any) -> Decoded:
@@ -217,10 +217,12 @@ class Checker:
     def _with_entries(
         self, draw: Draw, placed: list[Any], header: Any, whole: Decoded, channels: int, scale: int
     ) -> None:
-        """Parts with a built entry, and a forged one, which may give wrong pixels."""
+        """Only a file that decodes has an entry. Parts with it, and with a forged one, which may give wrong pixels."""
         every = draw.pick((0, 1, 2, 3, 8, 100))
         (built,) = entries_of([placed[0].tobytes()], every)
-        assert built.size, "no entry of a file that decodes"
+        assert (built.size > 0) == (whole.how == words.DONE), f"an entry of {built.size} bytes"
+        if not built.size:
+            return
         forged = built.copy()
         for _ in range(draw.between(1, 4)):
             forged[draw.between(16, forged.size - 1)] = draw.below(256)

@@ -22,10 +22,10 @@ from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 
 from ..data_sets import FILES
+from ..decoding.jpegs import Guarded
 from ..sources.writers import archive, framed, masked, packed, record, write_lmdb
 from .mutate import NUMBERS, Draw, changed
 
-_GUARD = 1 << 12  # bytes on each side of a buffer
 _DTYPES = tuple(map(np.dtype, ("i1", "u1", "i4", "u8", "f8", ">i8", "?", "M8[s]")))
 
 
@@ -129,20 +129,19 @@ def _changed(draw: Draw, data: bytes) -> bytes:
     return file.getvalue()
 
 
-class Guarded(ChunkReader):
-    """Reads into buffers with known bytes on both sides."""
+class GuardedReader(ChunkReader):
+    """Reads into buffers between guards."""
 
     def fill(self, table: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        memory = np.full(out.size + 2 * _GUARD, 0xA5, np.uint8)
-        super().fill(table, memory[_GUARD : _GUARD + out.size])
-        out[:] = memory[_GUARD : _GUARD + out.size]
-        assert (memory[:_GUARD] == 0xA5).all(), "written in front of the buffer"
-        assert (memory[_GUARD + out.size :] == 0xA5).all(), "written after the buffer"
+        memory = Guarded(out.size, 0)
+        super().fill(table, memory.bytes)
+        out[:] = memory.bytes
+        assert not memory.broken(), memory.broken()
 
 
 def _samples(table: Table, files: list[bytes]) -> list[bytes]:
     """Every sample that can be read, each of which must be a part of a file."""
-    several = table.read_several(range(len(table)), Guarded())  # type: ignore[attr-defined]
+    several = table.read_several(range(len(table)), GuardedReader())  # type: ignore[attr-defined]
     found = []
     for i, one in enumerate(several):
         if isinstance(one, Exception):

@@ -12,13 +12,12 @@ import pytest
 
 from gpuimg.sources import file_list, folder
 
+from ..samples import write_files
 from .laws import assert_law, assert_vanished, needs, open_files, photos
 
 
 def tree(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(name.encode())
+    write_files(root, {name: name.encode() for name in names})
 
 
 NAMES = ("ant/2.png", "ant/a/1.JPEG", "ant/a b/1.webp", "ant/1.jpg", "bee/x/y/z.tiff", "Cow/1.bmp")

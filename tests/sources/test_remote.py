@@ -22,7 +22,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
-from gpuimg.sources import Table, _blocks, _fetching, _remote
+from gpuimg.sources import Table, _fetching, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
 
 from ..data_sets import FILES, cpu, pixels_of, valid_indices
@@ -584,7 +584,6 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
         assert all(isinstance(job.exception(), OSError) for job in jobs)
         assert blocks.part("b" * 32, BLOCK, 0, 3, fetch) == bytes(3)
     assert calls == [0, 0]
-    assert _blocks._runs([1, 2, 3, 7, *range(10, 20)]) == [[1, 2, 3], [7], [*range(10, 18)], [18, 19]]
 
 
 # -- what users type ---------------------------------------------------------------------------------------------------
