@@ -161,7 +161,7 @@ FAULTS = [
     Fault("cache: files that their group can write to are read", "kernels/disk.py",
           "stat.S_IWGRP | stat.S_IWOTH", "stat.S_IWOTH", "compiled/compiled"),
     Fault("cache: links are followed", "kernels/disk.py",
-          "os.O_RDONLY | os.O_NOFOLLOW", "os.O_RDONLY", "compiled/compiled"),
+          '"RDONLY", "NOFOLLOW"', '"RDONLY"', "compiled/compiled"),
     Fault("threads: the quota of the outermost group counts", "gpuimg/_threads/threads.py",
           "return min(quotas, default=None)", "return quotas[0] if quotas else None", "compiled/threads"),
     Fault("presets: SimCLR's jitter is for each image", "gpuimg/presets.py",

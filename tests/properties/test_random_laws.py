@@ -56,8 +56,8 @@ def test_results_stay_within_black_and_white(data: st.DataObject, images: list[N
     steps = data.draw(chains.chains(n, str(images[0].dtype), bounded=True))
     for image in results(chains.run(steps, images, gi.Rng(seed, indices=np.arange(n))), "float32"):
         assert np.all(np.isfinite(image))
-        assert image.min() >= 0.0
-        # The weights of a filter add up to 1 within a rounding error or two.
+        # The weights of a filter add up to 1 within a rounding error or two, and white may be inverted.
+        assert image.min() >= -2e-6
         assert image.max() <= 1.0 + 2e-6
 
 
