@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -474,7 +475,8 @@ class Batch(Sequence[Array]):
             )
         if len(self):
             runtime, segments = self._recording.runtime, self._recording.segments
-            outcome = delivered(lambda: planes.run(runtime, source, segments, flat, offsets, layout))
+            run = partial(planes.run, runtime, source, segments, flat, offsets, layout)
+            outcome = run() if runtime.on_host else delivered(run)
             self._launches += outcome.launches
             self._recording.record_outcome(outcome)
 
