@@ -136,7 +136,7 @@ def main() -> None:
             print(f"{name:18} {'current' if name in current else 'not current':12} python -m {PARTS[name]}")
         return
     names = [name for name in given.names if given.again or given.quick or name not in current]
-    environment, watch, failed, disturbed = compiled(), Watch(), [], set[str]()
+    watch, environment, failed, disturbed = Watch(), compiled(), [], set[str]()
     folder = given.quick or common.RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     try:

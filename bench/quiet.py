@@ -14,6 +14,7 @@ LOAD = 0.7  # of the machine, before the first part: later it is that of the par
 SHARE = 0.02  # of a core that another process may use
 WINDOW_S = 30.0  # for which no other process may use more
 _LOOK_S = 2.0
+_MARK = "GPUIMG_BENCH_BY"  # environment variable of the processes that are ours
 _KERNEL = 2  # process whose children are threads of the kernel, which work for the measured part, too
 
 
@@ -25,14 +26,14 @@ class Look(NamedTuple):
 
 
 def look() -> Look:
-    """Read the CPU time of all processes except this one and its descendants."""
-    own = psutil.Process()
-    ours = {own.pid, *(process.pid for process in own.children(recursive=True))}
+    """Read the CPU time of all processes except this one and those that it started, also by others that have ended."""
+    os.environ[_MARK] = mark = str(os.getpid())
     found = {
         (process.pid, process.info["name"]): sum(process.info["cpu_times"][:2])
-        for process in psutil.process_iter(["name", "ppid", "cpu_times"])
-        if process.pid not in ours and process.info["ppid"] != _KERNEL and process.info["cpu_times"]
-    }
+        for process in psutil.process_iter(["name", "ppid", "cpu_times", "environ"])
+        if process.pid != os.getpid() and (process.info["environ"] or {}).get(_MARK) != mark
+        and process.info["ppid"] != _KERNEL and process.info["cpu_times"]
+    }  # fmt: skip
     return Look(time.monotonic(), found)
 
 
