@@ -49,16 +49,16 @@ class _Numpy:
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
-    def _new(self, count: int, dtype: Any, fill: int) -> NDArray[Any]:
-        self._made.append(Flush(int(count) * np.dtype(dtype).itemsize, fill, at_end=self._at_end))
-        return self._made[-1].bytes.view(dtype)
+    def _new(self, shape: int | Sequence[int], dtype: Any, fill: int) -> NDArray[Any]:
+        count = math.prod(np.atleast_1d(shape).tolist())
+        self._made.append(Flush(count * np.dtype(dtype).itemsize, fill, at_end=self._at_end))
+        return self._made[-1].bytes.view(dtype).reshape(shape)
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
-        shape = (shape,) if isinstance(shape, int) else shape
-        return self._new(math.prod(shape), dtype, self._fill).reshape(shape)
+        return self._new(shape, dtype, self._fill)
 
-    def zeros(self, count: int, dtype: Any) -> NDArray[Any]:
-        return self._new(count, dtype, 0)
+    def zeros(self, shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
+        return self._new(shape, dtype, 0)
 
     def frombuffer(self, data: Any, dtype: Any) -> NDArray[Any]:
         found = self._new(len(data), dtype, self._fill)
