@@ -52,7 +52,8 @@ class _Numpy:
     def _new(self, shape: int | Sequence[int], dtype: Any, fill: int) -> NDArray[Any]:
         count = math.prod(np.atleast_1d(shape).tolist())
         self._made.append(Flush(count * np.dtype(dtype).itemsize, fill, at_end=self._at_end))
-        return self._made[-1].bytes.view(dtype).reshape(shape)
+        found: NDArray[Any] = self._made[-1].bytes.view(dtype).reshape(shape)
+        return found
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
         return self._new(shape, dtype, self._fill)
