@@ -6,7 +6,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,10 +15,10 @@ from pathlib import Path
 
 from .elf import check
 from .levels import LEVELS, PARTS, linker
+from .link import link
 
 _ROOT = str(Path(__file__).resolve().parents[1])
 _SECONDS = 80  # of CPU time that a level takes on a Zen 4
-_LINK_OPTIONS = "-shared", "-nostartfiles", "-s", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--build-id=none"
 
 
 def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
@@ -62,14 +61,6 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
             compiled.result()
     (out / native.MANIFEST).write_text(json.dumps({"sources": sources, "libraries": libraries}, indent=1) + "\n")
     print(f"compiled in {time.monotonic() - start:.0f} s, {seconds:.0f} s of CPU time", flush=True)
-
-
-def link(objects: Sequence[Path], path: Path, triple: str) -> None:
-    """Link object files to a library; raise RuntimeError with the linker's message where it fails."""
-    command = linker(triple)
-    done = subprocess.run([*command, *_LINK_OPTIONS, "-o", path, *objects, "-lm"], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr}")
 
 
 def _compile(level: str, part: int, path: Path) -> float:
