@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from buildtools.build import link
 from buildtools.elf import check
 from buildtools.levels import LEVELS
 from buildtools.library import Source, compile_part
+from buildtools.link import link
 
 PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
 
