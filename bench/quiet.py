@@ -30,9 +30,10 @@ def look() -> Look:
     os.environ[_MARK] = mark = str(os.getpid())
     found = {
         (process.pid, process.info["name"]): sum(process.info["cpu_times"][:2])
-        for process in psutil.process_iter(["name", "ppid", "cpu_times", "environ"])
+        for process in psutil.process_iter(["name", "ppid", "status", "cpu_times", "environ"])
         if process.pid != os.getpid() and (process.info["environ"] or {}).get(_MARK) != mark
         and process.info["ppid"] != _KERNEL and process.info["cpu_times"]
+        and process.info["status"] != psutil.STATUS_ZOMBIE  # which has no environment any more
     }  # fmt: skip
     return Look(time.monotonic(), found)
 
