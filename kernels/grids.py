@@ -15,6 +15,7 @@ from .scalar import f32, f64, strict
 _HORIZON = 1e-6  # depth below which a perspective view has no bounding box
 _MARGIN = 2.0  # source pixels read around the filter's reach
 _ROUNDING = 1e-4  # of a filter's width in taps
+_BEYOND = 2**63 - 1  # the largest int64: right of and below every pixel
 
 
 @strict
@@ -141,7 +142,7 @@ def widen(sizes, matrices, supports, filters, windows, used, regions):
 
 
 @strict
-def _fill(size, matrix, support, filter_, window, region, record):
+def _fill(size, matrix, support, filter_, window, kernel, region, record):
     record.height, record.width, record.filter = size[0], size[1], filter_
     mixed = matrix[0, 1] != 0.0 or matrix[1, 0] != 0.0 or matrix[2, 0] != 0.0 or matrix[2, 1] != 0.0
     whole = filter_ == NEAREST and matrix[2, 2] == 1.0  # shows pixels of its window as they are
@@ -159,6 +160,8 @@ def _fill(size, matrix, support, filter_, window, region, record):
         record.taps[k] = np.int64(max(taps, 1.0))
     for column in range(3):
         record.matrix[6 + column] = matrix[2, column]
+    if filter_ == GAUSSIAN and len(kernel):
+        record.taps[0], record.taps[1] = kernel[0, 0], kernel[0, 1]
     record.way = GATHERED if mixed else WHOLE if whole else SEPARABLE
 
 
@@ -175,6 +178,23 @@ def fill_records(sizes, matrices, supports, filters, windows, kernels, regions, 
     where there are none.
     """
     for i in range(len(sizes)):
-        _fill(sizes[i], matrices[i], supports[i], filters[i], windows[i], regions[i], records[i])
-        if filters[i] == GAUSSIAN and len(kernels):
-            records[i].taps[0], records[i].taps[1] = kernels[i, 0], kernels[i, 1]
+        _fill(sizes[i], matrices[i], supports[i], filters[i], windows[i], kernels[i : i + 1], regions[i], records[i])
+
+
+@cached_jit(
+    "none(int64[:, ::1], float64[:, :, ::1], float64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], "
+    "float64[:, ::1], int64[:, ::1], RECORD[::1])",
+    nogil=False,
+    RECORD=RECORD,
+)
+def describe_grids(sizes, matrices, supports, filters, windows, kernels, centered, regions, records):
+    """Fill ``regions`` (N, 4) with what grids read, and their records: :func:`center`, :func:`widen`, fill_records.
+
+    ``matrices`` are from the grids' corners; ``centered`` (3, 3) is scratch.
+    """
+    for i in range(len(sizes)):
+        size, region = sizes[i], regions[i]
+        region[0], region[1], region[2], region[3] = _BEYOND, _BEYOND, 0, 0
+        _center(matrices[i], f64(size[0]), f64(size[1]), centered)
+        _widen(size, centered, supports[i], filters[i], windows[i], region)
+        _fill(size, centered, supports[i], filters[i], windows[i], kernels[i : i + 1], region, records[i])

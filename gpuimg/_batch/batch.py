@@ -404,16 +404,17 @@ class Batch(Sequence[Array]):
         """Implement :meth:`array`, with memory from ``allocate``."""
         if isinstance(layout, str) and layout in CLIP_LAYOUTS:
             return self._array_of_clips(allocate, dtype, layout, out)
+        plan = self._recording.plan
+        height, width = one_size(plan.sizes)
+        if out is None and len(plan):
+            return self._result(dtype, layout, allocate).stacked()
         check_layout(layout)
-        n = len(self)
-        height, width = one_size(self.sizes)
-        shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
-        if out is not None:
-            checked_out(self._recording, out, dtype, shape)
-            self._run(out.reshape(-1), offsets_of(self.sizes, self.channels)[0], layout)
-            return out
-        pixels = self._result(dtype, layout, allocate)
-        return pixels.stacked() if n else pixels.flat.reshape(shape)
+        shape = (height, width, plan.channels) if layout == "NHWC" else (plan.channels, height, width)
+        if out is None:
+            return self._result(dtype, layout, allocate).flat.reshape(0, *shape)
+        checked_out(self._recording, out, dtype, (len(plan), *shape))
+        self._run(out.reshape(-1), offsets_of(plan.sizes, plan.channels)[0], layout)
+        return out
 
     def _array_of_clips(self, allocate: Allocate, dtype: Any, layout: str, out: Any) -> Any:
         """Implement :meth:`array` for layouts with a time axis."""
@@ -443,18 +444,19 @@ class Batch(Sequence[Array]):
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
-        name = result_dtype(self, dtype)
+        recording = self._recording
+        source, plan = recording.source, recording.plan
+        name = result_dtype(recording, dtype)
         check_layout(layout)
-        source = self._recording.source
         if (name, layout) in self._results:
             return self._results[name, layout]
         if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
-            result = self._recording.decoded()
+            result = recording.decoded()
         else:
-            offsets, total = offsets_of(self.sizes, self.channels)
-            flat = (allocate or self._recording.runtime.take)(total, name)
+            offsets, total = offsets_of(plan.sizes, plan.channels)
+            flat = (allocate or recording.runtime.take)(total, name)
             self._run(flat, offsets, layout)
-            result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures, source.frames)
+            result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
         self._results[name, layout] = result
         return result
 
@@ -467,18 +469,18 @@ class Batch(Sequence[Array]):
         return layout == "NHWC" and separate and source.selection is None
 
     def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
-        source = self._recording.source
+        recording = self._recording
+        source, runtime = recording.source, recording.runtime
         if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
             raise TypeError(
                 f"cannot record operations on a {source.dtype} {source.layout} result; use "
                 'compute("uint8" or "float32", layout="NHWC"), or record first'
             )
-        if len(self):
-            runtime, segments = self._recording.runtime, self._recording.segments
-            run = partial(planes.run, runtime, source, segments, flat, offsets, layout)
+        if len(recording.plan):
+            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
             outcome = run() if runtime.on_host else delivered(run)
             self._launches += outcome.launches
-            self._recording.record_outcome(outcome)
+            recording.record_outcome(outcome)
 
     # -- sequence ----------------------------------------------------------------------------------------------
 

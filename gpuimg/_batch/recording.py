@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,10 +52,10 @@ class Recording:
         """Number of images, or of clips: draws, failures and labels are counted per image or per clip."""
         return len(self) // (self.frames or 1)
 
-    @cached_property
+    @property
     def image_count(self) -> Count:
         """Number of images, for validation of parameters with one value per image or per clip."""
-        return Count(len(self), self.frames)
+        return Count(len(self.segments[-1]), self.source.frames)
 
     @property
     def shown(self) -> str:
@@ -86,7 +85,7 @@ class Recording:
     @property
     def normalized(self) -> bool:
         """True if values of any image may lie outside [0, 1]."""
-        return any(plan.normalized for plan in self.segments)
+        return self.segments[-1].normalized or (len(self.segments) > 1 and any(one.normalized for one in self.segments))
 
     @property
     def changes_nothing(self) -> bool:
@@ -95,7 +94,7 @@ class Recording:
 
     def with_plan(self, plan: Plan) -> Recording:
         """Return the same images with another plan for the last segment."""
-        return self.with_segments((*self.segments[:-1], plan))
+        return replace(self, segments=(*self.segments[:-1], plan))
 
     def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
         """Return the same images with other plans; without any, with nothing recorded."""

@@ -39,7 +39,9 @@ def checked_dtype(dtype: Any, *, normalized: bool) -> str:
 
 def result_dtype(batch: Any, dtype: Any) -> str:
     """Return the name of a batch's result dtype; None is the default."""
-    return checked_dtype(batch.dtype if dtype is None else dtype, normalized=batch.normalized)
+    if dtype is None:
+        return str(batch.dtype)
+    return checked_dtype(dtype, normalized=batch.normalized)
 
 
 def check_layout(layout: str) -> None:

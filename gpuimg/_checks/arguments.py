@@ -360,9 +360,15 @@ def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") ->
     )
 
 
-_FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": layout.CUBIC_CLAMPED}
+_FILTERS = {
+    "nearest": layout.NEAREST,
+    "nearest-exact": layout.NEAREST,
+    "bilinear": layout.LINEAR,
+    "bicubic": layout.CUBIC_CLAMPED,
+}
 #: Filters that resize only, and only with ``antialias``.
 RESIZING: Final = {"lanczos": layout.LANCZOS, "box": layout.BOX, "hamming": layout.HAMMING}
+_ANTIALIASED = _FILTERS | {"bicubic": layout.CUBIC_RENORMALIZED} | RESIZING
 
 
 def filters(value: Any, n: int, found: Callable[[Any], int]) -> Ints:
@@ -383,17 +389,10 @@ def interpolation(value: Any, *, antialias: bool | None = None) -> int:
 
     ``antialias`` is that of a resize, None for other functions.
     """
-    antialias = antialias is not None and flag(antialias, "antialias")
+    known = _ANTIALIASED if antialias is not None and flag(antialias, "antialias") else _FILTERS
     name = getattr(value, "value", value)
-    if name == "nearest-exact":
-        name = "nearest"
-    resizing = isinstance(name, str) and name in RESIZING
-    if resizing and antialias:
-        return RESIZING[name]
-    if not isinstance(name, str) or name not in _FILTERS:
-        allowed = _listed([*_FILTERS, *(RESIZING if antialias else ())])
-        hint = "; resizes with antialias=True have it" if resizing else ""
-        raise ValueError(f"interpolation must be {allowed}, not {value!r}{hint}")
-    if name == "bicubic" and antialias:
-        return layout.CUBIC_RENORMALIZED
-    return _FILTERS[name]
+    if isinstance(name, str) and name in known:
+        return known[name]
+    hint = "; resizes with antialias=True have it" if isinstance(name, str) and name in RESIZING else ""
+    allowed = _listed([one for one in known if one != "nearest-exact"])
+    raise ValueError(f"interpolation must be {allowed}, not {value!r}{hint}")

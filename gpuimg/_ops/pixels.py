@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,6 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Ints, Pair, PerImage, Where
-from .._plan.plan import Plan
 from ..kernels import exact, ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
@@ -245,32 +245,41 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     [2.0]
     """
     batch = recording_of(images)
-    channels = batch.channels
-    means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
+    plan = batch.plan
+    is_plain = type(mean) is type(std) is tuple and {*map(type, mean), *map(type, std)} == {float}
+    find: Any = _known_normalization if is_plain else _normalization  # other values may be changed after the call
+    largest, found = find(mean, std, plan.channels, plan.of_exact if plan.holds_bytes else None)
+    if largest > 1.0 and plan.of_bytes:
+        scaled = plan.normalized or any(one.functions for one in batch.segments)  # values may exceed 1
+        if not scaled:
+            raise ValueError(
+                f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}"
+            )
+    return Batch(batch.with_plan(plan.normalized_by(*found, arguments.mask(where, batch.image_count))))
+
+
+def _normalization(
+    mean: Any, std: Any, channels: int, rule: int | None
+) -> tuple[float, tuple[ops.Op, tuple[float, ...]]]:
+    """Return the largest mean, and an op that normalizes with its parameters; ``rule`` is that of an exact resize.
+
+    Bytes of an exact resize are normalized as by its library, which knows the parameters in float32. torchvision scales
+    pixels to [0, 1] before; Hugging Face's processors scale mean and deviation to pixels.
+    """
+    means, stds = _per_channel(mean, channels, "mean"), _per_channel(std, channels, "std")
     if min(stds) <= 0.0:
         raise ValueError(f"std must be above 0, not {std!r}")
-    scaled = batch.plan.normalized or any(plan.functions for plan in batch.segments)  # values may exceed 1
-    if batch.plan.of_bytes and not scaled and max(means) > 1.0:
-        raise ValueError(f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}")
-    means, stds = means * (3 // channels), stds * (3 // channels)
-    if batch.plan.holds_bytes:
-        op, params = ops.NORMALIZE_BYTES, _of_bytes(batch.plan, means + stds)
-    else:
-        op = ops.NORMALIZE
+    largest, means, stds = max(means), means * (3 // channels), stds * (3 // channels)
+    if rule is None:
         params = *(1.0 / d for d in stds), *(-m / d for m, d in zip(means, stds, strict=True))
-    plan = batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))
-    return Batch(batch.with_plan(plan.as_normalized()))
+        return largest, (ops.NORMALIZE, params)
+    known, divisor = np.array(means + stds, np.float32), 255.0
+    if rule == exact.TORCH:
+        known, divisor = known * np.float32(divisor), 1.0
+    return largest, (ops.NORMALIZE_BYTES, (*known.tolist(), divisor))
 
 
-def _of_bytes(plan: Plan, values: list[float]) -> tuple[float, ...]:
-    """Parameters that normalize the bytes of an exact resize as its library does, which knows them in float32.
-
-    torchvision scales pixels to [0, 1] before; Hugging Face's processors scale mean and deviation to pixels.
-    """
-    known = np.array(values, np.float32)
-    if plan.of_exact == exact.TORCH:
-        return *(known * np.float32(255.0)).tolist(), 1.0
-    return *known.tolist(), 255.0
+_known_normalization = lru_cache(64)(_normalization)
 
 
 def _per_channel(value: Any, channels: int, name: str) -> list[float]:

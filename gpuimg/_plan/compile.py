@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
-from ..kernels.grids import center, fill_records, widen
-from .plan import Frame, Grid, Plan, is_whole_pixels
+from ..kernels.grids import center, describe_grids, fill_records, widen
+from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
@@ -23,6 +23,7 @@ _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
 _ROUNDING = 1e-9  # error of products of matrices
 _BEYOND = 2**63 - 1  # the largest int64: right of and below every pixel
 _NO_TAPS = np.empty((0, 2), np.int64)
+_some = np.logical_or.reduce  # the method any() takes three times as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +133,19 @@ def _from_center(matrix: Floats, sizes: Ints) -> Floats:
     return moved
 
 
-def _as_arrays(grid: Grid) -> tuple[Any, ...]:
-    """Return a grid as native loops take it: sizes, matrices from the center, supports, filters and windows."""
-    source = grid.frames[0]
+def _as_arrays(grid: Grid, matrix: Floats | None = None) -> tuple[Any, ...]:
+    """Return a grid as native loops take it: sizes, matrices or those from the center, supports, filters, windows."""
     return (
         np.ascontiguousarray(grid.sizes, np.int64),
-        _from_center(source.matrix, grid.sizes),
-        np.ascontiguousarray(source.support, np.float64),
+        _from_center(grid.frames[0].matrix, grid.sizes) if matrix is None else np.ascontiguousarray(matrix, np.float64),
+        np.ascontiguousarray(grid.frames[0].support, np.float64),
         np.ascontiguousarray(grid.filter, np.int64),
         np.ascontiguousarray(grid.window, np.int64),
     )
+
+
+def _taps(grid: Grid) -> Ints:
+    return _NO_TAPS if grid.kernel is None else np.ascontiguousarray(grid.kernel, np.int64)
 
 
 def _support(grid: Grid) -> Floats:
@@ -152,8 +156,7 @@ def _support(grid: Grid) -> Floats:
 def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.void]:
     """Return records of a grid, with positions relative to the region's corner."""
     found = np.zeros(len(region), layout.RECORD)
-    taps = _NO_TAPS if grid.kernel is None else np.ascontiguousarray(grid.kernel, np.int64)
-    fill_records(*arrays, taps, np.ascontiguousarray(region), found)
+    fill_records(*arrays, _taps(grid), np.ascontiguousarray(region), found)
     return found
 
 
@@ -169,13 +172,18 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
 
     Records hold positions relative to that region, so that a decoder may produce the region only.
     """
+    if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
+        n, grid = len(plan), plan.grid
+        region, found = np.empty((n, 4), np.int64), np.zeros(n, layout.RECORD)
+        describe_grids(*_as_arrays(grid, grid.frames[0].matrix), _taps(grid), np.empty((3, 3)), region, found)
+        return [Pass(found, _programs(plan, grid, plan.entries, ()), 0, 0)], region
     runs, slots = _passes_over_grids(plan)
     arrays = [_as_arrays(run.grid) for run in runs]
     region = _region(runs, arrays)
     return [
         Pass(
             _records(run.grid, grid, region),
-            _programs(plan, run.grid, slots[: run.stop]),
+            _programs(plan, run.grid, plan.entries[: run.stop], slots),
             run.first_slot,
             run.end_slot,
         )
@@ -229,8 +237,6 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     needs no more launches than either.
     """
     count = np.zeros(len(plan), np.int64)  # statistics of each image in the current pass
-    if all(entry.taken_over is None for entry in plan.entries):
-        return [_GridPass(plan.grid, len(plan.entries), 0, 0, count + 1)], [count] * len(plan.entries)
     runs: list[_GridPass] = []
     slots: list[Ints] = []
     first = 0
@@ -275,7 +281,7 @@ def _overshoots(plan: Plan, grid: Grid) -> Mask:
 def ops_used(plan: Plan) -> Mask:
     """Return a mask (len(ops.OPS),) of the ops in a plan's programs."""
     used = np.zeros(len(ops.OPS), np.bool_)
-    used[_CLAMP.code] = bool(_overshoots(plan, plan.grid).any())
+    used[_CLAMP.code] = _some(_overshoots(plan, plan.grid))
     for entry in plan.entries:
         used[entry.codes] = True
     return used
@@ -293,11 +299,10 @@ def build_for(plan: Plan, used: Mask) -> str:
     return ops.FULL if _RARE[plan.grid.filter].any() or (used & ops.IS_RARE).any() else ops.PLAIN
 
 
-def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
-    """Return programs over a grid, with one instruction for each element of ``slots``."""
-    entries = plan.entries[: len(slots)]
+def _programs(plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints]) -> NDArray[np.float32]:
+    """Return programs over a grid of the first ``entries`` of a plan, with the statistics slots of each."""
     overshoots = _overshoots(plan, grid)
-    lead = ops.INSTRUCTION_HEADER + _CLAMP.width if overshoots.any() else 0
+    lead = ops.INSTRUCTION_HEADER + _CLAMP.width if _some(overshoots) else 0
     widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last instruction, by as many words as any has.
     ahead = max((entry.params.shape[1] for entry in plan.entries), default=0) if plan.functions else 0
@@ -306,14 +311,14 @@ def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
         programs[:, 0] = np.where(overshoots, _CLAMP.code, ops.SKIP.code)
         programs[:, 1:lead] = lead, 1.0
     at = lead
-    for entry, width, slot in zip(entries, widths, slots, strict=True):
+    for k, (entry, width) in enumerate(zip(entries, widths, strict=True)):
         programs[:, at] = entry.codes
         programs[:, at + 1] = width
         params = programs[:, at + ops.INSTRUCTION_HEADER : at + width]
         params[:] = entry.params
         if entry.taken_over is not None:
             statistical = ops.HAS_STATISTIC[entry.codes]
-            params[statistical, ops.SLOT] = slot[statistical]
+            params[statistical, ops.SLOT] = slots[k][statistical]
         if entry.frame:
             frame = grid.frames[entry.frame]
             params[:, : ops.MATRIX_WIDTH] = _from_center(frame.matrix, grid.sizes).reshape(-1, 9)

@@ -36,9 +36,7 @@ def replace(value: _Value, **changes: Any) -> _Value:
     In a tenth of its time, which every recorded function takes several times: nothing is checked.
     """
     new = object.__new__(type(value))
-    fields = new.__dict__
-    fields |= value.__dict__
-    fields |= changes
+    new.__dict__.update(value.__dict__, **changes)
     return new
 
 
@@ -111,11 +109,10 @@ class Plan:
     @staticmethod
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
         """Return the identity plan for source images of these (N, 2) sizes."""
-        source, filters = _start(len(sizes))
+        plan = _start(len(sizes), channels, of_bytes)
         window = np.zeros((len(sizes), 4), np.int64)
-        window[:, 2] = sizes[:, 1]
-        window[:, 3] = sizes[:, 0]
-        return Plan(Grid(sizes, (source,), filters, window), sizes, channels, of_bytes)
+        window[:, 2:] = sizes[:, ::-1]
+        return replace(plan, grid=replace(plan.grid, sizes=sizes, window=window), source_sizes=sizes)
 
     def then(self) -> Plan:
         """Return the identity plan for the results of this one."""
@@ -262,6 +259,14 @@ class Plan:
         """Return the same plan, marked as no longer in [0, 1]."""
         return replace(self, normalized=True)
 
+    def normalized_by(self, op: ops.Op, params: tuple[float, ...], where: Mask | None) -> Plan:
+        """Normalize by an op with the same parameters for all images."""
+        if where is not None:
+            return self.with_entry(op, params, where=where).as_normalized()
+        check_channels(op.code, self.channels)
+        entry = _constants(op.code, params, len(self.grid.sizes))
+        return replace(self, entries=(*self.entries, entry), normalized=True)
+
     def with_function(self, function: Any) -> tuple[Plan, int]:
         """Store a user function; return the plan and the function's index."""
         if function in self.functions:
@@ -306,7 +311,8 @@ class Plan:
             smoother = _SMOOTHNESS[before] < _SMOOTHNESS[filter]
             chosen = np.where(smoother if where is None else smoother & where, filter, before)
         history = (*self.history, Step(len(self.entries), local, sizes))
-        grid = Grid(sizes, tuple(frames), chosen, self.grid.window if window is None else window)
+        window = self.grid.window if window is None else window
+        grid = replace(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
         return replace(self, grid=grid, history=history)
 
     def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
@@ -411,7 +417,15 @@ def _loops() -> Any:
     return grids
 
 
-def check_channels(codes: NDArray[np.int32], channels: int) -> None:
+@lru_cache(64)
+def _constants(code: int, params: tuple[float, ...], n: int) -> Entry:
+    """Return an op with the same parameters for ``n`` images, for all plans of as many."""
+    codes, column = np.full(n, code, np.int32), np.tile(np.float32(params), (n, 1))
+    codes.flags.writeable = column.flags.writeable = False
+    return Entry(codes, column)
+
+
+def check_channels(codes: int | NDArray[np.int32], channels: int) -> None:
     """Refuse color ops for images with other than 1 or 3 channels."""
     if channels in KERNEL_CHANNELS:
         return
@@ -421,13 +435,17 @@ def check_channels(codes: NDArray[np.int32], channels: int) -> None:
         raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
 
 
-@lru_cache(16)
-def _start(n: int) -> tuple[Frame, Ints]:
-    """Return the source's grid and filters of the identity plan for ``n`` images, for all plans of as many."""
-    source, filters = Frame(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
+@lru_cache(32)
+def _start(n: int, channels: int, of_bytes: bool) -> Plan:
+    """Return the identity plan for ``n`` images, except for their sizes, for all plans of as many."""
+    source, filters, sizes = (
+        Frame(identities(n), np.ones((n, 2))),
+        np.full(n, layout.NEAREST),
+        np.zeros((n, 2), np.int64),
+    )
     for array in (source.matrix, source.support, filters):
         array.flags.writeable = False
-    return source, filters
+    return Plan(Grid(sizes, (source,), filters, sizes), sizes, channels, of_bytes)
 
 
 def identities(n: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -172,7 +172,7 @@ class CpuRuntime:
         end_turn()  # the native loops run without the GIL
         for python in call.rounds():
             helpers = self._helpers(call.images_left(python))
-            work = partial(self._work, call, SharedIterator(python))
+            work = partial(self._work, call, SharedIterator(python) if python else ())
             if helpers > 0:
                 side_by_side(work, helpers, call.stop)
             else:
@@ -183,7 +183,7 @@ class CpuRuntime:
         """Return the number of threads in addition to the calling one."""
         return min(self._most or threads(), images) - 1 if images > 1 else 0
 
-    def _work(self, call: Call, python: Iterator[int]) -> None:
+    def _work(self, call: Call, python: Iterable[int]) -> None:
         """Run one thread's part."""
         memory = self._take()
         try:

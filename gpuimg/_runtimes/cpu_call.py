@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 from functools import cache, partial
 from itertools import pairwise
@@ -49,13 +49,14 @@ from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
-from .cpu_memory import RunningThreads, ThreadMemory
+from .cpu_memory import TIMES, RunningThreads, ThreadMemory
 from .draft import Reduced, reduced
 from .protocol import Timings
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
 
+_SOURCE = (records.NEEDS.names or ()).index("source")
 _PAGE = 4096  # bytes, the smallest of any system
 
 #: Kinds of files that have separate decoders.
@@ -80,7 +81,7 @@ class _ExactSegment:
         x0, y0, x1, y1 = stored.parts.T
         sizes, channels = np.stack([y1 - y0, x1 - x0], 1), plan.channels
         to = places(sizes, channels, form, stored)
-        self.bytes = to["elements"] * self.itemsize
+        self.results, self.elements = _extent(sizes, channels, form)
         # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
         self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
         space = exact.exact_space(images, to, channels)
@@ -126,29 +127,34 @@ class _Segment:
         others: tuple[str, ...],
         needs: Records,
     ) -> None:
-        passes, region = compile_plan(plan)
-        self.regions = np.ascontiguousarray(region, np.int64)
+        passes, self.regions = compile_plan(plan)
         self.itemsize = BYTES_OF[kind]
-        self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
-        if not isinstance(form, str):
-            self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
+        self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
         self.passes, used, ways = np.zeros(len(passes), records.PASS), ops_used(plan), 0
         words = used.view(np.uint8)
         for k, run in enumerate(passes):
             ways |= describe_pass(
                 self.passes, k, run.records, run.programs, self.regions, words, run.first_slot, run.end_slot, needs
             )
-        codes = tuple(used.nonzero()[0].tolist())
-        stored, patches = form if isinstance(form, str) else "patches", None
+        codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
+        self._kept: list[Any] = [passes]
         if not isinstance(form, str):
-            patches = np.array([astuple(form)], records.PATCHES)
+            self._kept.append(patches := np.array([astuple(form)], records.PATCHES))
             self.passes["patches"] = records.address_of(patches)
-        calls = [call_table(one, kind, stored, codes, ways, plan.functions, others) for one in sources]
-        for one, (_, address) in zip(sources, calls, strict=True):
+        for one in sources:
+            table, address = call_table(one, kind, stored, codes, ways, plan.functions, others)
             self.passes["byte_calls" if one == "uint8" else "float_calls"] = address
+            self._kept.append(table)
         self.passes["channels"], self.passes["itemsize"][-1] = plan.channels, self.itemsize
-        self._kept = passes, patches, calls
         self.launches = launches_of(passes, codes)
+
+
+def _extent(sizes: Ints, channels: int, form: Form) -> tuple[Ints, int]:
+    """Return (N, 2) numbers and one more: a result has their product's number of elements."""
+    if isinstance(form, str):
+        return np.ascontiguousarray(sizes), channels
+    count = form.count(sizes)
+    return np.stack([count, np.ones_like(count)], 1), form.size
 
 
 class Call:
@@ -171,9 +177,9 @@ class Call:
         form: Form,
         running_threads: RunningThreads,
     ) -> None:
-        n = len(source.sizes)
+        n, files = len(source.sizes), source if isinstance(source, EncodedImages) else None
         self._source, self._out, self._channels = source, out, source.channels
-        self._running_threads = running_threads
+        self._running = running_threads.running
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
@@ -182,37 +188,36 @@ class Call:
         scaled = reduced(source, segments)
         is_whole = scaled.segments is segments
         self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
-        files = source.headers if isinstance(source, EncodedImages) else None
-        special = None if files is None else _SPECIAL.intersection(files.records["kind"].tolist())
-        always, needs = _loops_needed(special), np.zeros(1, records.NEEDS)
-        self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
-        self.launches = sum(segment.launches for segment in self._segments)  # that a GPU would need
-        passes = [segment.passes for segment in self._segments]
-        self._passes = np.concatenate(passes) if len(passes) > 1 else passes[0] if passes else NO_PASSES
+        headers = NO_FILES if files is None else files.headers
+        special = _SPECIAL.intersection(headers.records["kind"].tolist())
+        always, needs = _loops_needed(None if files is None else special), np.zeros(1, records.NEEDS)
+        compiled = self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
+        self._passes = NO_PASSES
+        self.launches = 0  # that a GPU would need
+        results, elements, itemsize = self._sizes, source.channels, 1
+        if compiled:
+            last = compiled[-1]
+            self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
+            self.launches = sum([part.launches for part in compiled])
+            results, elements, itemsize = last.results, last.elements, last.itemsize
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         images = self._images = np.zeros(n, records.IMAGE)
-        if len(self._segments) > 1:
-            images["first_pass"] = np.cumsum([0, *map(len, passes)])[scaled.starts]
-        last = self._segments[-1] if self._segments else None
-        starts, lengths = (offsets * last.itemsize, last.bytes) if last else (offsets, NONE)
+        if len(compiled) > 1:
+            images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[scaled.starts]
+            needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
         every = NONE if first is None else rows_of(first, source.frames)
         left = describe(
-            images, *(files or NO_FILES), TURNS, self._sizes, scaled.scales, self._passes, every, source.channels, out,
-            starts, lengths, needs,
+            images, *headers, TURNS, self._sizes, scaled.scales, self._passes, every, source.channels, out, offsets,
+            itemsize, results, elements, needs,
         )  # fmt: skip
-        self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else files.records
+        self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else headers.records
         self._order, self._python = np.arange(n), list[int]()
-        if isinstance(source, Pixels):
-            self._set_pixels(source)
-        elif isinstance(source, EncodedClips):
-            self._order = NONE
-            self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
-        else:
-            if source.seek is not None:
-                images["access"] = source.seek.access
+        if files is not None:
+            if files.seek is not None:
+                images["access"] = files.seek.access
             kinds = images["kind"]
-            for i in source.failures:
+            for i in files.failures:
                 if kinds[i] != records.VIEW:
                     kinds[i] = records.BLACK
             if left:
@@ -221,22 +226,25 @@ class Call:
                 self._order = np.flatnonzero(kinds < records.VIEW)
             if n > 1:  # largest files first: threads then end together
                 self._order = self._order[np.argsort(-images["size"][self._order], kind="stable")]
-        if isinstance(source, Pixels) or needs["source"][0] > MOST_ELEMENTS:
-            check_reach(images["region"], images["row"])
-        between = [int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]]
-        needs["between"] = 2 * _bytes_of_half(max(between, default=0))
-        if isinstance(source, Pixels):
+        elif isinstance(source, Pixels):
+            self._set_pixels(source)
             unpadded = images["kind"] == records.UNPADDED
             needs["source"] = np.max(images["elements"], where=unpadded, initial=0)
-        needs["source"] += SOURCE_SLACK
+        else:
+            self._order = NONE
+            self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
         self._needs = needs.view(np.int64)
-        if special is not None and len(self._order):
+        if files is None or self._needs[_SOURCE] > MOST_ELEMENTS:
+            check_reach(images["region"], images["row"])
+        self._needs[_SOURCE] += SOURCE_SLACK
+        streamed = out.nbytes >= _STREAMED
+        if files is not None and len(self._order):
             compile_together(always)
-            self._batch = batch_of_bytes(source.channels, special).copy()
+            self._batch = batch_of_bytes(source.channels, special, streamed)
         else:
             self._batch = np.zeros(1, records.BATCH)
-            self._batch["channels"] = source.channels
-        self._batch["scale"], self._batch["streamed"] = layout.SCALES[source.dtype], out.nbytes >= _STREAMED
+            self._batch["channels"], self._batch["streamed"] = source.channels, streamed
+            self._batch["scale"] = layout.SCALES[source.dtype]
 
     def _set_pixels(self, source: Pixels) -> None:
         images = self._images
@@ -271,7 +279,7 @@ class Call:
         """Return the number of images in a round, the most threads that it can use."""
         return len(self._order) + len(python)
 
-    def work(self, memory: ThreadMemory, python: Iterator[int]) -> None:
+    def work(self, memory: ThreadMemory, python: Iterable[int]) -> None:
         """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
         memory.reserve(self._needs)
         in_python = [0.0]
@@ -288,11 +296,10 @@ class Call:
             self.stop()
             raise
         finally:
-            thread = memory.thread
-            decoding, total = thread["decoding"].item() / 1e9, thread["total"].item() / 1e9
+            decoding, total = memory.words[TIMES].tolist()
             with self._lock:  # times exclude waits for the GIL, and for a free slot of the native loop
-                self.timings.decode += decoding + in_python[0]
-                self.timings.kernels += total - decoding
+                self.timings.decode += decoding / 1e9 + in_python[0]
+                self.timings.kernels += (total - decoding) / 1e9
 
     def stop(self) -> None:
         """Let all threads end after their current image."""
@@ -300,9 +307,8 @@ class Call:
 
     def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
         return run_images(
-            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory,
-            self._running_threads.running,
-        )  # fmt: skip
+            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory, self._running
+        )
 
     def _decode(self, k: int) -> Iterator[tuple[int, Write | None]]:
         """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""
@@ -433,6 +439,8 @@ def _compile_segments(
     always: tuple[str, ...],
     needs: Records,
 ) -> list[_Segment | _ExactSegment]:
+    if len(segments) == 1 and segments[0].exact is None:
+        return [_Segment(reduced.segments[0], kind, form, {source.dtype}, always, needs)]
     kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = list[Ints]()
     if any(plan.exact is not None for plan in segments):
@@ -462,6 +470,7 @@ def _loops_needed(special: frozenset[int] | None) -> tuple[str, ...]:
     return ALWAYS[-1:] if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
 
 
-def _bytes_of_half(size: int) -> int:
-    """Return the bytes of half of the memory between segments, for results of ``size`` bytes."""
+def _bytes_of_half(part: _Segment | _ExactSegment) -> int:
+    """Return the bytes of half of the memory between segments, for results of one of them."""
+    size = int(part.results.prod(1).max(initial=0)) * part.elements * part.itemsize
     return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

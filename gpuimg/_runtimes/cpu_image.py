@@ -48,6 +48,9 @@ _SOURCE, _STATISTICS = _word_of("needs", "source"), _word_of("needs", "statistic
 _NEEDS = slice(_STATISTICS, _STATISTICS + records.NEEDS.itemsize // 8)
 
 
+_MOST, _LIMIT = (records.THREAD.names or ()).index("most"), (records.THREAD.names or ()).index("limit")
+
+
 def decode_jpeg(
     data: Any, options: DecodeOptions, memory: ThreadMemory, running: Any, empty: Callable[[int, str], Any]
 ) -> Any | None:
@@ -79,8 +82,8 @@ def decode_jpeg(
     size = height * width * channels
     pixels = empty(size, "uint8")
     describe(
-        image, header, one["address"], one["size"], TURNS, sizes, _FULL, NO_PASSES, NONE, channels, pixels, _FIRST,
-        NONE, one["needs"],
+        image, header, one["address"], one["size"], TURNS, sizes, _FULL, NO_PASSES, NONE, channels, pixels, _FIRST, 1,
+        sizes, channels, one["needs"],
     )  # fmt: skip
     words[_SOURCE] = 0  # it is decoded into place
     memory.reserve(words[_NEEDS])
@@ -91,10 +94,10 @@ def decode_jpeg(
 
 
 @cache
-def batch_of_bytes(channels: int, kinds: frozenset[int]) -> Any:
+def batch_of_bytes(channels: int, kinds: frozenset[int], streamed: bool = False) -> Any:
     """Return a (1,) BATCH for bytes that are decoded from files of these kinds; not to be changed."""
     shared = np.zeros(1, records.BATCH)
-    shared["channels"], shared["scale"] = channels, SCALES["uint8"]
+    shared["channels"], shared["scale"], shared["streamed"] = channels, SCALES["uint8"], streamed
     shared["decoder"], shared["row_maker"] = decoder.DECODE_FUNCTION.address, FINISH_ROW_FUNCTION.address
     if layout.PROGRESSIVE in kinds:
         shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
@@ -108,11 +111,10 @@ def run_images(
     running: Any,
 ) -> bool:  # fmt: skip
     """Run the native loop on this thread; return False if images are left, for signals to be handled between."""
-    thread = memory.thread
     # Not current_thread(), which would create an object for each helper that is never removed.
-    thread["limit"] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
-    thread["most"] = threads()
+    memory.words[_LIMIT] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
+    memory.words[_MOST] = threads()
     whole: bool = batch.run_images(
-        order, queue, images, headers, passes, statuses, shared, memory.scratch, thread, running
+        order, queue, images, headers, passes, statuses, shared, memory.scratch, memory.thread, running
     )
     return whole

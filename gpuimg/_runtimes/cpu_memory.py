@@ -27,6 +27,11 @@ _DTYPES: Final[dict[str, Any]] = {
 _EXACT: Final = _NAMES.index("exact")
 
 
+_DECODING: Final = (records.THREAD.names or ()).index("decoding")
+#: Words of a records.THREAD: nanoseconds spent decoding, and in all.
+TIMES: Final = slice(_DECODING, _DECODING + 2)
+
+
 #: Records of a file that is decoded without a batch, and its size as displayed.
 SINGLE: Final = np.dtype(
     [
@@ -44,6 +49,8 @@ class ThreadMemory:
     ----------
     scratch : (1,) records.SCRATCH
     thread : (1,) records.THREAD
+    words : (W,) int64
+        The same memory: its first fields are words.
     single : dict of str to (1,) array
         Of the fields of :data:`SINGLE`.
     single_words : (W,) int64
@@ -56,6 +63,7 @@ class ThreadMemory:
         self.single_words = single.view(np.int64)
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
+        self.words = self.thread.view(np.int64)
         self._addresses, self._elements = self.scratch.view(np.int64).reshape(-1, 2).T
         self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
@@ -73,18 +81,17 @@ class ThreadMemory:
 
     def reserve(self, needs: Ints) -> None:
         """Prepare for a call; ``needs`` are the words of a records.NEEDS."""
-        if (needs > self._reserved).any():
-            for k in np.flatnonzero(needs > self._reserved).tolist():
-                name = _NAMES[k]
-                self._addresses[k] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
-                self._reserved[k] = needs[k]
+        for k in (needs > self._reserved).nonzero()[0].tolist():
+            name = _NAMES[k]
+            self._addresses[k] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
+            self._reserved[k] = needs[k]
         self._elements[:-1] = needs
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
             self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
         if self._shown_tables is not self.tables:
             self._shown_tables = self.tables
             self._addresses[-1], self._elements[-1] = address_of(self.tables), self.tables.size
-        self.thread["decoding"] = self.thread["total"] = 0
+        self.words[TIMES] = 0
 
 
 class RunningThreads:
@@ -151,5 +158,5 @@ class Pool:
 
 def _aligned(size: int) -> np.ndarray[Any, Any]:
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -address_of(memory) % ALIGNMENT
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[start : start + size]

@@ -38,7 +38,9 @@ def run(
 ) -> Outcome:
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = name_of(out.dtype)
-    patches = layout if isinstance(layout, PatchLayout) and not _stores_patches(source, name) else None
+    if "uint16" not in (name, source.dtype) and source.channels in KERNEL_CHANNELS:
+        return runtime.run(source, segments, out, offsets, KINDS[name], _form_of(layout))
+    patches = layout if isinstance(layout, PatchLayout) else None
     results, starts, form = out, offsets, layout
     if patches is not None:
         starts, total = offsets_of(segments[-1].sizes, segments[-1].channels)
@@ -52,8 +54,7 @@ def run(
     if isinstance(source, Pixels) and source.dtype == "uint16":
         source = _as_floats(runtime, source)
     if source.channels in KERNEL_CHANNELS:
-        stored: Form = form if isinstance(form, PatchLayout) else "planes" if form == "NCHW" else "pixels"
-        outcome = runtime.run(source, segments, values, starts, kind, stored)
+        outcome = runtime.run(source, segments, values, starts, kind, _form_of(form))
     else:
         assert isinstance(source, Pixels)
         assert isinstance(form, str)
@@ -72,10 +73,8 @@ def run(
     return outcome
 
 
-def _stores_patches(source: Encoded | Pixels, name: str) -> bool:
-    """Return True if the kernels can store results of a dtype in patches themselves."""
-    plain = source.dtype != "uint16" and (isinstance(source, Pixels) or not is_special(source))
-    return plain and name != "uint16" and source.channels in KERNEL_CHANNELS
+def _form_of(layout: str | PatchLayout) -> Form:
+    return layout if isinstance(layout, PatchLayout) else "planes" if layout == "NCHW" else "pixels"
 
 
 def _round_to_16_bits(values: Any, out: Any) -> None:

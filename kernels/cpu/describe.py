@@ -83,7 +83,7 @@ def describe_pass(passes, k, records, programs, regions, used, first_slot, end_s
 
 @cached_jit(
     "int64(IMAGE[::1], HEADER[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1], PASS[::1], "
-    "int64[::1], int64, uint8[::1], int64[::1], int64[::1], NEEDS[::1])",
+    "int64[::1], int64, uint8[::1], int64[::1], int64, int64[:, ::1], int64, NEEDS[::1])",
     nogil=False,
     IMAGE=IMAGE,
     HEADER=HEADER,
@@ -91,7 +91,22 @@ def describe_pass(passes, k, records, programs, regions, used, first_slot, end_s
     NEEDS=NEEDS,
 )
 def describe(
-    images, headers, addresses, sizes, turns, shown_sizes, scales, passes, first, channels, out, starts, lengths, needs_
+    images,
+    headers,
+    addresses,
+    sizes,
+    turns,
+    shown_sizes,
+    scales,
+    passes,
+    first,
+    channels,
+    out,
+    offsets,
+    itemsize,
+    results,
+    elements,
+    needs_,
 ):
     """Fill in images: their files, regions, results, and links of those that occur several times.
 
@@ -118,8 +133,13 @@ def describe(
         Of the images.
     out : (M,) uint8
         Memory of the results.
-    starts, lengths : (N,) int64
-        Bytes of it that are an image's result; without lengths, as many as the image has values.
+    offsets : (N,) int64
+        The element of it with which an image's result begins.
+    itemsize : int
+        Bytes of an element.
+    results : (N, 2) int64
+    elements : int
+        A result has the product of its two numbers in ``results`` times so many elements.
     needs : (1,) NEEDS
     """
     needs, left = needs_[0], 0
@@ -143,8 +163,8 @@ def describe(
                 needs.work = max(needs.work, work)
         image.shown_size[0], image.shown_size[1] = shown_sizes[i, 0], shown_sizes[i, 1]
         image.next_view, image.scale = -1, scales[i]
-        image.out = out.ctypes.data + starts[i]
-        image.out_bytes = lengths[i] if lengths.size else shown_sizes[i, 0] * shown_sizes[i, 1] * channels
+        image.out = out.ctypes.data + offsets[i] * itemsize
+        image.out_bytes = results[i, 0] * results[i, 1] * elements * itemsize
         region = image.region
         region[0], region[1], region[2], region[3] = 0, 0, shown_sizes[i, 1], shown_sizes[i, 0]
         if passes.size:

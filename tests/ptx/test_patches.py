@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._runtimes import planes
+from gpuimg._data.patches import PatchLayout
 
 from .device import Launches
 from .pixels import RANDOM, images_of, on_device
@@ -17,8 +17,7 @@ from .pixels import RANDOM, images_of, on_device
 @pytest.fixture
 def launches(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> Launches:
     """And no copies to patches."""
-    stores_patches = planes._stores_patches
-    monkeypatch.setattr(planes, "_stores_patches", lambda *given: stores_patches(*given) or pytest.fail("copied"))
+    monkeypatch.setattr(PatchLayout, "put", lambda *_: pytest.fail("copied"))
     return launches
 
 
