@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import cached_jit
-from .layout import GATHERED, GAUSSIAN, NEAREST, RADIUS, RECORD, SEPARABLE, WHOLE
+from .layout import GATHERED, GAUSSIAN, NEAREST, OVERSHOOTS, RADIUS, RECORD, SEPARABLE, SMOOTHNESS, WHOLE
 from .scalar import f32, f64, strict
 
 _HORIZON = 1e-6  # depth below which a perspective view has no bounding box
@@ -98,20 +98,47 @@ def narrow(corners, new, sizes, matrices, windows, narrowed):
 
 
 @strict
-def _stretch(matrix, scale, support, stretched):
+def _move(matrix, local, support, scale, moved, stretched):
+    for row in range(3):
+        for k in range(3):
+            moved[row, k] = matrix[row, 0] * local[0, k] + matrix[row, 1] * local[1, k] + matrix[row, 2] * local[2, k]
     for k in range(2):
-        x, y = matrix[k, 0] * max(scale[0], 1.0), matrix[k, 1] * max(scale[1], 1.0)
-        stretched[k] = max(support[k], np.sqrt(x * x + y * y))
+        stretched[k] = support[k]
+        if scale.size:
+            x, y = matrix[k, 0] * max(scale[0, 0], 1.0), matrix[k, 1] * max(scale[0, 1], 1.0)
+            stretched[k] = max(support[k], np.sqrt(x * x + y * y))
 
 
-@cached_jit("none(float64[:, :, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])", nogil=False)
-def stretch(matrices, scales, supports, stretched):
-    """Fill ``stretched`` (N, 2) with supports of grids whose pixels a filter widens by ``scales`` (N, 2), x and y.
+@cached_jit(
+    "none(float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1], float64[:, ::1], float64[:, :, ::1], "
+    "float64[:, ::1])",
+    nogil=False,
+)
+def move(matrices, locals_, supports, scales, moved, stretched):
+    """Fill ``moved`` (N, 3, 3) with matrices of new grids, which ``locals_`` lead to the current ones, and supports.
 
-    The support is the length of one filter unit along each axis of the grid that ``matrices`` lead to.
+    ``stretched`` (N, 2) are the supports of a filter that pixels of the new grid widen by ``scales`` (N, 2), x and y;
+    without scales they are the current ones. The support is the length of one filter unit along each axis of the grid
+    that ``matrices`` lead to.
     """
-    for i in range(len(scales)):
-        _stretch(matrices[i], scales[i], supports[i], stretched[i])
+    for i in range(len(moved)):
+        _move(matrices[i], locals_[i], supports[i], scales[i : i + 1], moved[i], stretched[i])
+
+
+@cached_jit("none(int64[::1], int64[::1], int64[::1])", nogil=False)
+def smoothest(before, filters, chosen):
+    """Fill ``chosen`` (N,) with the smoother one of two filters, ``before`` where none is."""
+    for i in range(len(chosen)):
+        chosen[i] = filters[i] if SMOOTHNESS[before[i]] < SMOOTHNESS[filters[i]] else before[i]
+
+
+@cached_jit("none(int64[:, ::1], int64[:, ::1], float64[:, :, ::1], float64[:, ::1])", nogil=False)
+def resize(sizes, new, matrices, scales):
+    """Fill ``matrices`` (N, 3, 3), which are 0, and ``scales`` (N, 2), x and y, of grids of new sizes (N, 2)."""
+    for i in range(len(new)):
+        for k in range(2):
+            scales[i, k] = matrices[i, k, k] = sizes[i, 1 - k] / new[i, 1 - k]
+        matrices[i, 2, 2] = 1.0
 
 
 @strict
@@ -182,7 +209,7 @@ def fill_records(sizes, matrices, supports, filters, windows, kernels, regions, 
 
 
 @cached_jit(
-    "none(int64[:, ::1], float64[:, :, ::1], float64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], "
+    "int64(int64[:, ::1], float64[:, :, ::1], float64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], "
     "float64[:, ::1], int64[:, ::1], RECORD[::1])",
     nogil=False,
     RECORD=RECORD,
@@ -190,11 +217,14 @@ def fill_records(sizes, matrices, supports, filters, windows, kernels, regions, 
 def describe_grids(sizes, matrices, supports, filters, windows, kernels, centered, regions, records):
     """Fill ``regions`` (N, 4) with what grids read, and their records: :func:`center`, :func:`widen`, fill_records.
 
-    ``matrices`` are from the grids' corners; ``centered`` (3, 3) is scratch.
+    ``matrices`` are from the grids' corners; ``centered`` (3, 3) is scratch. Returns how many filters may overshoot.
     """
+    overshoots = 0
     for i in range(len(sizes)):
         size, region = sizes[i], regions[i]
         region[0], region[1], region[2], region[3] = _BEYOND, _BEYOND, 0, 0
         _center(matrices[i], f64(size[0]), f64(size[1]), centered)
         _widen(size, centered, supports[i], filters[i], windows[i], region)
         _fill(size, centered, supports[i], filters[i], windows[i], kernels[i : i + 1], region, records[i])
+        overshoots += OVERSHOOTS[filters[i]]
+    return overshoots

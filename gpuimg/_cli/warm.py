@@ -22,7 +22,7 @@ from .._io.native_read import prepare
 from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
-from .._plan.compile import build_for, compile_plan, ops_used
+from .._plan.compile import build_for, compile_plan
 from .._random.mixing import blend
 from .._random.rng import Rng
 from .._runtimes import probe
@@ -172,7 +172,7 @@ def _needed(preset: str) -> list[Any]:
         source = "uint8"
         segments = recording_of(batch).segments
         for plan in segments:
-            used = ops_used(plan)
+            passes, _, used = compile_plan(plan)
             build = build_for(plan, used)
             kinds = [*KINDS] if plan is segments[-1] else ["float32"]
             if used[ops.JPEG.code]:
@@ -182,7 +182,7 @@ def _needed(preset: str) -> list[Any]:
                 found.add(kernels.ELASTIC[source])
                 source = "float32"
             found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], build) for kind in kinds}
-            if compile_plan(plan)[0][-1].end_slot:
+            if passes[-1].end_slot:
                 found.add(kernels.statistics_kernel(plan.functions, source, build))
             source = "float32"
     return sorted(found, key=lambda kernel: kernel.name)

@@ -248,19 +248,17 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     plan = batch.plan
     is_plain = type(mean) is type(std) is tuple and {*map(type, mean), *map(type, std)} == {float}
     find: Any = _known_normalization if is_plain else _normalization  # other values may be changed after the call
-    largest, found = find(mean, std, plan.channels, plan.of_exact if plan.holds_bytes else None)
+    largest, op, params = find(mean, std, plan.channels, plan.of_exact if plan.holds_bytes else None)
     if largest > 1.0 and plan.of_bytes:
         scaled = plan.normalized or any(one.functions for one in batch.segments)  # values may exceed 1
         if not scaled:
             raise ValueError(
                 f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}"
             )
-    return Batch(batch.with_plan(plan.normalized_by(*found, arguments.mask(where, batch.image_count))))
+    return Batch(batch.with_plan(plan.normalized_by(op, params, arguments.mask(where, batch.image_count))))
 
 
-def _normalization(
-    mean: Any, std: Any, channels: int, rule: int | None
-) -> tuple[float, tuple[ops.Op, tuple[float, ...]]]:
+def _normalization(mean: Any, std: Any, channels: int, rule: int | None) -> tuple[float, ops.Op, tuple[float, ...]]:
     """Return the largest mean, and an op that normalizes with its parameters; ``rule`` is that of an exact resize.
 
     Bytes of an exact resize are normalized as by its library, which knows the parameters in float32. torchvision scales
@@ -272,11 +270,11 @@ def _normalization(
     largest, means, stds = max(means), means * (3 // channels), stds * (3 // channels)
     if rule is None:
         params = *(1.0 / d for d in stds), *(-m / d for m, d in zip(means, stds, strict=True))
-        return largest, (ops.NORMALIZE, params)
+        return largest, ops.NORMALIZE, params
     known, divisor = np.array(means + stds, np.float32), 255.0
     if rule == exact.TORCH:
         known, divisor = known * np.float32(divisor), 1.0
-    return largest, (ops.NORMALIZE_BYTES, (*known.tolist(), divisor))
+    return largest, ops.NORMALIZE_BYTES, (*known.tolist(), divisor)
 
 
 _known_normalization = lru_cache(64)(_normalization)

@@ -17,13 +17,12 @@ from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
 _FILTERS = np.arange(len(layout.RADIUS))  # np.isin of a batch would take longer than the rest of a check of filters
-_NEGATIVE = np.isin(_FILTERS, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
+_OVERSHOOTS = np.array(layout.OVERSHOOTS, np.bool_)
 _RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
 _ROUNDING = 1e-9  # error of products of matrices
 _BEYOND = 2**63 - 1  # the largest int64: right of and below every pixel
 _NO_TAPS = np.empty((0, 2), np.int64)
-_some = np.logical_or.reduce  # the method any() takes three times as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,28 +166,27 @@ def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
     params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)
 
 
-def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
-    """Return the passes in execution order, the result's last, and the (N, 4) source regions that they read.
+def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, Mask]:
+    """Return the passes, the result's last, the (N, 4) source regions that they read, and a mask of the ops in them.
 
-    Records hold positions relative to that region, so that a decoder may produce the region only.
+    Records hold positions relative to that region, so that a decoder may produce the region only. The mask is
+    (len(ops.OPS),).
     """
     if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
         n, grid = len(plan), plan.grid
         region, found = np.empty((n, 4), np.int64), np.zeros(n, layout.RECORD)
-        describe_grids(*_as_arrays(grid, grid.frames[0].matrix), _taps(grid), np.empty((3, 3)), region, found)
-        return [Pass(found, _programs(plan, grid, plan.entries, ()), 0, 0)], region
+        given = _as_arrays(grid, grid.frames[0].matrix)
+        clamps = describe_grids(*given, _taps(grid), np.empty((3, 3)), region, found) > 0 and plan.of_bytes
+        programs = _programs(plan, grid, plan.entries, (), clamps)
+        return [Pass(found, programs, 0, 0)], region, _ops_used(plan, clamps)
     runs, slots = _passes_over_grids(plan)
     arrays = [_as_arrays(run.grid) for run in runs]
-    region = _region(runs, arrays)
-    return [
-        Pass(
-            _records(run.grid, grid, region),
-            _programs(plan, run.grid, plan.entries[: run.stop], slots),
-            run.first_slot,
-            run.end_slot,
-        )
-        for run, grid in zip(runs, arrays, strict=True)
-    ], region
+    region, passes = _region(runs, arrays), []
+    for run, one in zip(runs, arrays, strict=True):
+        clamps = bool(_overshoots(plan, run.grid).any())
+        programs = _programs(plan, run.grid, plan.entries[: run.stop], slots, clamps)
+        passes.append(Pass(_records(run.grid, one, region), programs, run.first_slot, run.end_slot))
+    return passes, region, _ops_used(plan, clamps)
 
 
 def whole_regions(sizes: Ints) -> Ints:
@@ -274,14 +272,13 @@ def _region(runs: list[_GridPass], arrays: list[tuple[Any, ...]]) -> Ints:
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
     """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
-    negative: Mask = _NEGATIVE[grid.filter]
+    negative: Mask = _OVERSHOOTS[grid.filter]
     return negative & plan.of_bytes
 
 
-def ops_used(plan: Plan) -> Mask:
-    """Return a mask (len(ops.OPS),) of the ops in a plan's programs."""
+def _ops_used(plan: Plan, clamps: bool) -> Mask:
     used = np.zeros(len(ops.OPS), np.bool_)
-    used[_CLAMP.code] = _some(_overshoots(plan, plan.grid))
+    used[_CLAMP.code] = clamps
     for entry in plan.entries:
         used[entry.codes] = True
     return used
@@ -293,22 +290,26 @@ def launches_of(passes: list[Pass], codes: Sequence[int]) -> int:
 
 
 def build_for(plan: Plan, used: Mask) -> str:
-    """Return the name of the smallest GPU kernel build that can run a plan with these ops, see :func:`ops_used`."""
+    """Return the name of the smallest GPU kernel build that can run a plan with these ops, see :func:`compile_plan`."""
     if used[ops.MOTION.code]:
         return ops.MOVING
     return ops.FULL if _RARE[plan.grid.filter].any() or (used & ops.IS_RARE).any() else ops.PLAIN
 
 
-def _programs(plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints]) -> NDArray[np.float32]:
-    """Return programs over a grid of the first ``entries`` of a plan, with the statistics slots of each."""
-    overshoots = _overshoots(plan, grid)
-    lead = ops.INSTRUCTION_HEADER + _CLAMP.width if _some(overshoots) else 0
+def _programs(
+    plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints], clamps: bool
+) -> NDArray[np.float32]:
+    """Return programs over a grid of the first ``entries`` of a plan, with the statistics slots of each.
+
+    They begin with a clamp if filters of some images overshoot.
+    """
+    lead = ops.INSTRUCTION_HEADER + _CLAMP.width if clamps else 0
     widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last instruction, by as many words as any has.
     ahead = max((entry.params.shape[1] for entry in plan.entries), default=0) if plan.functions else 0
     programs = np.zeros((len(plan), lead + sum(widths) + 4 + ahead), np.float32)
     if lead:
-        programs[:, 0] = np.where(overshoots, _CLAMP.code, ops.SKIP.code)
+        programs[:, 0] = np.where(_overshoots(plan, grid), _CLAMP.code, ops.SKIP.code)
         programs[:, 1:lead] = lead, 1.0
     at = lead
     for k, (entry, width) in enumerate(zip(entries, widths, strict=True)):

@@ -23,7 +23,7 @@ from ..kernels import layout, ops
 #: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
 KERNEL_CHANNELS = (1, 3)
 
-_SMOOTHNESS = np.array(layout.SMOOTHNESS)
+_UNSCALED = np.empty((0, 2))
 _IDENTITY = np.eye(3)
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
 
@@ -284,44 +284,40 @@ class Plan:
         local: Floats,
         sizes: Ints,
         *,
-        filter: int | Ints | None = None,
+        filter: Ints | None = None,
         scale: Floats | None = None,
         where: Mask | None = None,
         window: Ints | None = None,
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
-        ``filter`` may be (N,); by default the current one remains. ``scale`` (N, 2): current pixels per new pixel in x
+        ``filter`` (N,) is by default the current one. ``scale`` (N, 2): current pixels per new pixel in x
         and y, by which an antialiasing filter is stretched. ``window`` (N, 4) are the source pixels that may be read.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
             sizes = np.where(where[:, None], sizes, self.sizes)
-        frames = []
+        n, frames, scaled = len(self), [], _UNSCALED if scale is None else scale
         for frame in self.grid.frames:
-            support = frame.support
-            if scale is not None:
-                support = np.empty((len(self), 2))
-                _loops().stretch(*map(np.ascontiguousarray, (frame.matrix, scale, frame.support)), support)
-                if where is not None:
-                    support = np.where(where[:, None], support, frame.support)
-            frames.append(Frame(frame.matrix @ local, support))
-        chosen = before = self.grid.filter
+            matrix, support = np.empty((n, 3, 3)), np.empty((n, 2))
+            before = frame.matrix, local, frame.support, scaled
+            _loops().move(*map(np.ascontiguousarray, before), matrix, support)
+            if where is not None:
+                support = np.where(where[:, None], support, frame.support)
+            frames.append(Frame(matrix, support))
+        chosen = self.grid.filter
         if filter is not None:
-            smoother = _SMOOTHNESS[before] < _SMOOTHNESS[filter]
-            chosen = np.where(smoother if where is None else smoother & where, filter, before)
+            chosen, wanted = np.empty(n, np.int64), filter if where is None else np.where(where, filter, chosen)
+            _loops().smoothest(self.grid.filter, wanted, chosen)
         history = (*self.history, Step(len(self.entries), local, sizes))
         window = self.grid.window if window is None else window
         grid = replace(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
         return replace(self, grid=grid, history=history)
 
-    def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
+    def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
         """Move to a grid of other sizes (N, 2) over the same pixels."""
-        ratio = (self.sizes / sizes)[:, ::-1]
-        local = np.zeros((len(self), 3, 3))
-        local[:, 0, 0] = ratio[:, 0]
-        local[:, 1, 1] = ratio[:, 1]
-        local[:, 2, 2] = 1.0
+        local, ratio = np.zeros((len(self), 3, 3)), np.empty((len(self), 2))
+        _loops().resize(*map(np.ascontiguousarray, (self.sizes, sizes)), local, ratio)
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
     def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> Plan:

@@ -27,7 +27,6 @@ from .._plan.compile import (
     exact_resizes,
     kind_between,
     launches_of,
-    ops_used,
     regions_read,
     stored_bytes,
     whole_regions,
@@ -127,11 +126,10 @@ class _Segment:
         others: tuple[str, ...],
         needs: Records,
     ) -> None:
-        passes, self.regions = compile_plan(plan)
+        passes, self.regions, used = compile_plan(plan)
         self.itemsize = BYTES_OF[kind]
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
-        self.passes, used, ways = np.zeros(len(passes), records.PASS), ops_used(plan), 0
-        words = used.view(np.uint8)
+        self.passes, words, ways = np.zeros(len(passes), records.PASS), used.view(np.uint8), 0
         for k, run in enumerate(passes):
             ways |= describe_pass(
                 self.passes, k, run.records, run.programs, self.regions, words, run.first_slot, run.end_slot, needs

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import (
     ALIGNMENT,
     STORAGE,
@@ -51,7 +51,6 @@ from .._plan.compile import (
     build_for,
     compile_plan,
     kind_between,
-    ops_used,
     regions_read,
     source_regions,
     whole_regions,
@@ -369,7 +368,7 @@ class CudaRuntime:
         if isinstance(segment, ExactSegment):
             run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
             return
-        passes, prepass = segment
+        passes, used, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if prepass is not None:
             source = run_prepass(source, plan, next(parts), stream)
@@ -377,7 +376,7 @@ class CudaRuntime:
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        build = build_for(plan, ops_used(plan))
+        build = build_for(plan, used)
         for run in passes:
             ints, programs, length = next(parts), next(parts).view(cupy.float32), run.programs.shape[1]
             floats = ints.view(cupy.float32)  # the same records
@@ -412,9 +411,10 @@ def _check_count(n: int) -> None:
 
 
 class _CompiledSegment(NamedTuple):
-    """A compiled plan and the records of its prepass."""
+    """A compiled plan, the ops in it, and the records of its prepass."""
 
     passes: list[Pass]
+    used: Mask
     prepass: Any  # prepass_records, or None
 
 
@@ -437,7 +437,7 @@ def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:
     sizes, start, corner, channels = place
     prepass = prepass_records(plan, sizes, channels, start) if has_prepass(plan) else None
     start = start if prepass is None else prepass_layout(sizes, channels)[0]
-    passes, region = compile_plan(plan)
+    passes, region, used = compile_plan(plan)
     strides = place.strides
     check_reach(region, strides)
     start = start + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
@@ -445,7 +445,7 @@ def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:
         run.records["source"] = start
         run.records["output"] = output
         run.records["stride"] = strides
-    return _CompiledSegment(passes, prepass)
+    return _CompiledSegment(passes, used, prepass)
 
 
 def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: ThreadResources) -> Iterator[Any]:
