@@ -416,7 +416,7 @@ def _loops() -> Any:
 @lru_cache(64)
 def _constants(code: int, params: tuple[float, ...], n: int) -> Entry:
     """Return an op with the same parameters for ``n`` images, for all plans of as many."""
-    codes, column = np.full(n, code, np.int32), np.tile(np.float32(params), (n, 1))
+    codes, column = np.full(n, code, np.int32), np.tile(np.array(params, np.float32), (n, 1))
     codes.flags.writeable = column.flags.writeable = False
     return Entry(codes, column)
 
