@@ -53,9 +53,10 @@ class Recording:
         return len(self) // (self.frames or 1)
 
     @property
-    def image_count(self) -> Count:
-        """Number of images, for validation of parameters with one value per image or per clip."""
-        return Count(len(self.segments[-1]), self.source.frames)
+    def image_count(self) -> int:
+        """Number of images, a :class:`Count` for clips, to check parameters with a value for each image or clip."""
+        images, frames = len(self.segments[-1]), self.source.frames
+        return images if frames is None else Count(images, frames)
 
     @property
     def shown(self) -> str:
