@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 from functools import cache, partial
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,9 +125,9 @@ class _Segment:
         others: tuple[str, ...],
         needs: Records,
     ) -> None:
-        passes, self.regions, used = compile_plan(plan)
         self.itemsize = BYTES_OF[kind]
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
+        passes, self.regions, used = compile_plan(plan)
         self.passes, words, ways = np.zeros(len(passes), records.PASS), used.view(np.uint8), 0
         for k, run in enumerate(passes):
             ways |= describe_pass(
@@ -437,28 +436,24 @@ def _compile_segments(
     always: tuple[str, ...],
     needs: Records,
 ) -> list[_Segment | _ExactSegment]:
-    if len(segments) == 1 and segments[0].exact is None:
-        return [_Segment(reduced.segments[0], kind, form, {source.dtype}, always, needs)]
-    kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
-    parts = list[Ints]()
+    compiled, parts = list[_Segment | _ExactSegment](), list[Ints]()
     if any(plan.exact is not None for plan in segments):
         parts = regions_read(segments, None if stored is None else stored.parts)[1:]
-    compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
-    starts = reduced.starts
+    starts, end = reduced.starts, len(segments) - 1
     for k, (plan, scaled) in enumerate(zip(segments, reduced.segments, strict=True)):
-        strides = sizes[:, 1] * channels
-        sizes, channels = plan.sizes, plan.channels
+        result: tuple[int, Form] = (kind, form) if k == end else (kind_between(plan, segments[k + 1]), "pixels")
         if plan.exact is not None:
-            last = stored if k == len(segments) - 1 else None
-            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], always, needs))
+            last = stored if k == end else None
+            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *result, always, needs))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
-            if len(segments) == 1 or np.any(starts == k):
+            if not end or np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *kinds[k], read, always, needs))
+            compiled.append(_Segment(scaled, *result, read, always, needs))
         if k:  # the region is of results of the segment before
-            check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))
+            before = segments[k - 1]
+            check_reach(compiled[-1].regions, np.where(starts < k, before.sizes[:, 1] * before.channels, 0))
     return compiled
 
 
