@@ -10,6 +10,7 @@ import numpy as np
 
 from .compiled import cached_jit
 from .layout import GATHERED, GAUSSIAN, NEAREST, OVERSHOOTS, RADIUS, RECORD, SEPARABLE, SMOOTHNESS, WHOLE
+from .ops import INSTRUCTION_HEADER
 from .scalar import f32, f64, strict
 
 _HORIZON = 1e-6  # depth below which a perspective view has no bounding box
@@ -68,16 +69,21 @@ def _is_whole(matrix):
 
 
 @cached_jit(
-    "none(int64[:, ::1], int64[:, ::1], int64[:, ::1], float64[:, :, ::1], int64[:, ::1], int64[:, ::1])", nogil=False
+    "none(int64[:, ::1], int64[:, ::1], int64[:, ::1], float64[:, :, ::1], int64[:, ::1], int64[:, ::1], "
+    "float64[:, :, ::1])",
+    nogil=False,
 )
-def narrow(corners, new, sizes, matrices, windows, narrowed):
-    """Fill ``narrowed`` (N, 4) with the windows of grids from which rectangles are cut.
+def narrow(corners, new, sizes, matrices, windows, narrowed, shifts):
+    """Fill ``narrowed`` (N, 4) with the windows of grids from which rectangles are cut, and ``shifts`` (N, 3, 3).
 
     A window stays as it is where pixels of the grid are not whole source pixels. ``corners`` and ``new`` (N, 2) are the
-    rows and columns of the rectangles, which may extend beyond the grid. ``matrices`` lead to the source.
+    rows and columns of the rectangles, which may extend beyond the grid. ``matrices`` lead to the source, and shifts,
+    which are 0 before, from the rectangles to the grid.
     """
     for i in range(len(sizes)):
         matrix, before, window = matrices[i], windows[i], narrowed[i]
+        shifts[i, 0, 0] = shifts[i, 1, 1] = shifts[i, 2, 2] = 1.0
+        shifts[i, 0, 2], shifts[i, 1, 2] = f64(corners[i, 1]), f64(corners[i, 0])
         for k in range(4):
             window[k] = before[k]
         if not _is_whole(matrix):
@@ -228,3 +234,17 @@ def describe_grids(sizes, matrices, supports, filters, windows, kernels, centere
         _fill(size, centered, supports[i], filters[i], windows[i], kernels[i : i + 1], region, records[i])
         overshoots += OVERSHOOTS[filters[i]]
     return overshoots
+
+
+@cached_jit("none(int32[::1], float32[:, ::1], int64, float32[:, ::1], boolean[::1])", nogil=False)
+def write_instructions(codes, params, at, programs, used):
+    """Write an instruction of each image at word ``at`` of ``programs`` (N, L): its code, its words, its parameters.
+
+    Sets ``used`` (len(OPS),) of the ``codes`` (N,).
+    """
+    for i in range(len(codes)):
+        used[codes[i]] = True
+        program = programs[i, at:]
+        program[0], program[1] = codes[i], INSTRUCTION_HEADER + params.shape[1]
+        for k in range(params.shape[1]):
+            program[INSTRUCTION_HEADER + k] = params[i, k]

@@ -1,4 +1,4 @@
-"""Rectangles of random area, aspect ratio and position: the first of several tries that fits into an image."""
+"""Rectangles in images: sizes after a resize, centered crops, random boxes, and the places of images in a buffer."""
 
 from __future__ import annotations
 
@@ -41,3 +41,32 @@ def fitting_boxes(sizes, shares, units, aspects, scales, wide, boxes):
         area = f64(height * width) / f64(shares[min(i, len(shares) - 1)])
         scale = scales[min(i, len(scales) - 1)]
         _fitting(height, width, area, units[i], aspects[i], scale[0], scale[1], wide, boxes[i])
+
+
+@cached_jit("none(int64[:, ::1], int64[::1], int64[:, ::1])", nogil=False)
+def short_sides(sizes, short, new):
+    """Fill ``new`` (N, 2) with sizes whose shorter side is ``short`` (N,); the longer side is rounded down."""
+    for i in range(len(sizes)):
+        shorter = min(sizes[i, 0], sizes[i, 1])
+        new[i, 0], new[i, 1] = short[i] * sizes[i, 0] // shorter, short[i] * sizes[i, 1] // shorter
+
+
+@cached_jit("int64(int64[:, ::1], int64[:, ::1], int64[:, ::1])", nogil=False)
+def center_corners(sizes, new, corners):
+    """Fill ``corners`` (N, 2) with those of centered crops, half to even; return how many images are smaller."""
+    smaller = 0
+    for i in range(len(sizes)):
+        for k in range(2):
+            corners[i, k] = i64(np.rint(f64(sizes[i, k] - new[i, k]) / 2.0))
+        smaller += new[i, 0] > sizes[i, 0] or new[i, 1] > sizes[i, 1]
+    return smaller
+
+
+@cached_jit("int64(int64[:, ::1], int64, int64, int64[::1])", nogil=False)
+def place_images(sizes, channels, step, offsets):
+    """Fill ``offsets`` (N,) with the elements of consecutive images, each a multiple of ``step``; return the total."""
+    total = 0
+    for i in range(len(sizes)):
+        offsets[i] = total
+        total += -(-(sizes[i, 0] * sizes[i, 1] * channels) // step) * step
+    return total

@@ -243,10 +243,16 @@ def union_regions(regions: Ints, files: Ints) -> Ints:
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
     """Return element offsets of consecutive images, each offset a multiple of ``step``, and the total."""
-    elements = sizes[:, 0] * sizes[:, 1] * channels
-    padded = elements if step == 1 else -(-elements // step) * step
-    ends = padded.cumsum()
-    return ends - padded, int(ends[-1]) if len(ends) else 0
+    offsets = np.empty(len(sizes), np.int64)
+    return offsets, rectangles().place_images(np.ascontiguousarray(sizes, np.int64), channels, step, offsets)
+
+
+@cache
+def rectangles() -> Any:
+    """Return the module of loops of this name."""
+    from ..kernels import rectangles  # imports Numba, which takes as long as all of gpuimg
+
+    return rectangles
 
 
 @cache

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
-from ..kernels.grids import center, describe_grids, fill_records, widen
+from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
 from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
@@ -172,21 +172,22 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, Mask]:
     Records hold positions relative to that region, so that a decoder may produce the region only. The mask is
     (len(ops.OPS),).
     """
+    used = np.zeros(len(ops.OPS), np.bool_)
     if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
         n, grid = len(plan), plan.grid
         region, found = np.empty((n, 4), np.int64), np.zeros(n, layout.RECORD)
         given = _as_arrays(grid, grid.frames[0].matrix)
         clamps = describe_grids(*given, _taps(grid), np.empty((3, 3)), region, found) > 0 and plan.of_bytes
-        programs = _programs(plan, grid, plan.entries, (), clamps)
-        return [Pass(found, programs, 0, 0)], region, _ops_used(plan, clamps)
+        programs = _programs(plan, grid, plan.entries, (), clamps, used)
+        return [Pass(found, programs, 0, 0)], region, used
     runs, slots = _passes_over_grids(plan)
     arrays = [_as_arrays(run.grid) for run in runs]
     region, passes = _region(runs, arrays), []
     for run, one in zip(runs, arrays, strict=True):
         clamps = bool(_overshoots(plan, run.grid).any())
-        programs = _programs(plan, run.grid, plan.entries[: run.stop], slots, clamps)
+        programs = _programs(plan, run.grid, plan.entries[: run.stop], slots, clamps, used)
         passes.append(Pass(_records(run.grid, one, region), programs, run.first_slot, run.end_slot))
-    return passes, region, _ops_used(plan, clamps)
+    return passes, region, used
 
 
 def whole_regions(sizes: Ints) -> Ints:
@@ -276,14 +277,6 @@ def _overshoots(plan: Plan, grid: Grid) -> Mask:
     return negative & plan.of_bytes
 
 
-def _ops_used(plan: Plan, clamps: bool) -> Mask:
-    used = np.zeros(len(ops.OPS), np.bool_)
-    used[_CLAMP.code] = clamps
-    for entry in plan.entries:
-        used[entry.codes] = True
-    return used
-
-
 def launches_of(passes: list[Pass], codes: Sequence[int]) -> int:
     """Return a plan's launches on a GPU: one for the result, one for each statistic, and those of prepass ops."""
     return passes[-1].end_slot + 1 + sum(ops.OPS[code].prepass_launches for code in codes)
@@ -297,26 +290,24 @@ def build_for(plan: Plan, used: Mask) -> str:
 
 
 def _programs(
-    plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints], clamps: bool
+    plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints], clamps: bool, used: Mask
 ) -> NDArray[np.float32]:
     """Return programs over a grid of the first ``entries`` of a plan, with the statistics slots of each.
 
-    They begin with a clamp if filters of some images overshoot.
+    They begin with a clamp if filters of some images overshoot. Sets the ops in them in ``used``.
     """
     lead = ops.INSTRUCTION_HEADER + _CLAMP.width if clamps else 0
     widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last instruction, by as many words as any has.
     ahead = max((entry.params.shape[1] for entry in plan.entries), default=0) if plan.functions else 0
     programs = np.zeros((len(plan), lead + sum(widths) + 4 + ahead), np.float32)
-    if lead:
-        programs[:, 0] = np.where(_overshoots(plan, grid), _CLAMP.code, ops.SKIP.code)
-        programs[:, 1:lead] = lead, 1.0
+    if clamps:
+        codes = np.where(_overshoots(plan, grid), _CLAMP.code, ops.SKIP.code).astype(np.int32)
+        write_instructions(codes, np.ones((len(plan), _CLAMP.width), np.float32), 0, programs, used)
     at = lead
     for k, (entry, width) in enumerate(zip(entries, widths, strict=True)):
-        programs[:, at] = entry.codes
-        programs[:, at + 1] = width
+        write_instructions(np.ascontiguousarray(entry.codes), np.ascontiguousarray(entry.params), at, programs, used)
         params = programs[:, at + ops.INSTRUCTION_HEADER : at + width]
-        params[:] = entry.params
         if entry.taken_over is not None:
             statistical = ops.HAS_STATISTIC[entry.codes]
             params[statistical, ops.SLOT] = slots[k][statistical]

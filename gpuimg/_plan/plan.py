@@ -330,10 +330,11 @@ class Plan:
         Where pixels of the grid are not whole source pixels, filters still read outside.
         """
         grid = self.grid
-        window = np.empty((len(self), 4), np.int64)
+        n = len(grid.sizes)
+        window, shift = np.empty((n, 4), np.int64), np.zeros((n, 3, 3))
         before = (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)
-        _loops().narrow(*map(np.ascontiguousarray, before), window)
-        return self.transformed(shift_matrix(len(self), corner[:, 1], corner[:, 0]), new, window=window)
+        _loops().narrow(*map(np.ascontiguousarray, before), window, shift)
+        return self.transformed(shift, new, window=window)
 
     def take(self, rows: Ints) -> Plan:
         """Return the plan of the images at ``rows``, in that order and any number of times."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch, recording_of
 from .._checks.types import Floats, Ints
+from .._data.images import rectangles
 from .rng import Rng, as_rng
 
 _TRIES = 10  # boxes drawn to find one that fits into the image, as in torchvision
@@ -51,13 +52,11 @@ def random_boxes(
     ``ratio`` is of the width to the height, where a box may be as large as the image, or without ``wide`` of the height
     to the width, where it must be smaller.
     """
-    from ..kernels.rectangles import fitting_boxes  # imports Numba, which takes as long as all of gpuimg
-
     unit = rng.units(2 * _TRIES + 4)  # the last two complete a block
     low, high = _logarithms(ratio)
     aspect = np.exp(low + (high - low) * unit[:, _TRIES : 2 * _TRIES])
     boxes = np.empty((len(sizes), 4), np.int64)
-    fitting_boxes(np.ascontiguousarray(sizes), shares, unit, aspect, scale, int(wide), boxes)
+    rectangles().fitting_boxes(np.ascontiguousarray(sizes), shares, unit, aspect, scale, int(wide), boxes)
     return boxes
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from .._checks.arguments import filled
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
@@ -27,9 +27,10 @@ class Reduced(NamedTuple):
 
 def reduced(source: Encoded | Pixels, segments: Sequence[Plan], whole: Mask | None = None) -> Reduced:
     """Return the segments for images of a size that the options of the source allow; ``whole`` (N,) are not reduced."""
-    starts = _first_segments(segments, len(source.sizes))
+    n = len(source.sizes)
+    starts = _first_segments(segments, n)
     if not isinstance(source, EncodedImages) or (source.options.draft is None and source.scales is None):
-        return Reduced(segments, starts, filled(len(starts), FULL))
+        return Reduced(segments, starts, _same(n, FULL))
     scales = _scales(source, segments, starts, whole) if source.scales is None else source.scales
     if np.all(scales == FULL):
         return Reduced(segments, starts, scales)
@@ -39,10 +40,17 @@ def reduced(source: Encoded | Pixels, segments: Sequence[Plan], whole: Mask | No
     return Reduced(scaled, starts, scales)
 
 
+@lru_cache(32)
+def _same(n: int, value: int) -> Ints:
+    array = np.full(n, value)
+    array.flags.writeable = False
+    return array
+
+
 def _first_segments(segments: Sequence[Plan], n: int) -> Ints:
-    first = np.zeros(n, np.int64)
     if len(segments) < 2:
-        return first
+        return _same(n, 0)
+    first = np.zeros(n, np.int64)
     reached = np.ones(len(first), np.bool_)
     for plan in segments[:-1]:
         reached &= plan.unchanged_images()
