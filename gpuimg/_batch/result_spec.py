@@ -55,9 +55,7 @@ def one_size(sizes: Ints) -> tuple[int, int]:
     """Return the common height and width of all results; 0 x 0 for an empty batch."""
     if len(sizes) == 0:
         return 0, 0
-    others = sizes[1:] != sizes[:-1]
-    if len(others) and others.any():
-        others = sizes != sizes[0]
+    if len(sizes) > 1 and (others := sizes != sizes[0]).any():
         k = int(np.argmax(others.any(1)))
         raise ValueError(
             f"the images differ in size (image 0 is {tuple(sizes[0].tolist())}, image {k} "

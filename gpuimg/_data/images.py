@@ -261,6 +261,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
     return str(dtype.name)
 
 
+@cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
     if name == "bfloat16":

@@ -187,7 +187,9 @@ class Call:
         self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
         headers = NO_FILES if files is None else files.headers
         special = _SPECIAL.intersection(headers.records["kind"].tolist())
-        always, needs = _loops_needed(None if files is None else special), np.zeros(1, records.NEEDS)
+        always = _loops_needed(None if files is None else special)
+        self._needs = np.zeros(records.NEEDS.itemsize // 8, np.int64)
+        needs = np.ndarray(1, records.NEEDS, self._needs)
         compiled = self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
         self._passes = NO_PASSES
         self.launches = 0  # that a GPU would need
@@ -209,7 +211,8 @@ class Call:
             itemsize, results, elements, needs,
         )  # fmt: skip
         self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else headers.records
-        self._order, self._python = np.arange(n), list[int]()
+        self._order = np.arange(n)
+        self._python: list[int] = []
         if files is not None:
             if files.seek is not None:
                 images["access"] = files.seek.access
@@ -230,7 +233,6 @@ class Call:
         else:
             self._order = NONE
             self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
-        self._needs = needs.view(np.int64)
         if files is None or self._needs[_SOURCE] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])
         self._needs[_SOURCE] += SOURCE_SLACK
@@ -436,13 +438,13 @@ def _compile_segments(
     always: tuple[str, ...],
     needs: Records,
 ) -> list[_Segment | _ExactSegment]:
-    compiled, parts = list[_Segment | _ExactSegment](), list[Ints]()
-    if any(plan.exact is not None for plan in segments):
-        parts = regions_read(segments, None if stored is None else stored.parts)[1:]
+    compiled: list[_Segment | _ExactSegment] = []
+    parts: list[Ints] = []
     starts, end = reduced.starts, len(segments) - 1
     for k, (plan, scaled) in enumerate(zip(segments, reduced.segments, strict=True)):
         result: tuple[int, Form] = (kind, form) if k == end else (kind_between(plan, segments[k + 1]), "pixels")
         if plan.exact is not None:
+            parts = parts or regions_read(segments, None if stored is None else stored.parts)[1:]
             last = stored if k == end else None
             compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *result, always, needs))
         else:

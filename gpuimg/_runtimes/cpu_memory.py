@@ -11,6 +11,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
+from ..kernels.cpu.describe import address_of_bytes, set_elements
 from ..kernels.cpu.records import address_of
 from ..kernels.jpeg.layout import HEADER, STATUS, TABLE, TABLES
 
@@ -64,7 +65,7 @@ class ThreadMemory:
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
         self.words = self.thread.view(np.int64)
-        self._addresses, self._elements = self.scratch.view(np.int64).reshape(-1, 2).T
+        self._buffer_words = self.scratch.view(np.int64).reshape(-1, 2)  # addresses and elements
         self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
@@ -81,16 +82,16 @@ class ThreadMemory:
 
     def reserve(self, needs: Ints) -> None:
         """Prepare for a call; ``needs`` are the words of a records.NEEDS."""
-        for k in (needs > self._reserved).nonzero()[0].tolist():
-            name = _NAMES[k]
-            self._addresses[k] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
-            self._reserved[k] = needs[k]
-        self._elements[:-1] = needs
+        if set_elements(needs, self._reserved, self._buffer_words):
+            for k in (needs > self._reserved).nonzero()[0].tolist():
+                name = _NAMES[k]
+                self._buffer_words[k, 0] = address_of(self.flat(name, int(needs[k]), _DTYPES.get(name, np.uint8)))
+                self._reserved[k] = needs[k]
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
             self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
         if self._shown_tables is not self.tables:
             self._shown_tables = self.tables
-            self._addresses[-1], self._elements[-1] = address_of(self.tables), self.tables.size
+            self._buffer_words[-1] = address_of(self.tables), self.tables.size
         self.words[TIMES] = 0
 
 
@@ -158,5 +159,5 @@ class Pool:
 
 def _aligned(size: int) -> np.ndarray[Any, Any]:
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    start = -address_of_bytes(memory) % ALIGNMENT
     return memory[start : start + size]
