@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._batch.batch import Batch
 from .._checks import arguments
-from .._checks.docstrings import documented
+from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
 from .rows import Rows, rows_of
 
@@ -163,24 +163,13 @@ def _within(points: Floats, corners: Floats) -> Mask:
 
 # -- functions ---------------------------------------------------------------------------------------------------------
 
-_documented = documented(
-    "boxes : (N, K, D) array or list of (K, D) arrays\n    Boxes of each image, in pixels, with D numbers each.",
-    "points : (N, K, 2) array or list of (K, 2) arrays\n    ``(x, y)`` of each image, in pixels.",
-    "canvas_size : Batch, (height, width) or (N, 2) array\n"
-    "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
-    'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
-    "    As in :func:`convert_bounding_box_format`.",
-    returns="",
-)
 
-
+@of_targets
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
     """Convert bounding boxes to another format.
 
     Parameters
     ----------
-    boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image.
     old_format, new_format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         Upright formats hold two corners, or the first corner or the center with width and height. Rotated formats hold
         four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers).
@@ -201,7 +190,6 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.convert_bounding_box_format([[(10, 20, 30, 60)]], "xyxy", "cxcywh")[0].tolist()
     [[20.0, 40.0, 20.0, 40.0]]
     """
@@ -226,7 +214,7 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
     return arguments.sizes(canvas_size, n, "canvas_size")
 
 
-@_documented
+@of_targets
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
     """Clip bounding boxes to the borders of their images.
 
@@ -234,11 +222,6 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     -------
     (N, K, D) array or list of (K, D) arrays
         In the form passed. A rotated box keeps its angle and becomes the smallest box around its visible part.
-
-    Raises
-    ------
-    ValueError
-        For NaN, other shapes, or an unknown format.
 
     Notes
     -----
@@ -250,7 +233,6 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.clamp_bounding_boxes([[(-5, 10, 30, 60)]], (40, 20))[0].tolist()
     [[0.0, 10.0, 20.0, 40.0]]
     """
@@ -262,7 +244,7 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     return rows.like(_formatted(rows, cut_at(to_corners(rows.flat, format), limit), format))
 
 
-@_documented
+@of_targets
 def sanitize_bounding_boxes(
     boxes: TablePerImage,
     canvas_size: Batch | Size,
@@ -285,18 +267,12 @@ def sanitize_bounding_boxes(
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the boxes that remain, in the form passed; also selects their labels.
 
-    Raises
-    ------
-    ValueError
-        For NaN, other shapes, or an unknown format.
-
     References
     ----------
     torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_bounding_boxes``.
 
     Examples
     --------
-    >>> import gpuimg
     >>> kept, valid = gpuimg.sanitize_bounding_boxes([[(0, 0, 10, 10), (3, 3, 3.5, 9)]], (40, 20))
     >>> kept[0].tolist(), valid[0].tolist()
     ([[0.0, 0.0, 10.0, 10.0]], [True, False])
@@ -315,7 +291,7 @@ def sanitize_bounding_boxes(
     return rows.select(rows.flat.astype(rows.dtype), valid), rows.like(valid)
 
 
-@_documented
+@of_targets
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
     """Move points outside their images to the nearest pixel inside.
 
@@ -324,18 +300,12 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     (N, K, 2) array or list of (K, 2) arrays
         In the form passed; x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
-    Raises
-    ------
-    ValueError
-        For NaN or other shapes.
-
     References
     ----------
     torchvision ``transforms/v2/functional/_meta.py``, ``clamp_keypoints``.
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.clamp_keypoints([[(-5, 10), (30, 60)]], (40, 20))[0].tolist()
     [[0.0, 10.0], [19.0, 39.0]]
     """
@@ -344,7 +314,7 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     return rows.like(np.clip(rows.flat, 0.0, limit - 1.0).astype(rows.dtype))
 
 
-@_documented
+@of_targets
 def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
     """Remove points that lie outside their images.
 
@@ -355,18 +325,12 @@ def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tupl
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the points that remain, in the form passed; also selects their labels.
 
-    Raises
-    ------
-    ValueError
-        For NaN or other shapes.
-
     References
     ----------
     torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_keypoints``.
 
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sanitize_keypoints([[(-5, 10), (3, 6)]], (40, 20))[0][0].tolist()
     [[3.0, 6.0]]
     """

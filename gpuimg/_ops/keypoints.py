@@ -8,6 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._checks import arguments
+from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, Indices, Ints, KeypointsPerImage
 from .following import THIN, followed, mirrored, move_points
 from .rows import rows_of
@@ -15,6 +16,7 @@ from .rows import rows_of
 _COLUMNS = 3  # x, y, visibility
 
 
+@of_targets
 def transform_keypoints(
     images: Batch, keypoints: KeypointsPerImage, *, pixel_indices: bool = False, flip_indices: Indices | None = None
 ) -> AsPassed:
@@ -22,8 +24,6 @@ def transform_keypoints(
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
     keypoints : (N, K, P, 3) array or list of (K, P, 3) arrays
         P points for each of K objects of an image: ``x`` and ``y`` in pixels of the source images, and the visibility
         of COCO: 0 not labeled, 1 hidden, 2 visible.
@@ -38,12 +38,6 @@ def transform_keypoints(
         In the form passed; float32 if the key points were, else float64. Points outside the result, or in a part that
         a crop removed, have visibility 0. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO.
 
-    Raises
-    ------
-    ValueError
-        For a different number of images than the batch has, other shapes, NaN, visibilities other than 0, 1 and 2, or
-        ``flip_indices`` that are not a permutation.
-
     Notes
     -----
     A point on the border of the image counts as inside. An image is mirrored if its geometry as a whole reverses
@@ -56,7 +50,6 @@ def transform_keypoints(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.horizontal_flip(gpuimg.crop(np.zeros((1, 10, 20, 3), np.uint8), 0, 4, 10, 8))
     >>> eyes = np.array([[[(6, 5, 2), (15, 5, 2)]]], np.float32)
     >>> gpuimg.transform_keypoints(x, eyes, flip_indices=[1, 0]).tolist()

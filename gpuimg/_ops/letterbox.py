@@ -6,6 +6,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_resized
 from .._checks.types import Color, Size, Where
 from .resize_crop import pad, resize
 
@@ -14,6 +15,7 @@ _GRAY = 114.0 / 255.0  # of the border
 _TIE = 0.1
 
 
+@of_resized
 def letterbox(
     images: Images,
     size: Size,
@@ -27,28 +29,12 @@ def letterbox(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    size : int or (height, width)
-        Size of the results in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
-        array has both for each image.
     fill : number, (C,), (N,) or (N, C), optional
         Color of the border, as in :func:`pad`. The default is gray: 114 of 255.
     scale_up : bool
         Enlarge images smaller than ``size``; if False, they are only padded.
     center : bool
         Place images in the center, or else at the top left.
-    where : (N,) bool, optional
-        The images to change; the others keep their size.
-
-    Returns
-    -------
-    Batch
-        N images of ``size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For a size below 1 or a shape that does not fit the batch.
 
     Notes
     -----
@@ -66,7 +52,6 @@ def letterbox(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.letterbox(np.full((1, 20, 40, 3), 200, np.uint8), 32)
     >>> x.array().shape, x.array()[0, ::8, 0, 0].tolist()
     ((1, 32, 32, 3), [114, 200, 200, 114])

@@ -15,6 +15,7 @@ import numpy as np
 from .._batch.batch import Batch
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, PerImage, TablePerImage
 from .._plan.plan import Entry
 from ..errors import ImageError
@@ -113,6 +114,7 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
     return rows, corners_of(found)
 
 
+@of_targets
 def transform_boxes(
     images: Batch,
     boxes: TablePerImage,
@@ -126,8 +128,6 @@ def transform_boxes(
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         Boxes of each image, in pixels of the source images.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
@@ -169,7 +169,6 @@ def transform_boxes(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.crop(np.zeros((1, 10, 20, 3), np.uint8), 0, 4, 10, 8)
     >>> boxes, kept = gpuimg.transform_boxes(x, [[(2, 1, 6, 5), (13, 0, 20, 5)]])
     >>> boxes[0].tolist(), kept[0].tolist()
@@ -201,15 +200,12 @@ def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: boo
     return from_corners(cut_at(corners, limit) if clip else corners, format)
 
 
+@of_targets
 def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
     """Transform points like the images of a batch.
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
-    points : (N, K, 2) array or list of (K, 2) arrays
-        ``(x, y)`` in pixels of the source images; they may lie outside.
     pixel_indices : bool
         If False, ``(0, 0)`` is the top left corner of the first pixel, and a flip moves ``x`` to ``width - x``. If
         True, it is the center of that pixel, and a flip moves ``x`` to ``width - 1 - x``.
@@ -218,11 +214,6 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     -------
     (N, K, 2) array or list of (K, 2) arrays
         In the form passed; float32 if the points were, else float64. Not clipped: compare with ``images.sizes``.
-
-    Raises
-    ------
-    ValueError
-        For a different number of images than the batch has, other shapes, or NaN. The message names the image.
 
     Notes
     -----
@@ -235,7 +226,6 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.resize(np.zeros((1, 10, 20, 3), np.uint8), (5, 5))
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]

@@ -41,13 +41,6 @@ def color_jitter(
         Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
         Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
-    p : float or (N,) float
-        Probability of any change of an image, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or a probability outside 0 to 1.
 
     Notes
     -----
@@ -115,11 +108,6 @@ def random_photometric_distort(
     p : float or (N,) float
         Probability of each change of an image, 0 to 1.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
-
     Notes
     -----
     Contrast changes before or after saturation and hue, with equal probability; channels are permuted last.
@@ -164,13 +152,6 @@ def random_hsv(
     hue, saturation, value : float
         Largest changes, 0 to 1: hues turn by up to ``hue`` of a full turn either way, and the factors are from
         ``1 - f`` to ``1 + f``. ultralytics' ``hsv_h``, ``hsv_s`` and ``hsv_v``, with its defaults.
-    p : float or (N,) float
-        Probability of any change of an image, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        For a change outside 0 to 1.
 
     Notes
     -----
@@ -192,14 +173,7 @@ def random_hsv(
 
 @of_images
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
-    """Permute the channels at random with probability ``p``; all orders are equally likely.
-
-    Examples
-    --------
-    >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
-    >>> sorted(gpuimg.random_channel_permutation(x, rng=0).array().ravel().tolist())
-    [1, 2, 3]
-    """
+    """Permute the channels at random with probability ``p``; all orders are equally likely."""
     batch, generator = prepare(images, rng, "random_channel_permutation")
     where = generator.bernoulli(p)
     return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
@@ -207,26 +181,14 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
 
 @of_images
 def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
-    """Convert images to gray with probability ``p``, keeping their number of channels.
-
-    Examples
-    --------
-    >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
-    3
-    """
+    """Convert images to gray with probability ``p``, keeping their number of channels."""
     batch, generator = prepare(images, rng, "random_grayscale")
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
 @of_images
 def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Invert images with probability ``p``.
-
-    Examples
-    --------
-    >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
-    [255]
-    """
+    """Invert images with probability ``p``."""
     batch, generator = prepare(images, rng, "random_invert")
     return color.invert(batch, where=generator.bernoulli(p))
 
@@ -269,27 +231,13 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
 
 @of_images
 def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Stretch each channel to the full range with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
-    >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
-    [0, 128, 255]
-    """
+    """Stretch each channel to the full range with probability ``p``."""
     batch, generator = prepare(images, rng, "random_autocontrast")
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
 @of_images
 def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Equalize the histogram of each channel with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
-    >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
-    True
-    """
+    """Equalize the histogram of each channel with probability ``p``."""
     batch, generator = prepare(images, rng, "random_equalize")
     return color.equalize(batch, where=generator.bernoulli(p))

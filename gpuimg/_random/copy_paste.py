@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._data.images import Pixels, offsets_of
 from ..kernels import layout
@@ -44,6 +45,7 @@ class CopyPaste(NamedTuple):
         return [_boxes(mask, len(each)) for mask, each in zip(self.masks, self.objects, strict=True)]
 
 
+@of_images
 def copy_paste(
     images: Images,
     masks: MaskPerImage,
@@ -66,8 +68,6 @@ def copy_paste(
         Probability, 0 to 1, that an object of the other image is pasted.
     min_area : float or (N,) float
         An image's own object becomes background if fewer pixels of it stay visible.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
     partner : (N,) int, optional
         Index of the image whose objects are pasted. The default is the previous image in the batch, as in
         :func:`mixup`.
@@ -76,14 +76,6 @@ def copy_paste(
     -------
     CopyPaste
         N images with the sizes and channels of the input, float32, and their masks.
-
-    Raises
-    ------
-    ValueError
-        For images of different sizes, masks of a different number or size, a share outside 0 to 1, or partners that
-        do not fit.
-    TypeError
-        For masks that are neither integer nor boolean.
 
     Notes
     -----
@@ -96,7 +88,6 @@ def copy_paste(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([10, 20], np.uint8).reshape(2, 1, 1, 1) * np.ones((1, 1, 4, 1), np.uint8)
     >>> masks = np.array([[[0, 0, 0, 7]], [[5, 5, 0, 0]]])
     >>> y = gpuimg.copy_paste(x, masks, 1.0, rng=0)

@@ -9,6 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
@@ -86,6 +87,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
+@of_images
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply MixUp: blend each image with a partner. Computed immediately in float32.
 
@@ -95,8 +97,6 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
         Each image has the size of its partner.
     alpha : float
         Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
     partner : (N,) int or Batch, optional
         Index of the image to mix in, or a batch with as many images of the same size. The default is the previous
         image in the batch, as in torchvision.
@@ -106,18 +106,12 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Mix
         N images with the sizes and channels of the input, float32, and the weights of their labels.
 
-    Raises
-    ------
-    ValueError
-        For an alpha below 1e-6, an image and a partner of different sizes, or partners that do not fit.
-
     References
     ----------
     Zhang et al.: "mixup: Beyond empirical risk minimization", ICLR 2018.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
     >>> mix.labels([0, 2], num_classes=3).shape
     (2, 3)
@@ -130,6 +124,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
+@of_images
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
 
@@ -144,11 +139,6 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
     Mix
         Weights are the fractions of the images' areas that remain.
 
-    Raises
-    ------
-    ValueError
-        As :func:`mixup`.
-
     References
     ----------
     Yun et al.: "CutMix: Regularization strategy to train strong classifiers with localizable features", ICCV 2019;
@@ -156,7 +146,6 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.cutmix(np.zeros((2, 4, 4, 3), np.uint8), rng=0).images.array().shape
     (2, 4, 4, 3)
     """
@@ -200,6 +189,7 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
+@of_images
 def blend(
     images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
 ) -> Batch:
@@ -221,15 +211,8 @@ def blend(
     Batch
         float32 images.
 
-    Raises
-    ------
-    ValueError
-        For an image and a partner of different sizes, batches that differ in number of images, channels or device, or
-        weights outside 0 to 1.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> a, b = np.zeros((1, 1, 1, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
     >>> gpuimg.blend(a, b, 0.75).array().ravel().tolist()
     [0.25]

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import (
     AsPassed,
     BoxFormat,
@@ -154,6 +155,7 @@ class Mosaic(NamedTuple):
         return [np.concatenate([parts[tile * n + i] for tile in range(_TILES)]) for i in range(n)]
 
 
+@of_images
 def mosaic(
     images: Images,
     size: Size,
@@ -187,11 +189,6 @@ def mosaic(
     Mosaic
         Mosaic ``i`` shows image ``i`` and its partners in random order.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or partners that do not fit.
-
     Notes
     -----
     Images keep their aspect ratio: they are resized to fit into half of the height and width, and cropped where their
@@ -204,7 +201,6 @@ def mosaic(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = [np.zeros((20, 30, 3), np.uint8), np.zeros((30, 20, 3), np.uint8)]
     >>> y = gpuimg.mosaic(x, 64, rng=0)
     >>> boxes, kept = y.boxes([[(0, 0, 10, 10)], [(5, 5, 20, 30), (0, 0, 3, 3)]])

@@ -113,11 +113,6 @@ def rand_augment(
     fill : number, (C,), (N,) or (N, C)
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
 
-    Raises
-    ------
-    ValueError
-        For a magnitude outside the bins or a negative number of ops.
-
     Notes
     -----
     Ops whose strength has a sign use the negative one for half of the images. Each op is a separate pass over the
@@ -186,11 +181,6 @@ def auto_augment(
     interpolation, fill
         As in :func:`rand_augment`.
 
-    Raises
-    ------
-    ValueError
-        For an unknown policy.
-
     References
     ----------
     Cubuk et al.: "AutoAugment: Learning augmentation strategies from data", CVPR 2019; torchvision ``AutoAugment``.
@@ -209,6 +199,7 @@ def auto_augment(
     return batch
 
 
+@of_images
 def augmix(
     images: Images,
     severity: int = 3,
@@ -225,8 +216,6 @@ def augmix(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Images of any sizes.
     severity : int
         Strength of the ops, 1 to 10.
     mixture_width : int
@@ -239,29 +228,16 @@ def augmix(
         Include brightness, color, contrast and sharpness.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
     Batch
         float32 images in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        For parameters out of range.
-
     References
     ----------
     Hendrycks et al.: "AugMix: A simple data processing method to improve robustness and uncertainty", ICLR 2020;
     torchvision ``AugMix``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.augmix(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "augmix")
     severity = whole_number(severity, "severity", 1, 10)

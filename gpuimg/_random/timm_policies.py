@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask
 from .._ops.filters import gaussian_blur
 from . import policy_tables as tables
@@ -86,6 +87,7 @@ OPS: dict[str, _Op] = {
 }  # fmt: skip
 
 
+@of_images
 def timm_augment(
     images: Images,
     policy: str = "rand-m9-mstd0.5-inc1",
@@ -98,7 +100,6 @@ def timm_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     policy : str
         Name and sections, joined by "-". ``rand``: ``m`` magnitude (10), ``n`` number of ops (2), ``p`` probability of
         each (0.5), ``mstd`` standard deviation of magnitudes (0; above 100 they are uniform from 0), ``mmax`` their
@@ -110,8 +111,6 @@ def timm_augment(
         Interpolation of ops that move pixels; ``"random"`` draws bilinear or bicubic for each of them.
     fill : number, (C,), (N,) or (N, C), optional
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32. The default is timm's gray, 128 of 255.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -135,7 +134,6 @@ def timm_augment(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 16, 16, 3), np.uint8)
     >>> gpuimg.timm_augment(x, "rand-m7-n3-mstd0.5", rng=0).array().shape
     (2, 16, 16, 3)
