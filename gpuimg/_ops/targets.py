@@ -202,7 +202,7 @@ def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: boo
 
 @of_targets
 def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
-    """Transform points like the images of a batch.
+    """Transform points of the source images like the images of a batch.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks.docstrings import of_images, of_targets
 from .._checks.types import (
     AsPassed,
     BoxFormat,
@@ -62,6 +62,7 @@ class Mosaic(NamedTuple):
     corners: Ints
     tiles: Batch
 
+    @of_targets
     def boxes(
         self, boxes: TablePerImage, *, format: BoxFormat = "xyxy", min_area: float = 0.0
     ) -> tuple[list[np.ndarray[Any, Any]], list[Mask]]:
@@ -80,16 +81,12 @@ class Mosaic(NamedTuple):
             Boxes of each mosaic: those of its four images, concatenated.
         kept : list of (L,) bool arrays
             True for visible boxes.
-
-        Raises
-        ------
-        ValueError
-            As :func:`gpuimg.transform_boxes`.
         """
         parts = self._for_tiles(boxes, "boxes")
         moved, kept = transform_boxes(self.tiles, parts, format=format, min_area=min_area)
         return self._concatenated(moved), self._concatenated(kept)
 
+    @of_targets
     def labels(self, labels: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Arrange labels in the order of the boxes of the mosaics.
 
@@ -101,14 +98,10 @@ class Mosaic(NamedTuple):
         Returns
         -------
         list of (L, ...) arrays
-
-        Raises
-        ------
-        ValueError
-            For a different number of images.
         """
         return self._concatenated([np.asarray(part) for part in self._for_tiles(labels, "labels")])
 
+    @of_targets
     def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
         """Arrange label masks, or masks of objects, like the images.
 
@@ -124,11 +117,6 @@ class Mosaic(NamedTuple):
         (N, h, w) array or list of (L, h, w) arrays
             Masks of objects are in the order of the boxes: those of the four images of a mosaic, concatenated. Objects
             outside the mosaic have empty masks: :func:`gpuimg.masks_to_boxes` reports them.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :func:`gpuimg.transform_masks`.
         """
         n = len(self.images)
         corners = np.repeat(self.corners, self.images.frames or 1, 0)
