@@ -8,7 +8,7 @@ Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/nativ
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -409,26 +409,7 @@ def adjust_gamma(image: Image, gamma: float, gain: float) -> Image:
 
 
 def adjust_hue(image: Image, shift: float) -> Image:
-    if image.shape[2] == 1:
-        return image
-    r, g, b = np.moveaxis(image, 2, 0)
-    value = image.max(2)
-    chroma = value - image.min(2)
-    divisor = np.where(chroma == 0.0, 1.0, chroma)
-    saturation = np.where(chroma == 0.0, 0.0, chroma / np.where(value == 0.0, 1.0, value))
-    rc, gc, bc = (value - r) / divisor, (value - g) / divisor, (value - b) / divisor
-    sixths = np.where(value == r, bc - gc, np.where(value == g, 2.0 + rc - bc, 4.0 + gc - rc))
-    hue = np.mod(np.fmod(sixths / 6.0 + 1.0, 1.0) + shift, 1.0)
-    i = np.floor(hue * 6.0)
-    f = hue * 6.0 - i
-    p = np.clip(value * (1.0 - saturation), 0.0, 1.0)
-    q = np.clip(value * (1.0 - saturation * f), 0.0, 1.0)
-    t = np.clip(value * (1.0 - saturation * (1.0 - f)), 0.0, 1.0)
-    cases: Sequence[Sequence[Image]] = (
-        (value, t, p), (q, value, p), (p, value, t), (p, q, value), (t, p, value), (value, p, q),
-    )  # fmt: skip
-    sector = i.astype(int) % 6
-    return np.stack([np.choose(sector, [case[channel] for case in cases]) for channel in range(3)], 2)
+    return adjust_hsv(image, shift, 1.0, 1.0)
 
 
 def adjust_hsv(image: Image, turns: float, saturation: float, value: float) -> Image:
@@ -486,10 +467,6 @@ def equalize(image: Image) -> Image:
         table = np.arange(256) if step == 0 else np.minimum((before + step // 2) // step, 255)
         out[..., c] = table[bytes_[..., c]] / 255.0
     return out
-
-
-def normalize(image: Image, mean: Any, std: Any) -> Image:
-    return (image - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import mmap
 from fractions import Fraction
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,6 +120,19 @@ def test_forms_of_size() -> None:
         (gi.resized_crop(x, 0, 0, 4, 2, [3]), [[6, 3], [6, 3]]),
     ):
         assert batch.sizes.tolist() == sizes
+
+
+def test_forms_of_pairs() -> None:
+    x = np.random.default_rng().integers(0, 256, (2, 33, 31, 3), np.uint8)
+    for one, other in (
+        (gi.affine(x, 10, (0, 0), 1, [20], "bilinear"), gi.affine(x, 10, (0, 0), 1, (20, 20), "bilinear")),
+        (gi.gaussian_blur(x, [3]), gi.gaussian_blur(x, (3, 3))),
+        (gi.gaussian_blur(x, np.array([(3, 1), (1, 5)])), gi.gaussian_blur(x, ([3, 1], [1, 5]))),
+        (gi.gaussian_blur(x, 5, (1.5,)), gi.gaussian_blur(x, 5, (1.5, 1.5))),
+        (gi.center_crop(x, [9]), gi.center_crop(x, (9, 9))),
+        (gi.random_crop(x, (8,), rng=1), gi.random_crop(x, (8, 8), rng=1)),
+    ):
+        assert_same(list(one.compute()), list(other.compute()))
 
 
 def test_resize_by_hand() -> None:
@@ -312,25 +324,6 @@ def test_perspective(dtype: str, channels: int, interpolation: str) -> None:
     x = gi.perspective(pictures, start, end, interpolation, fill)
     grids = [references.perspective(*p.shape[:2], s, e) for p, s, e in zip(pictures, start, end, strict=True)]
     check_warp(x, pictures, grids, interpolation, fill)
-
-
-@kinds
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_affine_as_opencv(dtype: str, channels: int, interpolation: str) -> None:
-    rng = np.random.default_rng()
-    pictures = images(rng, dtype, channels)
-    angle, translate, scale, _ = draw_affine(rng)
-    x = gi.affine(pictures, angle, translate, scale, 0.0, interpolation, fill=None)
-    flags = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}[interpolation]
-    expected = []
-    for i, image in enumerate(pictures):
-        height, width, _ = image.shape
-        matrix = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), -angle[i], scale[i])
-        matrix[:, 2] += translate[i]
-        unit = to_unit(image).astype(np.float32)
-        warped = cv2.warpAffine(unit, matrix, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        expected.append(warped.reshape(image.shape))
-    check(x, pictures, expected)
 
 
 CORNER = gray([1, 2, 3], [4, 5, 6], [7, 8, 9])

@@ -9,18 +9,14 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 import gpuimg as gi
 
 from ..compare import assert_close, assert_same
 from ..random.distributions import (
-    COUNT,
-    SMALLEST,
     assert_evenly_spread,
     assert_share,
     assert_uniform,
-    kolmogorov_smirnov,
     rng,
 )
 from ..references import to_unit
@@ -49,15 +45,6 @@ def test_mixup(dtype: str, channels: int) -> None:
         np.testing.assert_array_equal(mix.weight, drawn)
         assert (mix.partner.tolist(), mix.images.dtype) == (numbers, "float32")
         assert_close(mix.images, own * share + others[numbers] * (1 - share), FLOAT)
-
-
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
-def test_weights_follow_a_beta_distribution(alpha: float) -> None:
-    # What cutmix draws is checked by its rectangles, below.
-    x = np.zeros((COUNT, 1, 1, 1), np.uint8)
-    assert (
-        kolmogorov_smirnov(gi.mixup(x, alpha=alpha, rng=rng(4, COUNT)).weight, stats.beta(alpha, alpha).cdf) > SMALLEST
-    )
 
 
 def test_labels() -> None:
