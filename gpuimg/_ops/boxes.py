@@ -1,7 +1,8 @@
 """Bounding box formats, upright and rotated; clamping and filtering of boxes and points by the image border.
 
 Rotated boxes are turned by ``r`` degrees counter-clockwise about their first corner (``xywhr``) or their center
-(``cxcywhr``). ``xyxyxyxy`` holds all four corners, clockwise on the screen, starting with the first.
+(``cxcywhr``). ``xyxyxyxy`` holds all four corners, clockwise on the screen, starting with the first. The functions are
+those of torchvision's ``transforms/v2/functional/_meta.py`` and ``_misc.py``.
 """
 
 from __future__ import annotations
@@ -184,10 +185,6 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
     ValueError
         For NaN, other shapes, an unknown format, or a conversion between an upright and a rotated format.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``convert_bounding_box_format``.
-
     Examples
     --------
     >>> gpuimg.convert_bounding_box_format([[(10, 20, 30, 60)]], "xyxy", "cxcywh")[0].tolist()
@@ -227,10 +224,6 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     -----
     torchvision's soft mode does the same for rotated boxes, but leaves some of them larger than necessary.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``clamp_bounding_boxes``.
-
     Examples
     --------
     >>> gpuimg.clamp_bounding_boxes([[(-5, 10, 30, 60)]], (40, 20))[0].tolist()
@@ -267,10 +260,6 @@ def sanitize_bounding_boxes(
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the boxes that remain, in the form passed; also selects their labels.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_bounding_boxes``.
-
     Examples
     --------
     >>> kept, valid = gpuimg.sanitize_bounding_boxes([[(0, 0, 10, 10), (3, 3, 3.5, 9)]], (40, 20))
@@ -300,10 +289,6 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     (N, K, 2) array or list of (K, 2) arrays
         In the form passed; x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``clamp_keypoints``.
-
     Examples
     --------
     >>> gpuimg.clamp_keypoints([[(-5, 10), (30, 60)]], (40, 20))[0].tolist()
@@ -324,10 +309,6 @@ def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tupl
         The remaining points of each image.
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the points that remain, in the form passed; also selects their labels.
-
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_keypoints``.
 
     Examples
     --------
