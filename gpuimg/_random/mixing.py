@@ -27,13 +27,6 @@ class Mix(NamedTuple):
         Index of the partner: the image, or clip, mixed in.
     weight : (N,) float64
         Weight of the image's own label; the partner's label has 1 minus it.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
-    >>> mix.images.array().shape, mix.partner.tolist()
-    ((2, 4, 4, 3), [1, 0])
     """
 
     images: Batch

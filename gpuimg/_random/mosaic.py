@@ -47,14 +47,6 @@ class Mosaic(NamedTuple):
     tiles : Batch
         The images at their positions in the mosaics: those top left of all mosaics, then those top right, and so on.
         They serve to transform targets; their pixels are not computed.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> mosaic = gpuimg.mosaic(np.zeros((4, 20, 30, 3), np.uint8), 64, rng=0)
-    >>> boxes, kept = mosaic.boxes([[(0, 0, 10, 10)]] * 4)
-    >>> mosaic.images.array().shape, len(boxes)
-    ((4, 64, 64, 3), 4)
     """
 
     images: Batch

@@ -47,16 +47,6 @@ class SavedPlan:
         Dtype of the images, ``"uint8"`` or ``"float32"``: thresholds and levels depend on it.
     segments : tuple
         The plans, each applied to the results of the one before.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np, pathlib, tempfile
-    >>> images = np.zeros((1, 4, 6, 3), np.uint8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gpuimg.save_plan(gpuimg.horizontal_flip(images), pathlib.Path(folder, "plan.npy"))
-    ...     plan = gpuimg.load_plan(pathlib.Path(folder, "plan.npy"))
-    >>> gpuimg.apply_plan(plan, images).sizes.tolist()
-    [[4, 6]]
     """
 
     sizes: Ints
