@@ -38,7 +38,9 @@ def dimmed(x: Any, value: float) -> Any:
 
 def bent(x: Any, alpha: Any, sigma: float, seed: int, fill: Any) -> Any:
     at = np.stack(np.meshgrid(np.arange(x.shape[1]) + 0.5, np.arange(x.shape[0]) + 0.5), -1)
-    return references.at_positions(x, references.displaced(at, seed, tuple(alpha), sigma), fill)
+    return references.sample(
+        x, *np.moveaxis(references.displaced(at, seed, alpha, sigma) - 0.5, 2, 0), "bilinear", fill
+    )
 
 
 def blurred(x: Any, sigma: float) -> Any:
