@@ -123,6 +123,8 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
     "pad": lambda x: gi.pad(x, 3, 0.5),
     "invert": gi.invert,
     "flip": gi.horizontal_flip,
+    "upside": gi.vertical_flip,
+    "quarter": lambda x: gi.rotate(x, 270, expand=True),
 }
 #: Launches, and the steps of a chain.
 CHAINS = [
@@ -131,6 +133,8 @@ CHAINS = [
     (1, "cut flip sharpen"), (2, "sharpen turn"), (2, "sharpen cut"), (2, "sharpen soften"),
     (2, "sharpen brighten soften"), (1, "blur sharpen"), (2, "sharpen blur"), (2, "sharpen contrast"),
     (2, "contrast sharpen"), (2, "blur contrast"), (1, "blur paint sharpen"),
+    (2, "contrast cut resize"), (2, "resize stretch flip quarter"), (2, "turn contrast upside flip"),
+    (5, "contrast cut stretch brighten contrast pad flip contrast cut"),
     (3, "resize move flip"), (2, "move sharpen"), (2, "move stretch"), (3, "flip bend invert"), (3, "bend resize"),
 ]  # fmt: skip
 
