@@ -267,8 +267,7 @@ def sanitize_bounding_boxes(
     ([[0.0, 0.0, 10.0, 10.0]], [True, False])
     """
     rows = rows_of(boxes, len(boxes), width_of(format), "boxes")
-    least, area = (float(arguments.per_image(v, 1, name, low=0.0)[0]) for v, name in (
-        (min_size, "min_size"), (min_area, "min_area")))  # fmt: skip
+    least, area = arguments.number(min_size, "min_size", low=0.0), arguments.number(min_area, "min_area", low=0.0)
     limit = _canvases(canvas_size, len(boxes))[rows.owner][:, ::-1]
     corners = to_corners(rows.flat, format)
     if format in UPRIGHT:

@@ -80,7 +80,7 @@ def _range(
     if value is None:
         return None
     if arguments.is_single(value):
-        number = arguments.one_number(value, name)
+        number = arguments.number(value, name, low=0.0)
         value = (max(0.0, 1.0 - number), 1.0 + number) if middle else (-number, number)
     first, last = arguments.low_high(value, name, low=low, high=high)
     return None if first == last == middle else (first, last)
@@ -165,7 +165,7 @@ def random_hsv(
     batch, generator = prepare(images, rng, "random_hsv")
     gains = []
     for most, name in ((hue, "hue"), (saturation, "saturation"), (value, "value")):
-        number = float(arguments.per_image(most, 1, name, low=0.0, high=1.0)[0])
+        number = arguments.number(most, name, low=0.0, high=1.0)
         gains.append(generator.uniform(-number, number))
     where = generator.bernoulli(p)
     return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)

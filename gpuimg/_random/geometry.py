@@ -271,11 +271,10 @@ def random_perspective(
     """
     batch, generator = prepare(images, rng, "random_perspective")
     n = len(batch)
-    if not 0.0 <= distortion_scale <= 1.0:
-        raise ValueError(f"distortion_scale must be a number from 0 to 1, not {distortion_scale!r}")
+    scale = arguments.number(distortion_scale, "distortion_scale", low=0.0, high=1.0)
     where = generator.bernoulli(p)
     size = batch.sizes[:, ::-1].astype(np.float64)
-    bound = np.floor(distortion_scale * (batch.sizes[:, ::-1] // 2))
+    bound = np.floor(scale * (batch.sizes[:, ::-1] // 2))
     unit = generator.units(8).reshape(n, 4, 2)
     near = np.floor(unit * (bound + 1.0)[:, None])
     # torchvision draws the far corners from [size - bound - 1, size), one pixel further than the near corners move.

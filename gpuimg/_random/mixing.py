@@ -13,7 +13,7 @@ from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
-from .rng import Rng, as_rng
+from .rng import LEAST_BETA, Rng, as_rng
 
 
 class Mix(NamedTuple):
@@ -110,7 +110,8 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     (2, 3)
     """
     batch = as_batch(images)
-    weight = as_rng(rng, recording_of(batch).units, "mixup").beta(*_alphas(alpha))
+    both = arguments.number(alpha, "alpha", low=LEAST_BETA)
+    weight = as_rng(rng, recording_of(batch).units, "mixup").beta(both, both)
     own, other, index = _partners(batch, partner)
     mixed = blend(own, other, np.repeat(weight, batch.frames or 1), partner=rows_of(index, batch.frames))
     return Mix(mixed, index, weight)
@@ -144,7 +145,8 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
     """
     batch = as_batch(images)
     generator = as_rng(rng, recording_of(batch).units, "cutmix")
-    drawn = generator.beta(*_alphas(alpha))
+    both = arguments.number(alpha, "alpha", low=LEAST_BETA)
+    drawn = generator.beta(both, both)
     unit = generator.units(2)
     own, other, index = _partners(batch, partner)
     frames = batch.frames or 1
@@ -161,12 +163,6 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
         own, other, np.ones(len(batch)), partner=rows_of(index, batch.frames), rectangle=np.repeat(rectangle, frames, 0)
     )
     return Mix(mixed, index, weight)
-
-
-def _alphas(alpha: Any) -> tuple[float, float]:
-    """Return both parameters of the beta distribution, checked."""
-    one = arguments.beta_parameter(alpha, "alpha")
-    return one, one
 
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:

@@ -201,8 +201,8 @@ def random_gaussian_noise(
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
     """
     batch, generator = prepare(images, rng, "random_gaussian_noise")
-    single = arguments.is_single(sigma)
-    low, high = (arguments.one_number(sigma, "sigma"),) * 2 if single else arguments.low_high(sigma, "sigma", low=0.0)
+    limits = (sigma, sigma) if arguments.is_single(sigma) else sigma
+    low, high = arguments.low_high(limits, "sigma", low=0.0)
     where = generator.bernoulli(p)
     drawn = generator.uniform(low, high)
     return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)

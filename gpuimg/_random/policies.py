@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
-from .._checks.arguments import beta_parameter, flag, whole_number
+from .._checks.arguments import flag, number, whole_number
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
@@ -21,7 +21,7 @@ from ..kernels import ops as op_table
 from . import mixing
 from . import policy_tables as tables
 from .draws import prepare
-from .rng import Rng
+from .rng import LEAST_BETA, Rng
 
 # Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
@@ -215,7 +215,7 @@ def augmix(
     mixture_width = whole_number(mixture_width, "mixture_width")
     if chain_depth != -1:
         chain_depth = whole_number(chain_depth, "chain_depth")
-    alpha = beta_parameter(alpha, "alpha")
+    alpha = number(alpha, "alpha", low=LEAST_BETA)
     without_factors = [*range(tables.SHEAR_X, tables.BRIGHTNESS), *range(tables.POSTERIZE, _OPS)]
     choices = range(tables.SHEAR_X, _OPS) if flag(all_ops, "all_ops") else without_factors
 

@@ -19,6 +19,7 @@ _WORDS = 4  # 64-bit words of a Philox block
 _LOW_BITS = np.uint64(11)  # of a word, more than a float64 has
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
+LEAST_BETA = 1e-6  # parameter of gamma and beta distributions: draws of smaller ones underflow float64
 
 _draw = documented(returns="(N,) float64", raises="ValueError\n    For reversed limits, and parameters out of range.")
 
@@ -226,7 +227,7 @@ class Rng:
 
     def _log_gamma(self, shape: Any) -> Floats:
         """Return logarithms of a gamma draw: draws of small shapes would underflow in float64."""
-        shapes = arguments.per_image(shape, self._count, "shape", low=1e-6)
+        shapes = arguments.per_image(shape, self._count, "shape", low=LEAST_BETA)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
         # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
@@ -248,7 +249,7 @@ class Rng:
     def beta(self, a: PerImage, b: PerImage) -> Floats:
         """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws."""
         n = self._count
-        firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
+        firsts, seconds = (arguments.per_image(v, n, name, low=LEAST_BETA) for v, name in ((a, "a"), (b, "b")))
         one, other = self._log_gamma(firsts), self._log_gamma(seconds)
         return np.exp(one - np.logaddexp(one, other))
 
