@@ -7,7 +7,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.docstrings import of_resized
-from .._checks.types import Color, Size, Where
+from .._checks.types import Color, Ints, Size, Where
 from .resize_crop import pad, resize
 
 _GRAY = 114.0 / 255.0  # of the border
@@ -62,13 +62,17 @@ def letterbox(
     n = batch.image_count
     chosen = arguments.mask(where, n)
     canvas, old = arguments.sizes(size, n), batch.sizes
-    scale = np.min(canvas / old, 1, keepdims=True)
-    if not arguments.flag(scale_up, "scale_up"):
-        scale = np.minimum(scale, 1.0)
-    new = np.maximum(np.round(old * scale), 1.0).astype(np.int64)
+    new = fitting(old, canvas, np.inf if arguments.flag(scale_up, "scale_up") else 1.0)
     spare = canvas - new
     half = spare / 2.0
     before = np.round(half - _TIE) if arguments.flag(center, "center") else np.zeros_like(half)
     border = np.concatenate([before, spare - before], 1)[:, [1, 0, 3, 2]].astype(np.int64)
     resized = resize(Batch(batch), new, "bilinear", antialias=False, where=chosen)
     return pad(resized, border, _GRAY / batch.unit if fill is None else fill, where=chosen)
+
+
+def fitting(old: Ints, canvas: Ints, most: float = np.inf) -> Ints:
+    """Return the sizes (N, 2) of images that just fit into canvases, enlarged by at most this factor."""
+    scale = np.minimum(np.min(canvas / old, 1, keepdims=True), most)
+    new: Ints = np.maximum(np.round(old * scale), 1.0).astype(np.int64)
+    return new

@@ -1,7 +1,4 @@
-"""Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
-
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
-"""
+"""Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Random geometry: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
-Every function takes ``rng``: a :class:`gpuimg.Rng` for the samples of the batch, or an int seed (for samples 0 to
-N - 1). A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
+A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from .._checks.types import (
     TablePerImage,
 )
 from .._data.images import rows_of
+from .._ops.letterbox import fitting
 from .._ops.masks import transform_masks
 from .._ops.resize_crop import crop, pad, resize
 from .._ops.targets import transform_boxes
@@ -198,7 +199,7 @@ def mosaic(
     limit = canvas[:: batch.frames or 1, ::-1]
     corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
     color = arguments.color(fill, recording_of(batch).image_count, batch.channels, recording_of(batch).unit)
-    small = resize(batch, _half_sizes(batch.sizes, canvas))
+    small = resize(batch, fitting(batch.sizes, canvas // 2))
     tiles = _placed(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
     mixed = small.compute("float32")
     result = _placed(mixed.take(shown[:, 0]), corners, canvas, color, [0])
@@ -231,14 +232,6 @@ def _shown(partner: Any, n: int) -> Ints:
         raise ValueError(f"partner must have shape ({n}, {_TILES - 1}), not {others.shape}")
     parts = [arguments.integers(others[:, k], n, "partner", low=0, high=n - 1) for k in range(_TILES - 1)]
     return np.stack([own[:, 0], *parts], 1)
-
-
-def _half_sizes(sizes: Ints, canvas: Ints) -> Ints:
-    """Return the sizes (N, 2) of images resized to fit into half of a canvas."""
-    half = canvas // 2
-    scale = np.min(half / sizes, 1, keepdims=True)
-    resized: Ints = np.clip(np.round(sizes * scale), 1, half).astype(np.int64)
-    return resized
 
 
 def _placed(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequence[int]) -> Batch:

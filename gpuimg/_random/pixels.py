@@ -1,7 +1,4 @@
-"""Random erasing, masks, noise and elastic deformation: draw, then call.
-
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
-"""
+"""Random erasing, masks, noise and elastic deformation: draw, then call."""
 
 from __future__ import annotations
 
@@ -167,10 +164,6 @@ def random_grid_mask(
     Notes
     -----
     The defaults are the paper's for ImageNet, except for the probability, which it raises from 0 to 0.8 in training.
-
-    References
-    ----------
-    Chen, Liu, Zhao, Jia: "GridMask data augmentation", arXiv:2001.04086, 2020.
     """
     batch, generator = prepare(images, rng, "random_grid_mask")
     sides, turns = arguments.low_high(cell, "cell", low=1.0), arguments.low_high(degrees, "degrees")

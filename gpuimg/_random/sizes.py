@@ -1,7 +1,6 @@
 """Random resizing: draw a size, then resize. Defaults are those of ``torchvision.transforms.v2``.
 
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed. Results differ in size: crop or pad them,
-or use ``compute()``.
+Results differ in size: crop or pad them, or use ``compute()``.
 """
 
 from __future__ import annotations

@@ -151,9 +151,11 @@ for _name in gi.__all__:
     if inspect.isfunction(_function) and "where" in inspect.signature(_function).parameters and _name not in _NAMED:
         CALLS[_name] = _numbers(_function)
 
-#: Those that also move pixels, and those that change sizes.
+#: Those that change sizes.
 RESIZING = ["resize", *(f"resize {how}" for how in FILTERS), "resize plain", "crop", "center_crop", "resized_crop",
             "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
+#: Every function that moves pixels.
+MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 if numba is None:
     del CALLS["pointwise"]
 

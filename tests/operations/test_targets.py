@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from .calls import CALLS, MOVES, RESIZING
+from .calls import CALLS, MOVES, MOVING
 
-#: Every function that moves pixels.
-MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
 
 
