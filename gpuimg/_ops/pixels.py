@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -252,12 +251,8 @@ def _of_bytes(plan: Plan, values: list[float]) -> tuple[float, ...]:
 
 
 def _per_channel(value: Any, channels: int, name: str) -> list[float]:
-    array = arguments.numbers(value, name)
-    numbers: list[float] = array.reshape(-1).tolist()
-    if array.shape != (channels,) or not all(map(math.isfinite, numbers)):
-        numbers = arguments.per_image(
-            array[0] if array.shape == (1,) else array, channels, name, each="channel"
-        ).tolist()
+    one_or_more = value[0] if np.shape(value) == (1,) else value
+    numbers: list[float] = arguments.per_image(one_or_more, channels, name, each="channel").tolist()
     return numbers
 
 

@@ -96,7 +96,10 @@ def resize(
     rule, filter_of = exact_rule(exact, antialias)
     filters = arguments.filters(interpolation, n, filter_of)
     new = _sizes_after_resize(batch.sizes, n, size, max_size)
-    return Batch(_resize(batch, new, filters, antialias, rule, arguments.mask(where, n)))
+    chosen = arguments.mask(where, n)
+    if rule is not None:
+        return Batch(resize_exactly(batch, new, filters, rule, chosen))
+    return Batch(batch.with_plan(batch.plan.resized(new, filters, antialias=antialias, where=chosen)))
 
 
 def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -129,14 +132,6 @@ def with_long_side(old: Ints, long: Ints) -> Ints:
     """Return sizes (N, 2) whose longer side is (N,); the shorter side is rounded down, to at least 1."""
     sizes: Ints = np.maximum(long[:, None] * old // np.maximum(old[:, :1], old[:, 1:]), 1)
     return sizes
-
-
-def _resize(
-    batch: Recording, new: Ints, filter: Ints, antialias: bool, rule: int | None, where: Mask | None
-) -> Recording:
-    if rule is not None:
-        return resize_exactly(batch, new, filter, rule, where)
-    return batch.with_plan(batch.plan.resized(new, filter, antialias=antialias, where=where))
 
 
 @of_resized

@@ -10,7 +10,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.docstrings import of_images
-from .._checks.types import Ints, Size
+from .._checks.types import Size
 from .._data.images import rows_of
 from ..errors import ImageError
 from .resize_crop import crop, horizontal_flip
@@ -45,22 +45,15 @@ def five_crop(images: Images, size: Size) -> Batch:
     return _crops(images, size, 5)
 
 
-def _crop_sizes(batch: Batch, size: Any) -> Ints:
-    """Return sizes (N, 2) of crops; raise ImageError if an image is smaller."""
-    new = arguments.sizes(size, recording_of(batch).image_count)
-    small = np.any(batch.sizes < new, 1)
-    if np.any(small):
-        k = int(np.argmax(small))
-        size, least = tuple(batch.sizes[k].tolist()), tuple(new[k].tolist())
-        raise ImageError(k, f"its size {size} is smaller than {least}")
-    return new
-
-
 def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | None = None) -> Batch:
     """Crop the corners and the center; from the sixth crop on, of flipped images."""
     batch = as_batch(images)
-    new = _crop_sizes(batch, size)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     spare = batch.sizes - new
+    small = np.any(spare < 0, 1)
+    if np.any(small):
+        k = int(np.argmax(small))
+        raise ImageError(k, f"its size {tuple(batch.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
     corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, np.round(spare / 2.0)])
     n = recording_of(batch).units
     units = np.tile(np.arange(n), count)

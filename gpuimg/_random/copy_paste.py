@@ -114,7 +114,8 @@ def copy_paste(
     for i, j in enumerate(other.tolist()):
         chosen = known[j][unit[i, : len(known[j])] < chance[i]]
         pasted[i] = np.isin(labels[j], chosen)
-        visible = _visible(labels[i], known[i], ~pasted[i], max(least[i], 1.0))
+        seen, counts = np.unique(labels[i][~pasted[i]], return_counts=True)
+        visible = known[i][np.isin(known[i], seen[counts >= max(least[i], 1.0)])]
         own, of_other = np.where(pasted[i], 0, labels[i]), np.where(pasted[i], labels[j], 0)
         result[i] = _renumbered(own, visible) + _renumbered(of_other, chosen, len(visible))
         objects.append(np.array([*((i, k) for k in visible), *((j, k) for k in chosen)], np.int64).reshape(-1, 2))
@@ -137,14 +138,6 @@ def _checked(masks: Any, batch: Batch) -> Ints:
             raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
         found[i] = array
     return found
-
-
-def _visible(mask: Ints, known: Ints, unpasted: Mask, least: float) -> Ints:
-    """Return the known labels with at least ``least`` pixels outside the pasted objects."""
-    found, counts = np.unique(mask[unpasted], return_counts=True)
-    enough = np.isin(known, found[counts >= least])
-    kept: Ints = known[enough]
-    return kept
 
 
 def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:

@@ -180,8 +180,8 @@ def test_targets_lie_on_what_they_mark() -> None:
     rng = np.random.default_rng()
     maps = [np.zeros(size, np.int32) for size in SIZES]
     labels = np.split(np.arange(1, 37), np.cumsum((3, 0, 1, 30)))
-    for own, names in zip(maps, labels, strict=True):
-        for name in names:
+    for own, numbers in zip(maps, labels, strict=True):
+        for name in numbers:
             top, left = rng.integers(0, own.shape)
             own[top : top + rng.integers(4, 20), left : left + rng.integers(4, 20)] = name
     stacks = [own == names[:, None, None] for own, names in zip(maps, labels, strict=True)]
