@@ -16,7 +16,7 @@ from .._batch.batch import Batch
 from .._checks import arguments
 from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
-from .rows import Rows, rows_of
+from .rows import rows_of
 
 UPRIGHT = ("xyxy", "xywh", "cxcywh")
 ROTATED = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
@@ -35,55 +35,36 @@ def width_of(format: Any, name: str = "format") -> int:
     return ROTATED[format]
 
 
-# -- upright -----------------------------------------------------------------------------------------------------------
-
-
-def to_edges(rows: Floats, format: str) -> Floats:
-    """Convert upright boxes (M, 4) to (x0, y0, x1, y1)."""
-    if format == "xyxy":
-        return rows
-    size = rows[:, 2:]
-    start = rows[:, :2] if format == "xywh" else rows[:, :2] - size / 2.0
-    return np.concatenate([start, start + size], 1)
-
-
-def from_edges(box: Floats, format: str) -> Floats:
-    """Convert boxes (x0, y0, x1, y1) to an upright format."""
-    if format == "xyxy":
-        return box
-    size = box[:, 2:] - box[:, :2]
-    return np.concatenate([box[:, :2] if format == "xywh" else (box[:, :2] + box[:, 2:]) / 2.0, size], 1)
-
-
 def corners_of(box: Floats) -> Floats:
     """Return the corners (M, 4, 2) of boxes (x0, y0, x1, y1), clockwise on the screen."""
     return box[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
 
 
-# -- rotated -----------------------------------------------------------------------------------------------------------
-
-
 def to_corners(rows: Floats, format: str) -> Floats:
     """Return the corners (M, 4, 2) of boxes in any format."""
-    if format in UPRIGHT:
-        return corners_of(to_edges(rows, format))
+    if format == "xyxy":
+        return corners_of(rows)
     if format == "xyxyxyxy":
         return rows.reshape(-1, 4, 2)
-    angle = np.deg2rad(rows[:, 4])
+    angle = np.deg2rad(rows[:, 4]) if format in ROTATED else np.zeros(len(rows))
     cos, sin = np.cos(angle), np.sin(angle)
     wide, high = np.stack([cos, -sin], 1) * rows[:, 2:3], np.stack([sin, cos], 1) * rows[:, 3:4]  # y points down
-    start = rows[:, :2] - (wide + high) / 2.0 if format == "cxcywhr" else rows[:, :2]
+    start = rows[:, :2] - (wide + high) / 2.0 if format.startswith("c") else rows[:, :2]
     return np.stack([start, start + wide, start + wide + high, start + high], 1)
 
 
 def from_corners(corners: Floats, format: str) -> Floats:
-    """Convert corners (M, 4, 2) to a rotated format; all but ``xyxyxyxy`` require corners of a rectangle."""
+    """Convert corners (M, 4, 2) to a format; all but ``xyxyxyxy`` require those of a rectangle, upright or not."""
     if format == "xyxyxyxy":
         return corners.reshape(-1, 8)
     first, second, third = corners[:, 0], corners[:, 1], corners[:, 2]
+    if format == "xyxy":
+        return np.concatenate([first, third], 1)
+    anchor = (first + third) / 2.0 if format.startswith("c") else first
+    if format in UPRIGHT:
+        return np.concatenate([anchor, third - first], 1)
     wide, high = second - first, third - second
     angle = np.rad2deg(np.arctan2(-wide[:, 1], wide[:, 0]))
-    anchor = first if format == "xywhr" else (first + third) / 2.0
     return np.concatenate([anchor, np.stack([np.hypot(*wide.T), np.hypot(*high.T), angle], 1)], 1)
 
 
@@ -162,9 +143,6 @@ def _within(points: Floats, corners: Floats) -> Mask:
     return inside
 
 
-# -- functions ---------------------------------------------------------------------------------------------------------
-
-
 @of_targets
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
     """Convert bounding boxes to another format.
@@ -195,13 +173,7 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
     if (old_format in UPRIGHT) != (new_format in UPRIGHT):
         raise ValueError(f'"{old_format}" boxes cannot become "{new_format}" ones: one is upright, the other rotated')
     rows = rows_of(boxes, len(boxes), width, "boxes")
-    return rows.like(_formatted(rows, to_corners(rows.flat, old_format), new_format))
-
-
-def _formatted(rows: Rows, corners: Floats, format: str) -> Any:
-    if format in UPRIGHT:
-        return from_edges(corners[:, [0, 2]].reshape(-1, 4), format).astype(rows.dtype)
-    return from_corners(corners, format).astype(rows.dtype)
+    return rows.like(from_corners(to_corners(rows.flat, old_format), new_format).astype(rows.dtype))
 
 
 def _canvases(canvas_size: Any, n: int) -> Ints:
@@ -231,10 +203,9 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     """
     rows = rows_of(boxes, len(boxes), width_of(format), "boxes")
     limit = _canvases(canvas_size, len(boxes))[rows.owner][:, ::-1].astype(np.float64)
-    if format in UPRIGHT:
-        edges = np.clip(to_edges(rows.flat, format), 0.0, np.tile(limit, 2))
-        return rows.like(from_edges(edges, format).astype(rows.dtype))
-    return rows.like(_formatted(rows, cut_at(to_corners(rows.flat, format), limit), format))
+    corners = to_corners(rows.flat, format)
+    cut = np.clip(corners, 0.0, limit[:, None]) if format in UPRIGHT else cut_at(corners, limit)
+    return rows.like(from_corners(cut, format).astype(rows.dtype))
 
 
 @of_targets

@@ -26,10 +26,8 @@ from .boxes import (
     corners_of,
     cut_at,
     from_corners,
-    from_edges,
     rectangle_of,
     to_corners,
-    to_edges,
     width_of,
 )
 from .elastic import displaced_points
@@ -109,12 +107,12 @@ def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
 def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floats]:
     """Check boxes; return them with their corners (M, 4, 2). Rotated boxes may lie outside their images."""
     rows = rows_of(boxes, len(batch), width_of(format), "boxes")
+    corners = to_corners(rows.flat, format)
     if format in ROTATED:
-        return rows, to_corners(rows.flat, format)
-    found = to_edges(rows.flat, format)
+        return rows, corners
     size = batch.source.sizes[rows.owner][:, ::-1]
-    reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
-    out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~unread_images(batch)[rows.owner]
+    reversed_ = np.any(corners[:, 0] > corners[:, 2], 1)
+    out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1) & ~unread_images(batch)[rows.owner]
     for wrong, fault in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
@@ -122,7 +120,7 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
             height, width = batch.source.sizes[i].tolist()
             number = k - int(np.argmax(rows.owner == i))
             raise ImageError(i, f"box {number} {fault} ({height} x {width}): {rows.flat[k].tolist()} ({format})")
-    return rows, corners_of(found)
+    return rows, corners
 
 
 @of_targets
@@ -199,7 +197,7 @@ def transform_boxes(
 def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
     """Return moved boxes in their format."""
     if format in UPRIGHT:
-        return from_edges(moved.visible if clip else moved.whole, format)
+        return from_corners(corners_of(moved.visible if clip else moved.whole), format)
     # A box that a horizon passes through becomes the whole result.
     limit = batch.sizes[rows.owner][:, ::-1].astype(np.float64)
     around = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))

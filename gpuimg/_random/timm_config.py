@@ -106,13 +106,7 @@ _SECTIONS: dict[str, dict[str, Callable[[str], Any]]] = {
 
 @cache
 def parsed(text: str) -> Config:
-    """Parse a policy.
-
-    Raises
-    ------
-    ValueError
-        For an unknown policy or section, a section without a number, which timm ignores, or a number out of range.
-    """
+    """Parse a policy; raise ValueError also for sections that timm ignores."""
     name, *sections = text.split("-")
     kind: Any = "auto" if name in _AUTO else name
     if kind not in _SECTIONS:
