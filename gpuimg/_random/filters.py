@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
@@ -37,10 +35,8 @@ def random_gaussian_blur(
     """
     batch, generator = prepare(images, rng, "random_gaussian_blur")
     sigma = arguments.unwrapped(sigma)
-    low: Any
-    high: Any
     if arguments.is_single(sigma):
-        low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
+        low = high = arguments.number(sigma, "sigma", low=1e-6, high=1e6)
     else:
         low, high = arguments.low_high(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)

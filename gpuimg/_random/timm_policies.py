@@ -32,16 +32,8 @@ class _Op(NamedTuple):
     argument: Callable[[Floats, Floats], Floats]
 
 
-def _none(level: Floats, sign: Floats) -> Floats:
-    return np.zeros_like(level)
-
-
 def _scaled(most: float) -> Callable[[Floats, Floats], Floats]:
     return lambda level, sign: level * most * sign
-
-
-def _factor(level: Floats, sign: Floats) -> Floats:
-    return level * 1.8 + 0.1
 
 
 def _between(low: float, high: float) -> Callable[[Floats, Floats], Floats]:
@@ -57,9 +49,9 @@ def _threshold(level: Floats, sign: Floats) -> Floats:
 
 
 OPS: dict[str, _Op] = {
-    "AutoContrast": _Op(tables.AUTOCONTRAST, _none),
-    "Equalize": _Op(tables.EQUALIZE, _none),
-    "Invert": _Op(tables.INVERT, _none),
+    "AutoContrast": _Op(tables.AUTOCONTRAST, _scaled(0.0)),
+    "Equalize": _Op(tables.EQUALIZE, _scaled(0.0)),
+    "Invert": _Op(tables.INVERT, _scaled(0.0)),
     "Rotate": _Op(tables.ROTATE, _scaled(30.0)),
     "Posterize": _Op(tables.POSTERIZE, _bits),
     "PosterizeIncreasing": _Op(tables.POSTERIZE, lambda level, sign: 4.0 - _bits(level, sign)),
@@ -74,7 +66,8 @@ OPS: dict[str, _Op] = {
             ("Sharpness", tables.SHARPNESS),
         )
         for suffix, argument in (
-            ("", _factor), ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign))
+            ("", lambda level, sign: level * 1.8 + 0.1),
+            ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign)),
         )
     },
     "ShearX": _Op(tables.SHEAR_X, _scaled(0.3)),
