@@ -83,7 +83,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         raise ValueError(f"fill must be {wanted}, not {fill!r}")
     if of_objects:
         found = _moved_objects(batch, labels, fill)
-        return np.stack(found) if hasattr(masks, "ndim") and _is_uniform(batch) else found
+        return np.stack(found) if hasattr(masks, "ndim") and images.is_uniform else found
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
     # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
@@ -97,7 +97,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         result[~seen[..., 0]] = fill
         return result
 
-    if _is_uniform(batch):
+    if images.is_uniform:
         return as_labels(moved.array("float32"))
     return [as_labels(image) for image in moved.compute("float32")]
 
@@ -148,10 +148,6 @@ def transform_images(
         for plan in batch.segments
     ]
     return Batch(other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing))))
-
-
-def _is_uniform(batch: Recording) -> bool:
-    return not np.any(batch.sizes[1:] != batch.sizes[:-1])
 
 
 def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:

@@ -295,10 +295,12 @@ def transform_keypoints(
     seen = np.where(inside, rows.flat[:, 2], 0.0)[:, None]
     moved = np.where(seen > 0.0, np.concatenate([points - shift, seen], 1), 0.0)
     if flip_indices is not None and count:
-        order = _permutation(flip_indices, count)
+        order = np.asarray(flip_indices)
+        if not np.array_equal(np.sort(order), np.arange(count)):
+            raise ValueError(f"flip_indices must have the numbers 0 to {count - 1} once each, not {flip_indices!r}")
         objects = moved.reshape(-1, len(order), _COLUMNS)
         flipped = mirrored(batch)[rows.owner].reshape(-1, len(order), 1)
-        moved = np.where(flipped, objects[:, order], objects).reshape(-1, _COLUMNS)
+        moved = np.where(flipped, objects[:, order.astype(np.int64)], objects).reshape(-1, _COLUMNS)
     result = rows.like(moved.astype(rows.dtype))
     if isinstance(result, list):
         return [part.reshape(len(part) // max(count, 1), count, _COLUMNS) for part in result]
@@ -320,10 +322,3 @@ def _flattened(keypoints: Any) -> tuple[Any, int]:
         if part.size and (part.ndim != 3 or part.shape[2] != _COLUMNS or len(counts) > 1):
             raise ValueError(f"{rule}; keypoints[{i}] has shape {part.shape}")
     return [part.reshape(-1, _COLUMNS) for part in parts], max(counts, default=0)
-
-
-def _permutation(flip_indices: Any, count: int) -> Ints:
-    order = np.asarray(flip_indices)
-    if not np.array_equal(np.sort(order), np.arange(count)):
-        raise ValueError(f"flip_indices must have the numbers 0 to {count - 1} once each, not {flip_indices!r}")
-    return order.astype(np.int64)
