@@ -52,7 +52,6 @@ from ._ops.color import (
 )
 from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
-from ._ops.keypoints import transform_keypoints
 from ._ops.letterbox import letterbox
 from ._ops.masks import masks_to_boxes, transform_images, transform_masks
 from ._ops.pixels import (
@@ -66,7 +65,7 @@ from ._ops.pixels import (
 )
 from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from ._ops.selection import five_crop, ten_crop, uniform_temporal_subsample
-from ._ops.targets import transform_boxes, transform_points
+from ._ops.targets import transform_boxes, transform_keypoints, transform_points
 from ._ops.warp import affine, perspective, rotate
 from ._prepare.prepare import prepare
 from ._random.clips import random_clips

@@ -8,11 +8,12 @@ Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/nativ
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 Image: TypeAlias = NDArray[np.float64]
 Points: TypeAlias = NDArray[np.float64]
@@ -151,23 +152,6 @@ def displaced(points: NDArray[Any], seed: int, alpha: tuple[float, float], sigma
         moved += (spline[i][..., 0] * spline[j][..., 1])[..., None] * np.stack([normals.real, normals.imag], -1)
     # The mean square of a sum of unit normals is the square of 151 / 315.
     result: NDArray[Any] = points + moved * np.array(alpha) / (4.0 * np.sqrt(3.0 * np.pi) * sigma) / (151.0 / 315.0)
-    return result
-
-
-def at_positions(image: Image, points: NDArray[Any], fill: Any) -> Image:
-    """Pixels at positions (H, W, 2), bilinear; around the image lies a color, or where that is None its border."""
-    if fill is None:
-        padded = np.pad(image, ((1, 1), (1, 1), (0, 0)), mode="edge")
-    else:
-        padded = np.pad(image - fill, ((1, 1), (1, 1), (0, 0))) + fill
-    height, width = image.shape[:2]
-    low = 0.5 if fill is None else -0.5
-    x = np.clip(points[..., 0], low, width - low) + 0.5
-    y = np.clip(points[..., 1], low, height - low) + 0.5
-    left, top = np.minimum(np.floor(x).astype(int), width), np.minimum(np.floor(y).astype(int), height)
-    a, b = (x - left)[..., None], (y - top)[..., None]
-    above = padded[top, left] * (1 - a) + padded[top, left + 1] * a
-    result: Image = above * (1 - b) + (padded[top + 1, left] * (1 - a) + padded[top + 1, left + 1] * a) * b
     return result
 
 
@@ -361,15 +345,9 @@ def motion_blur(image: Image, length: int, angle: float) -> Image:
     height, width, _ = image.shape
     y, x = np.mgrid[:height, :width].astype(np.float64)
     total = np.zeros_like(image)
-    for k in range(length):
-        t = k - (length - 1) / 2.0
-        xs = np.clip(x + t * np.cos(np.deg2rad(angle)), 0, width - 1)
-        ys = np.clip(y - t * np.sin(np.deg2rad(angle)), 0, height - 1)
-        left, top = np.floor(xs).astype(int), np.floor(ys).astype(int)
-        across, down = (xs - left)[..., None], (ys - top)[..., None]
-        upper = take(image, top, left) * (1 - across) + take(image, top, left + 1) * across
-        lower = take(image, top + 1, left) * (1 - across) + take(image, top + 1, left + 1) * across
-        total += upper * (1 - down) + lower * down
+    for t in np.arange(length) - (length - 1) / 2.0:
+        xs, ys = x + t * np.cos(np.deg2rad(angle)), y - t * np.sin(np.deg2rad(angle))
+        total += sample(image, np.clip(xs, 0, width - 1), np.clip(ys, 0, height - 1), "bilinear")
     return total / length
 
 
@@ -409,26 +387,7 @@ def adjust_gamma(image: Image, gamma: float, gain: float) -> Image:
 
 
 def adjust_hue(image: Image, shift: float) -> Image:
-    if image.shape[2] == 1:
-        return image
-    r, g, b = np.moveaxis(image, 2, 0)
-    value = image.max(2)
-    chroma = value - image.min(2)
-    divisor = np.where(chroma == 0.0, 1.0, chroma)
-    saturation = np.where(chroma == 0.0, 0.0, chroma / np.where(value == 0.0, 1.0, value))
-    rc, gc, bc = (value - r) / divisor, (value - g) / divisor, (value - b) / divisor
-    sixths = np.where(value == r, bc - gc, np.where(value == g, 2.0 + rc - bc, 4.0 + gc - rc))
-    hue = np.mod(np.fmod(sixths / 6.0 + 1.0, 1.0) + shift, 1.0)
-    i = np.floor(hue * 6.0)
-    f = hue * 6.0 - i
-    p = np.clip(value * (1.0 - saturation), 0.0, 1.0)
-    q = np.clip(value * (1.0 - saturation * f), 0.0, 1.0)
-    t = np.clip(value * (1.0 - saturation * (1.0 - f)), 0.0, 1.0)
-    cases: Sequence[Sequence[Image]] = (
-        (value, t, p), (q, value, p), (p, value, t), (p, q, value), (t, p, value), (value, p, q),
-    )  # fmt: skip
-    sector = i.astype(int) % 6
-    return np.stack([np.choose(sector, [case[channel] for case in cases]) for channel in range(3)], 2)
+    return adjust_hsv(image, shift, 1.0, 1.0)
 
 
 def adjust_hsv(image: Image, turns: float, saturation: float, value: float) -> Image:
@@ -488,41 +447,20 @@ def equalize(image: Image) -> Image:
     return out
 
 
-def normalize(image: Image, mean: Any, std: Any) -> Image:
-    return (image - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)
-
-
 # -- filters -----------------------------------------------------------------------------------------------------------
 
 
 def gaussian_blur(image: Image, size: tuple[int, int], sigma: tuple[float, float]) -> Image:
     """Sizes and standard deviations in x and y; the border mirrored about its outermost pixel."""
-    height, width, _ = image.shape
-    x, y = size[0] // 2, size[1] // 2
-    wide = np.pad(image, ((y, y), (x, x), (0, 0)), mode="reflect")
-    rows = np.zeros((height, width + 2 * x, image.shape[2]))
-    for k, weight in enumerate(_gaussian(size[1], sigma[1])):
-        rows += weight * wide[k : k + height]
-    out = np.zeros(image.shape)
-    for k, weight in enumerate(_gaussian(size[0], sigma[0])):
-        out += weight * rows[:, k : k + width]
-    return out
-
-
-def _gaussian(size: int, sigma: float) -> Points:
-    weights = np.exp(-(((np.arange(size) - size // 2) / sigma) ** 2) / 2.0)
-    normalised: Points = weights / weights.sum()
-    return normalised
+    for axis, (taps, deviation) in enumerate(zip(size[::-1], sigma[::-1], strict=True)):
+        weights = np.exp(-(((np.arange(taps) - taps // 2) / deviation) ** 2) / 2.0)
+        image = ndimage.correlate1d(image, weights / weights.sum(), axis, mode="mirror")
+    return image
 
 
 def adjust_sharpness(image: Image, factor: float) -> Image:
     """Mixed with the mean of nine pixels, of which the middle one counts five times; the outermost stay."""
-    height, width, _ = image.shape
-    wide = np.pad(image, ((1, 1), (1, 1), (0, 0)))
-    smooth = 4.0 * image
-    for row in range(3):
-        for column in range(3):
-            smooth = smooth + wide[row : row + height, column : column + width]
+    smooth = ndimage.correlate(image, np.array([(1, 1, 1), (1, 5, 1), (1, 1, 1)])[..., None] / 13.0)
     out = image.copy()
-    out[1:-1, 1:-1] = np.clip(image * factor + smooth / 13.0 * (1.0 - factor), 0.0, 1.0)[1:-1, 1:-1]
+    out[1:-1, 1:-1] = np.clip(image * factor + smooth * (1.0 - factor), 0.0, 1.0)[1:-1, 1:-1]
     return out

@@ -275,24 +275,8 @@ def symmetric(value: Any, name: str) -> tuple[float, float]:
     """Return a checked (low, high) range; one number ``f`` stands for (-f, f)."""
     if not is_single(value):
         return low_high(value, name)
-    number = one_number(value, name)
-    return -number, number
-
-
-def one_number(value: Any, name: str) -> float:
-    """Return a single number of at least 0 that stands for a range."""
-    number = float(numbers(value, name))
-    if not 0.0 <= number < np.inf:
-        raise ValueError(f"{name} must be a number of at least 0, or (low, high), not {value!r}")
-    return number
-
-
-def beta_parameter(value: Any, name: str) -> float:
-    """Return the parameter of a symmetric beta distribution, at least 1e-6: draws of smaller ones underflow float64."""
-    number = numbers(value, name)
-    if number.ndim or not 1e-6 <= number < np.inf:
-        raise ValueError(f"{name} must be one number of at least 1e-06, not {value!r}")
-    return float(number)
+    most = number(value, name, low=0.0)
+    return -most, most
 
 
 def mask(where: Any, n: int) -> Mask | None:

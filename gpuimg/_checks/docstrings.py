@@ -1,4 +1,4 @@
-"""Docstrings of functions that share parameters and results: each describes what is its own."""
+"""Docstrings of functions that share parameters, results and refusals: each describes what is its own."""
 
 from __future__ import annotations
 
@@ -39,21 +39,51 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     parameters = inspect.signature(function).parameters
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
     examples = sections.setdefault("Examples", example.format(function.__name__))
-    if "import" not in examples:
+    if examples and "import" not in examples:
         sections["Examples"] = ">>> import gpuimg, numpy as np\n" + examples
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
     return "\n\n".join([head.strip(), *parts])
 
 
-#: For functions of images that return a batch.
-of_images = documented(
+_WRONG_VALUES = "ValueError\n    For unknown options, NaN, values out of range, and shapes that do not fit the batch."
+_OF_IMAGES = (
     "images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32",
     "where : (N,) bool, optional\n    The images to change.",
+    "size : int or (height, width)\n"
+    "    Size of the results in pixels. One number, or a list or tuple of one, sets both.\n"
+    "    Each may be (N,); an (N, 2) array has both for each image.",
     'interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}',
     "antialias : bool\n    Widen the filter when downsizing.",
     'exact : {"pillow", "pillow12", "torch"}, optional\n    As in :func:`resize`.',
     "p : float or (N,) float\n    Probability for each image, 0 to 1.",
     "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
+)
+_EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)"
+
+#: For functions of images that return a batch.
+of_images = documented(
+    *_OF_IMAGES,
     returns="Batch\n    N images with the sizes, channels and dtype of the input.",
-    example=">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)",
+    raises=_WRONG_VALUES,
+    example=_EXAMPLE,
+)
+#: For those that change the sizes of images.
+of_resized = documented(
+    *_OF_IMAGES,
+    "where : (N,) bool, optional\n    The images to change; the others keep their size.",
+    returns="Batch\n    N images of the new sizes, with the channels and dtype of the input.",
+    raises=_WRONG_VALUES,
+    example=_EXAMPLE,
+)
+#: For functions of boxes, points and masks.
+of_targets = documented(
+    "images : Batch\n    The batch whose recorded geometry is applied.",
+    "boxes : (N, K, D) array or list of (K, D) arrays\n    Boxes of each image in pixels, with D numbers each.",
+    "points : (N, K, 2) array or list of (K, 2) arrays\n    ``(x, y)`` of each image, in pixels.",
+    "canvas_size : Batch, (height, width) or (N, 2) array\n"
+    "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
+    'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
+    "    As in :func:`convert_bounding_box_format`.",
+    returns="",
+    raises="ValueError\n    For unknown formats, NaN, other shapes, and targets of more or fewer images.",
 )

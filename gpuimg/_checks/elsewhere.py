@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 _PIPELINE = "write a pipeline as a function, (batch, rng) -> Batch, that calls gpuimg's functions one after another"
 _WHERE = "functions take where=, the images that they apply to: where=rng.bernoulli(p)"
@@ -13,14 +14,6 @@ _LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
 _MOVED = "CopyPaste", "Failure", "ImageInfo", "IndexReport", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
 
-#: Classes of torchvision whose function here has their name, in lower case with underscores.
-_FUNCTIONS = """
-    AutoAugment CenterCrop ClampBoundingBoxes ColorJitter ConvertBoundingBoxFormat FiveCrop Normalize Pad
-    RandAugment RandomAffine RandomAutocontrast RandomChannelPermutation RandomCrop RandomEqualize RandomErasing
-    RandomGrayscale RandomHorizontalFlip RandomInvert RandomPerspective RandomPhotometricDistort RandomPosterize
-    RandomResize RandomResizedCrop RandomRotation RandomSolarize RandomVerticalFlip RandomZoomOut Resize
-    SanitizeBoundingBoxes ScaleJitter TenCrop UniformTemporalSubsample
-"""
 #: Advice, and the names of torchvision and torch that it is for.
 _ADVICE = {
     _PIPELINE: "Compose Identity Transform",
@@ -33,7 +26,6 @@ _ADVICE = {
 }
 #: Names of other libraries -> a name in gpuimg, or advice.
 ELSEWHERE = {
-    **{name: re.sub("(?<!^)(?=[A-Z])", "_", name).lower() for name in _FUNCTIONS.split()},
     **{name: advice for advice, names in _ADVICE.items() for name in names.split()},
     **{name: f"use gpuimg.typing.{name}" for name in _MOVED},  # gpuimg 0.2
     "AugMix": "augmix",
@@ -81,7 +73,7 @@ ELSEWHERE = {
 def not_here(module: str, name: str) -> str:
     """Return the message of the AttributeError for a name."""
     message = f"module {module!r} has no attribute {name!r}"
-    known = ELSEWHERE.get(name)
-    if known is None:
+    known = ELSEWHERE.get(name, re.sub("(?<!^)(?=[A-Z])", "_", name).lower())  # RandomCrop is random_crop here
+    if known.isidentifier() and known not in sys.modules[module].__all__:
         return message
     return f"{message}: {f'use {module}.{known}' if known.isidentifier() else known}"

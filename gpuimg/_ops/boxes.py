@@ -1,7 +1,8 @@
 """Bounding box formats, upright and rotated; clamping and filtering of boxes and points by the image border.
 
 Rotated boxes are turned by ``r`` degrees counter-clockwise about their first corner (``xywhr``) or their center
-(``cxcywhr``). ``xyxyxyxy`` holds all four corners, clockwise on the screen, starting with the first.
+(``cxcywhr``). ``xyxyxyxy`` holds all four corners, clockwise on the screen, starting with the first. The functions are
+those of torchvision's ``transforms/v2/functional/_meta.py`` and ``_misc.py``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from .._batch.batch import Batch
 from .._checks import arguments
-from .._checks.docstrings import documented
+from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
-from .rows import Rows, rows_of
+from .rows import rows_of
 
 UPRIGHT = ("xyxy", "xywh", "cxcywh")
 ROTATED = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
@@ -34,55 +35,36 @@ def width_of(format: Any, name: str = "format") -> int:
     return ROTATED[format]
 
 
-# -- upright -----------------------------------------------------------------------------------------------------------
-
-
-def to_edges(rows: Floats, format: str) -> Floats:
-    """Convert upright boxes (M, 4) to (x0, y0, x1, y1)."""
-    if format == "xyxy":
-        return rows
-    size = rows[:, 2:]
-    start = rows[:, :2] if format == "xywh" else rows[:, :2] - size / 2.0
-    return np.concatenate([start, start + size], 1)
-
-
-def from_edges(box: Floats, format: str) -> Floats:
-    """Convert boxes (x0, y0, x1, y1) to an upright format."""
-    if format == "xyxy":
-        return box
-    size = box[:, 2:] - box[:, :2]
-    return np.concatenate([box[:, :2] if format == "xywh" else (box[:, :2] + box[:, 2:]) / 2.0, size], 1)
-
-
 def corners_of(box: Floats) -> Floats:
     """Return the corners (M, 4, 2) of boxes (x0, y0, x1, y1), clockwise on the screen."""
     return box[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
 
 
-# -- rotated -----------------------------------------------------------------------------------------------------------
-
-
 def to_corners(rows: Floats, format: str) -> Floats:
     """Return the corners (M, 4, 2) of boxes in any format."""
-    if format in UPRIGHT:
-        return corners_of(to_edges(rows, format))
+    if format == "xyxy":
+        return corners_of(rows)
     if format == "xyxyxyxy":
         return rows.reshape(-1, 4, 2)
-    angle = np.deg2rad(rows[:, 4])
+    angle = np.deg2rad(rows[:, 4]) if format in ROTATED else np.zeros(len(rows))
     cos, sin = np.cos(angle), np.sin(angle)
     wide, high = np.stack([cos, -sin], 1) * rows[:, 2:3], np.stack([sin, cos], 1) * rows[:, 3:4]  # y points down
-    start = rows[:, :2] - (wide + high) / 2.0 if format == "cxcywhr" else rows[:, :2]
+    start = rows[:, :2] - (wide + high) / 2.0 if format.startswith("c") else rows[:, :2]
     return np.stack([start, start + wide, start + wide + high, start + high], 1)
 
 
 def from_corners(corners: Floats, format: str) -> Floats:
-    """Convert corners (M, 4, 2) to a rotated format; all but ``xyxyxyxy`` require corners of a rectangle."""
+    """Convert corners (M, 4, 2) to a format; all but ``xyxyxyxy`` require those of a rectangle, upright or not."""
     if format == "xyxyxyxy":
         return corners.reshape(-1, 8)
     first, second, third = corners[:, 0], corners[:, 1], corners[:, 2]
+    if format == "xyxy":
+        return np.concatenate([first, third], 1)
+    anchor = (first + third) / 2.0 if format.startswith("c") else first
+    if format in UPRIGHT:
+        return np.concatenate([anchor, third - first], 1)
     wide, high = second - first, third - second
     angle = np.rad2deg(np.arctan2(-wide[:, 1], wide[:, 0]))
-    anchor = first if format == "xywhr" else (first + third) / 2.0
     return np.concatenate([anchor, np.stack([np.hypot(*wide.T), np.hypot(*high.T), angle], 1)], 1)
 
 
@@ -161,26 +143,12 @@ def _within(points: Floats, corners: Floats) -> Mask:
     return inside
 
 
-# -- functions ---------------------------------------------------------------------------------------------------------
-
-_documented = documented(
-    "boxes : (N, K, D) array or list of (K, D) arrays\n    Boxes of each image, in pixels, with D numbers each.",
-    "points : (N, K, 2) array or list of (K, 2) arrays\n    ``(x, y)`` of each image, in pixels.",
-    "canvas_size : Batch, (height, width) or (N, 2) array\n"
-    "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
-    'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
-    "    As in :func:`convert_bounding_box_format`.",
-    returns="",
-)
-
-
+@of_targets
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
     """Convert bounding boxes to another format.
 
     Parameters
     ----------
-    boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image.
     old_format, new_format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         Upright formats hold two corners, or the first corner or the center with width and height. Rotated formats hold
         four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers).
@@ -195,13 +163,8 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
     ValueError
         For NaN, other shapes, an unknown format, or a conversion between an upright and a rotated format.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``convert_bounding_box_format``.
-
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.convert_bounding_box_format([[(10, 20, 30, 60)]], "xyxy", "cxcywh")[0].tolist()
     [[20.0, 40.0, 20.0, 40.0]]
     """
@@ -210,13 +173,7 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
     if (old_format in UPRIGHT) != (new_format in UPRIGHT):
         raise ValueError(f'"{old_format}" boxes cannot become "{new_format}" ones: one is upright, the other rotated')
     rows = rows_of(boxes, len(boxes), width, "boxes")
-    return rows.like(_formatted(rows, to_corners(rows.flat, old_format), new_format))
-
-
-def _formatted(rows: Rows, corners: Floats, format: str) -> Any:
-    if format in UPRIGHT:
-        return from_edges(corners[:, [0, 2]].reshape(-1, 4), format).astype(rows.dtype)
-    return from_corners(corners, format).astype(rows.dtype)
+    return rows.like(from_corners(to_corners(rows.flat, old_format), new_format).astype(rows.dtype))
 
 
 def _canvases(canvas_size: Any, n: int) -> Ints:
@@ -226,7 +183,7 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
     return arguments.sizes(canvas_size, n, "canvas_size")
 
 
-@_documented
+@of_targets
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
     """Clip bounding boxes to the borders of their images.
 
@@ -235,34 +192,23 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
     (N, K, D) array or list of (K, D) arrays
         In the form passed. A rotated box keeps its angle and becomes the smallest box around its visible part.
 
-    Raises
-    ------
-    ValueError
-        For NaN, other shapes, or an unknown format.
-
     Notes
     -----
     torchvision's soft mode does the same for rotated boxes, but leaves some of them larger than necessary.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``clamp_bounding_boxes``.
-
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.clamp_bounding_boxes([[(-5, 10, 30, 60)]], (40, 20))[0].tolist()
     [[0.0, 10.0, 20.0, 40.0]]
     """
     rows = rows_of(boxes, len(boxes), width_of(format), "boxes")
     limit = _canvases(canvas_size, len(boxes))[rows.owner][:, ::-1].astype(np.float64)
-    if format in UPRIGHT:
-        edges = np.clip(to_edges(rows.flat, format), 0.0, np.tile(limit, 2))
-        return rows.like(from_edges(edges, format).astype(rows.dtype))
-    return rows.like(_formatted(rows, cut_at(to_corners(rows.flat, format), limit), format))
+    corners = to_corners(rows.flat, format)
+    cut = np.clip(corners, 0.0, limit[:, None]) if format in UPRIGHT else cut_at(corners, limit)
+    return rows.like(from_corners(cut, format).astype(rows.dtype))
 
 
-@_documented
+@of_targets
 def sanitize_bounding_boxes(
     boxes: TablePerImage,
     canvas_size: Batch | Size,
@@ -285,25 +231,14 @@ def sanitize_bounding_boxes(
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the boxes that remain, in the form passed; also selects their labels.
 
-    Raises
-    ------
-    ValueError
-        For NaN, other shapes, or an unknown format.
-
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_bounding_boxes``.
-
     Examples
     --------
-    >>> import gpuimg
     >>> kept, valid = gpuimg.sanitize_bounding_boxes([[(0, 0, 10, 10), (3, 3, 3.5, 9)]], (40, 20))
     >>> kept[0].tolist(), valid[0].tolist()
     ([[0.0, 0.0, 10.0, 10.0]], [True, False])
     """
     rows = rows_of(boxes, len(boxes), width_of(format), "boxes")
-    least, area = (float(arguments.per_image(v, 1, name, low=0.0)[0]) for v, name in (
-        (min_size, "min_size"), (min_area, "min_area")))  # fmt: skip
+    least, area = arguments.number(min_size, "min_size", low=0.0), arguments.number(min_area, "min_area", low=0.0)
     limit = _canvases(canvas_size, len(boxes))[rows.owner][:, ::-1]
     corners = to_corners(rows.flat, format)
     if format in UPRIGHT:
@@ -315,7 +250,7 @@ def sanitize_bounding_boxes(
     return rows.select(rows.flat.astype(rows.dtype), valid), rows.like(valid)
 
 
-@_documented
+@of_targets
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
     """Move points outside their images to the nearest pixel inside.
 
@@ -324,18 +259,8 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     (N, K, 2) array or list of (K, 2) arrays
         In the form passed; x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
-    Raises
-    ------
-    ValueError
-        For NaN or other shapes.
-
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_meta.py``, ``clamp_keypoints``.
-
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.clamp_keypoints([[(-5, 10), (30, 60)]], (40, 20))[0].tolist()
     [[0.0, 10.0], [19.0, 39.0]]
     """
@@ -344,7 +269,7 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     return rows.like(np.clip(rows.flat, 0.0, limit - 1.0).astype(rows.dtype))
 
 
-@_documented
+@of_targets
 def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
     """Remove points that lie outside their images.
 
@@ -355,18 +280,8 @@ def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tupl
     valid : (N, K) bool array or list of (K,) bool arrays
         True for the points that remain, in the form passed; also selects their labels.
 
-    Raises
-    ------
-    ValueError
-        For NaN or other shapes.
-
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_misc.py``, ``sanitize_keypoints``.
-
     Examples
     --------
-    >>> import gpuimg
     >>> gpuimg.sanitize_keypoints([[(-5, 10), (3, 6)]], (40, 20))[0][0].tolist()
     [[3.0, 6.0]]
     """

@@ -37,11 +37,6 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
     brightness_factor : float or (N,) float
         Factor, at least 0: 0 is black, 1 keeps the image, 2 doubles its values.
 
-    Raises
-    ------
-    ValueError
-        For a negative factor, NaN, or a shape that does not fit the batch.
-
     Examples
     --------
     >>> gpuimg.adjust_brightness(np.full((1, 1, 1, 3), 100, np.uint8), 1.5).array().ravel().tolist()
@@ -59,11 +54,6 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
     ----------
     contrast_factor : float or (N,) float
         Factor, at least 0: 0 is uniform gray, 1 keeps the image.
-
-    Raises
-    ------
-    ValueError
-        For a negative factor, NaN, or a shape that does not fit the batch.
 
     Notes
     -----
@@ -89,11 +79,6 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
     saturation_factor : float or (N,) float
         Factor, at least 0: 0 is gray, 1 keeps the image.
 
-    Raises
-    ------
-    ValueError
-        For a negative factor, NaN, or a shape that does not fit the batch.
-
     Examples
     --------
     >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
@@ -112,11 +97,6 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     ----------
     hue_factor : float or (N,) float
         Fraction of a full turn, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 yield complementary colors.
-
-    Raises
-    ------
-    ValueError
-        For a factor out of range, NaN, or a shape that does not fit the batch.
 
     Notes
     -----
@@ -151,11 +131,6 @@ def adjust_hsv(
     saturation_factor, value_factor : float or (N,) float
         Factors, at least 0: 0 is gray, or black, and 1 keeps the image. Products are clamped to 1.
 
-    Raises
-    ------
-    ValueError
-        For a factor out of range, NaN, or a shape that does not fit the batch.
-
     Notes
     -----
     The saturation of HSV is 1 minus the smallest channel as a fraction of the largest, and the value is the largest
@@ -187,11 +162,6 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
     gamma, gain : float or (N,) float
         Exponent and factor, at least 0. A gamma above 1 darkens the image, one below 1 brightens it.
 
-    Raises
-    ------
-    ValueError
-        For a negative gamma or gain, NaN, or a shape that does not fit the batch.
-
     Examples
     --------
     >>> gpuimg.adjust_gamma(np.full((1, 1, 1, 1), 51, np.uint8), 2.0, 5.0).array().ravel().tolist()
@@ -208,12 +178,7 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     Parameters
     ----------
     permutation : (C,) or (N, C) int
-        Source channel of each channel of the result: ``(2, 1, 0)`` swaps red and blue.
-
-    Raises
-    ------
-    ValueError
-        For NaN, a different shape, or a permutation that does not hold each channel exactly once.
+        Source channel of each channel of the result, each once: ``(2, 1, 0)`` swaps red and blue.
 
     References
     ----------
@@ -240,12 +205,12 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     return _record(batch, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
 
 
+@of_images
 def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Where | None = None) -> Batch:
     """Convert to gray: ``0.2989 * R + 0.587 * G + 0.114 * B``.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_output_channels : {1, 3}
         Channels of the results; 3 repeats the gray value.
     where : (N,) bool, optional
@@ -257,14 +222,8 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     Batch
         N images of ``num_output_channels`` equal channels, with the sizes and dtype of the input.
 
-    Raises
-    ------
-    ValueError
-        For a different number of channels, or ``where`` together with a change of the number of channels.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
     >>> gpuimg.rgb_to_grayscale(x).array().shape
     (1, 1, 1, 1)
@@ -301,11 +260,6 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     threshold : float or (N,) float
         In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
 
-    Raises
-    ------
-    ValueError
-        For a threshold out of range, NaN, or a shape that does not fit the batch.
-
     Examples
     --------
     >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
@@ -325,11 +279,6 @@ def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, whe
     ----------
     addition, threshold : float or (N,) float
         In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
-
-    Raises
-    ------
-    ValueError
-        For an addition or threshold out of range, NaN, or a shape that does not fit the batch.
 
     References
     ----------
@@ -365,11 +314,6 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
     ----------
     bits : int or (N,) int
         Number of high bits to keep, 0 to 8; 8 keeps 256 levels.
-
-    Raises
-    ------
-    ValueError
-        For bits out of range or a shape that does not fit the batch.
 
     Notes
     -----

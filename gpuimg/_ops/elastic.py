@@ -51,11 +51,6 @@ def elastic(
     seed : int or (N,) int
         0 to 2**48 - 1. Images of one seed are deformed alike. :func:`random_elastic` draws seeds.
 
-    Raises
-    ------
-    ValueError
-        For a negative alpha, a sigma below 1, a seed out of range, NaN, or shapes that do not fit the batch.
-
     Notes
     -----
     Displacements are normal with a standard deviation of ``alpha / (4 * sqrt(3 * pi) * sigma)`` pixels, as are

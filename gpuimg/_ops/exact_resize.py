@@ -60,39 +60,28 @@ def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, whe
     old = recording.sizes
     if where is not None:
         new = np.where(where[:, None], new, old)
-    _check_sides(old, new)
-    _check_between(old, new, rule)
+    _check_sizes(old, new, rule)
     if not recording.plan.is_crop:
         recording = recording.new_segment()
     return recording.with_plan(recording.plan.resized_exactly(new, filter, rule)).new_segment()
 
 
-def _check_sides(old: Ints, new: Ints) -> None:
-    """Refuse resizes of narrow images by their shorter side, which need far more memory than the image."""
-    refused = np.any(new > np.maximum(_LONGEST, old), 1)
-    if np.any(refused):
-        i = int(np.argmax(refused))
-        (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
-        raise ImageError(
-            i,
-            f"resized from {h} x {w} to {rows} x {columns} pixels; with exact= a side may grow to {_LONGEST} pixels at "
-            "most",
-        )
-
-
-def _check_between(old: Ints, new: Ints, rule: int) -> None:
-    """Refuse resizes that pass through images much larger than both ends: of long columns to long rows."""
+def _check_sizes(old: Ints, new: Ints, rule: int) -> None:
+    """Refuse resizes that need far more memory than both ends: of narrow images, and of long columns to long rows."""
     between = old[:, 0] * new[:, 1]  # rows are resized first
-    largest = np.maximum(old.prod(1), new.prod(1))
-    refused = (rule != rules.PILLOW) & (between > np.maximum(_BETWEEN * largest, _ALWAYS_ALLOWED))
-    if np.any(refused):
-        i = int(np.argmax(refused))
-        (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
-        raise ImageError(
-            i,
-            f"resized from {h} x {w} to {rows} x {columns} pixels, rows first as the library does, it would have "
-            f"{h} x {columns} pixels in between; resize it in two steps",
-        )
+    long = np.any(new > np.maximum(_LONGEST, old), 1)
+    large = between > np.maximum(_BETWEEN * np.maximum(old.prod(1), new.prod(1)), _ALWAYS_ALLOWED)
+    refused = long | (large & (rule != rules.PILLOW))
+    if not np.any(refused):
+        return
+    i = int(np.argmax(refused))
+    (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
+    reason = (
+        f"with exact= a side may grow to {_LONGEST} pixels at most"
+        if long[i]
+        else f"rows first as the library does, it would have {h} x {columns} pixels in between; resize it in two steps"
+    )
+    raise ImageError(i, f"resized from {h} x {w} to {rows} x {columns} pixels; {reason}")
 
 
 def _check_source(recording: Recording, rule: int) -> None:

@@ -78,11 +78,6 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
     angle : float or (N,) float
         Direction of the line in degrees from the x axis, counter-clockwise.
 
-    Raises
-    ------
-    ValueError
-        For a length that is not whole or out of range, NaN, or shapes that do not fit the batch.
-
     Notes
     -----
     Each result is the mean of ``length`` points at a spacing of one pixel, centered on the pixel. Points between pixels
@@ -102,6 +97,7 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
     return Batch(batch.with_plan(batch.plan.with_motion(taps, step, arguments.mask(where, n))))
 
 
+@of_images
 def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Batch:
     """Add JPEG artifacts, as compression and decompression would.
 
@@ -111,18 +107,6 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
         Not normalized; values are rounded to bytes first.
     quality : int or (N,) int
         Quality as in libjpeg, 1 to 100.
-    where : (N,) bool, optional
-        The images to change.
-
-    Returns
-    -------
-    Batch
-        N images with the sizes, channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For a quality that is not whole or out of range, shapes that do not fit the batch, or normalized images.
 
     Notes
     -----
@@ -135,7 +119,6 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([0, 0, 0, 255, 0, 0, 0, 0], np.uint8).reshape(1, 1, 8, 1)
     >>> gpuimg.jpeg(x, 20).array().ravel().tolist()
     [5, 0, 12, 244, 5, 0, 5, 0]
@@ -179,11 +162,6 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
     ----------
     sharpness_factor : float or (N,) float
         Factor, at least 0: 0 smooths the image, 1 keeps it, 2 sharpens it.
-
-    Raises
-    ------
-    ValueError
-        For a negative factor, NaN, or a shape that does not fit the batch.
 
     References
     ----------

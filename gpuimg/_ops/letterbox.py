@@ -6,7 +6,8 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Color, Size, Where
+from .._checks.docstrings import of_resized
+from .._checks.types import Color, Ints, Size, Where
 from .resize_crop import pad, resize
 
 _GRAY = 114.0 / 255.0  # of the border
@@ -14,6 +15,7 @@ _GRAY = 114.0 / 255.0  # of the border
 _TIE = 0.1
 
 
+@of_resized
 def letterbox(
     images: Images,
     size: Size,
@@ -27,28 +29,12 @@ def letterbox(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    size : int or (height, width)
-        Size of the results in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
-        array has both for each image.
     fill : number, (C,), (N,) or (N, C), optional
         Color of the border, as in :func:`pad`. The default is gray: 114 of 255.
     scale_up : bool
         Enlarge images smaller than ``size``; if False, they are only padded.
     center : bool
         Place images in the center, or else at the top left.
-    where : (N,) bool, optional
-        The images to change; the others keep their size.
-
-    Returns
-    -------
-    Batch
-        N images of ``size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For a size below 1 or a shape that does not fit the batch.
 
     Notes
     -----
@@ -66,7 +52,6 @@ def letterbox(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.letterbox(np.full((1, 20, 40, 3), 200, np.uint8), 32)
     >>> x.array().shape, x.array()[0, ::8, 0, 0].tolist()
     ((1, 32, 32, 3), [114, 200, 200, 114])
@@ -77,13 +62,17 @@ def letterbox(
     n = batch.image_count
     chosen = arguments.mask(where, n)
     canvas, old = arguments.sizes(size, n), batch.sizes
-    scale = np.min(canvas / old, 1, keepdims=True)
-    if not arguments.flag(scale_up, "scale_up"):
-        scale = np.minimum(scale, 1.0)
-    new = np.maximum(np.round(old * scale), 1.0).astype(np.int64)
+    new = fitting(old, canvas, np.inf if arguments.flag(scale_up, "scale_up") else 1.0)
     spare = canvas - new
     half = spare / 2.0
     before = np.round(half - _TIE) if arguments.flag(center, "center") else np.zeros_like(half)
     border = np.concatenate([before, spare - before], 1)[:, [1, 0, 3, 2]].astype(np.int64)
     resized = resize(Batch(batch), new, "bilinear", antialias=False, where=chosen)
     return pad(resized, border, _GRAY / batch.unit if fill is None else fill, where=chosen)
+
+
+def fitting(old: Ints, canvas: Ints, most: float = np.inf) -> Ints:
+    """Return the sizes (N, 2) of images that just fit into canvases, enlarged by at most this factor."""
+    scale = np.minimum(np.min(canvas / old, 1, keepdims=True), most)
+    new: Ints = np.maximum(np.round(old * scale), 1.0).astype(np.int64)
+    return new

@@ -10,6 +10,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_targets
 from .._checks.text import counted
 from .._checks.types import AsPassed, Ints, MaskPerImage
 from .._decoding.decoder import MAX_PIXELS
@@ -25,13 +26,12 @@ _FILLED = 1e30  # value of filled pixels, far above any label
 _BITS = 24  # masks of objects that are transformed together, as the bits of a label that float32 holds
 
 
+@of_targets
 def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
     """Transform label masks, or a mask for each object, like the images of a batch, by nearest neighbor.
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
     masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
         Integer or boolean labels from -2**24 to 2**24, or with K a mask of 0 and 1 for each of K objects, which may
         overlap. Each mask has the size of its source image; a last axis of length 1 is allowed for labels. NumPy or
@@ -68,7 +68,6 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.horizontal_flip(np.zeros((1, 1, 3, 3), np.uint8))
     >>> gpuimg.transform_masks(x, np.array([[[0, 7, 9]]])).tolist()
     [[[9, 7, 0]]]
@@ -84,7 +83,7 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         raise ValueError(f"fill must be {wanted}, not {fill!r}")
     if of_objects:
         found = _moved_objects(batch, labels, fill)
-        return np.stack(found) if hasattr(masks, "ndim") and _is_uniform(batch) else found
+        return np.stack(found) if hasattr(masks, "ndim") and images.is_uniform else found
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
     # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
@@ -98,11 +97,12 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         result[~seen[..., 0]] = fill
         return result
 
-    if _is_uniform(batch):
+    if images.is_uniform:
         return as_labels(moved.array("float32"))
     return [as_labels(image) for image in moved.compute("float32")]
 
 
+@of_targets
 def transform_images(
     images: Batch, others: Images, *, interpolation: Literal["nearest"] | None = None, fill: float = 0.0
 ) -> Batch:
@@ -110,8 +110,6 @@ def transform_images(
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
     others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8, uint16 or float32
         An image for each of ``images``, of the size of its source; ``gpuimg.open_batch(paths, color="gray",
         depth="native")`` opens depth maps of 16 bits.
@@ -127,14 +125,8 @@ def transform_images(
         N images of the sizes of ``images``, with the channels and dtype of ``others``. Colors, blurs and erased
         rectangles of ``images`` are not applied.
 
-    Raises
-    ------
-    ValueError
-        If the numbers of images differ, or an image and its other one in size. The message names the image.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.horizontal_flip(gpuimg.adjust_brightness(np.zeros((1, 1, 3, 3), np.uint8), 2.0))
     >>> depth = np.array([[[[0], [500], [9000]]]], np.uint16)
     >>> gpuimg.transform_images(x, depth).array().ravel().tolist()
@@ -156,10 +148,6 @@ def transform_images(
         for plan in batch.segments
     ]
     return Batch(other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing))))
-
-
-def _is_uniform(batch: Recording) -> bool:
-    return not np.any(batch.sizes[1:] != batch.sizes[:-1])
 
 
 def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:
@@ -278,6 +266,7 @@ def _kind(value: Any) -> str:
     return f"{value.dtype} of shape {tuple(value.shape)}" if hasattr(value, "shape") else str(value.dtype)
 
 
+@of_targets
 def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
     """Return the boxes around the masks of objects, and report which masks have any pixel.
 
@@ -293,11 +282,6 @@ def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
     kept : (N, K) bool array or list of (K,) bool arrays
         True for masks with a pixel.
 
-    Raises
-    ------
-    ValueError
-        For masks of a different shape.
-
     Notes
     -----
     ``x1`` and ``y1`` lie after the last pixel: a mask of one pixel has a box of 1 x 1. In torchvision's
@@ -305,7 +289,6 @@ def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> boxes, kept = gpuimg.masks_to_boxes([np.array([[[0, 1, 1]], [[0, 0, 0]]])])
     >>> boxes[0].tolist(), kept[0].tolist()
     ([[1.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0]], [True, False])

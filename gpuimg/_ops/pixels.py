@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
@@ -55,13 +54,7 @@ def erase(
         draws a separate value for each pixel and channel: uniform from black to white, as in the paper, or after
         :func:`normalize` from a standard normal distribution, as in torchvision.
     seed : int or (N,) int, optional
-        Seed of the noise for ``"random"``, as in :func:`gaussian_noise`.
-
-    Raises
-    ------
-    ValueError
-        For a negative size, numbers that are not whole, shapes that do not fit the batch, or ``"random"`` without a
-        seed.
+        Seed of the noise, which ``"random"`` needs, as in :func:`gaussian_noise`.
 
     References
     ----------
@@ -135,11 +128,6 @@ def gaussian_noise(
         0 to 2**48 - 1. Noise depends only on the image's seed and the pixel's position: images of one seed have the
         same noise. :func:`random_gaussian_noise` draws seeds.
 
-    Raises
-    ------
-    ValueError
-        For a negative sigma, a seed out of range, NaN, or shapes that do not fit the batch.
-
     Notes
     -----
     Noise is the same on CPU and GPU up to rounding, and reaches 5.8 standard deviations. torchvision truncates the
@@ -192,11 +180,6 @@ def grid_mask(
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
 
-    Raises
-    ------
-    ValueError
-        For a cell below 1 pixel, a share outside 0 to 1, NaN, or shapes that do not fit the batch.
-
     References
     ----------
     Chen, Liu, Zhao, Jia: "GridMask data augmentation", arXiv:2001.04086, 2020; ``share`` is its 1 - r.
@@ -225,19 +208,13 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     Parameters
     ----------
     mean, std : number or (C,)
-        Mean and standard deviation for values in [0, 1], also for uint8 images: see :data:`IMAGENET_MEAN` and
+        Mean and standard deviation, above 0, for values in [0, 1], also for uint8 images: see :data:`IMAGENET_MEAN` and
         :data:`IMAGENET_STD`. One number, or a list, tuple or array of one, applies to all channels.
 
     Returns
     -------
     Batch
         Results are floating point, float32 by default.
-
-    Raises
-    ------
-    ValueError
-        For a standard deviation of 0 or less, NaN, a shape that does not fit the channels, or a mean above 1 for images
-        whose values are in [0, 1].
 
     Examples
     --------
@@ -281,12 +258,8 @@ _known_normalization = lru_cache(64)(_normalization)
 
 
 def _per_channel(value: Any, channels: int, name: str) -> list[float]:
-    array = arguments.numbers(value, name)
-    numbers: list[float] = array.reshape(-1).tolist()
-    if array.shape != (channels,) or not all(map(math.isfinite, numbers)):
-        numbers = arguments.per_image(
-            array[0] if array.shape == (1,) else array, channels, name, each="channel"
-        ).tolist()
+    one_or_more = value[0] if np.shape(value) == (1,) else value
+    numbers: list[float] = arguments.per_image(one_or_more, channels, name, each="channel").tolist()
     return numbers
 
 

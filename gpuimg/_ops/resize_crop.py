@@ -14,7 +14,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks.docstrings import of_images, of_resized
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._data.images import rectangles
@@ -28,7 +28,7 @@ _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
-@of_images
+@of_resized
 def resize(
     images: Images,
     size: Size | None,
@@ -61,13 +61,6 @@ def resize(
         Return the bytes of that library's resize of uint8 images, bit for bit: ``"pillow"`` is Pillow since 13.0,
         ``"pillow12"`` Pillow before, ``"torch"`` torchvision and Hugging Face's default image processors on uint8
         tensors on the CPU. See the notes.
-    where : (N,) bool, optional
-        The images to resize; the others keep their size.
-
-    Returns
-    -------
-    Batch
-        Results may differ in size.
 
     Raises
     ------
@@ -104,7 +97,10 @@ def resize(
     rule, filter_of = exact_rule(exact, antialias)
     filters = arguments.filters(interpolation, n, filter_of)
     new = _sizes_after_resize(batch.sizes, n, size, max_size)
-    return Batch(_resize(batch, new, filters, antialias, rule, arguments.mask(where, n)))
+    chosen = arguments.mask(where, n)
+    if rule is not None:
+        return Batch(resize_exactly(batch, new, filters, rule, chosen))
+    return Batch(batch.with_plan(batch.plan.resized(new, filters, antialias=antialias, where=chosen)))
 
 
 def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -140,19 +136,13 @@ def with_long_side(old: Ints, long: Ints) -> Ints:
     return sizes
 
 
-def _resize(
-    batch: Recording, new: Ints, filter: Ints, antialias: bool, rule: int | None, where: Mask | None
-) -> Recording:
-    if rule is not None:
-        return resize_exactly(batch, new, filter, rule, where)
-    return batch.with_plan(batch.plan.resized(new, filter, antialias=antialias, where=where))
-
-
-@of_images
+@of_resized
 def crop(
     images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
 ) -> Batch:
     """Crop a rectangle. Parts of it outside the image are black, as in torchvision.
+
+    Later functions do not see pixels outside the rectangle.
 
     Parameters
     ----------
@@ -160,16 +150,6 @@ def crop(
         First row and column in pixels; may be negative.
     height, width : int or (N,) int
         Size of the result in pixels, at least 1.
-
-    Returns
-    -------
-    Batch
-        Later functions do not see pixels outside the rectangle.
-
-    Raises
-    ------
-    ValueError
-        For a size below 1, numbers that are not whole, or shapes that do not fit the batch.
 
     Examples
     --------
@@ -225,7 +205,7 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 
 
 @explained({"size": "it is output_size here, as in torchvision's function"})
-@of_images
+@of_resized
 def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
     """Crop the center. Images smaller than the crop get a black border.
 
@@ -234,16 +214,6 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     output_size : int or (height, width)
         Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
         array has both for each image.
-
-    Returns
-    -------
-    Batch
-        N images of ``output_size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For a size below 1 or a shape that does not fit the batch.
 
     Notes
     -----
@@ -268,7 +238,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, chosen)))
 
 
-@of_images
+@of_resized
 def resized_crop(
     images: Images,
     top: PerImage,
@@ -288,20 +258,6 @@ def resized_crop(
     ----------
     top, left, height, width : int or (N,) int
         Rectangle to crop, in pixels, as in :func:`crop`.
-    size : int or (height, width)
-        Size of the result, as in :func:`resize`.
-    where : (N,) bool, optional
-        The images to change; the others keep their size.
-
-    Returns
-    -------
-    Batch
-        N images of ``size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        As :func:`crop` and :func:`resize`.
 
     Examples
     --------
@@ -341,7 +297,7 @@ def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | No
     return batch.with_plan(_cut(batch.plan, corner, new, _BLACK, chosen))
 
 
-@of_images
+@of_resized
 def pad(
     images: Images,
     padding: Padding,
@@ -362,16 +318,6 @@ def pad(
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         ``"edge"`` repeats the outermost pixels. ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without
         and with its outermost pixels. All three ignore ``fill``.
-
-    Returns
-    -------
-    Batch
-        N images, larger by the padding, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For an unknown mode, a padding of a different length, or one that leaves no pixel.
 
     Notes
     -----

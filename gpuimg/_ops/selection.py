@@ -9,22 +9,17 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
-from .._checks.types import Ints, Size
+from .._checks.docstrings import of_images
+from .._checks.types import Size
 from .._data.images import rows_of
 from ..errors import ImageError
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
 
+@of_images
 def five_crop(images: Images, size: Size) -> Batch:
     """Crop the four corners and the center of each image.
-
-    Parameters
-    ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    size : int or (height, width)
-        Size of the crops in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
-        array has both for each image.
 
     Returns
     -------
@@ -43,7 +38,6 @@ def five_crop(images: Images, size: Size) -> Batch:
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(9, dtype=np.uint8).reshape(1, 3, 3, 1)
     >>> gpuimg.five_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4]
@@ -51,22 +45,15 @@ def five_crop(images: Images, size: Size) -> Batch:
     return _crops(images, size, 5)
 
 
-def _crop_sizes(batch: Batch, size: Any) -> Ints:
-    """Return sizes (N, 2) of crops; raise ImageError if an image is smaller."""
-    new = arguments.sizes(size, recording_of(batch).image_count)
-    small = np.any(batch.sizes < new, 1)
-    if np.any(small):
-        k = int(np.argmax(small))
-        size, least = tuple(batch.sizes[k].tolist()), tuple(new[k].tolist())
-        raise ImageError(k, f"its size {size} is smaller than {least}")
-    return new
-
-
 def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | None = None) -> Batch:
     """Crop the corners and the center; from the sixth crop on, of flipped images."""
     batch = as_batch(images)
-    new = _crop_sizes(batch, size)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     spare = batch.sizes - new
+    small = np.any(spare < 0, 1)
+    if np.any(small):
+        k = int(np.argmax(small))
+        raise ImageError(k, f"its size {tuple(batch.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
     corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, np.round(spare / 2.0)])
     n = recording_of(batch).units
     units = np.tile(np.arange(n), count)
@@ -75,14 +62,12 @@ def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | N
     return crop(repeated, *corners[view % 5, rows].T, *new[rows].T)
 
 
+@of_images
 def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     """Crop the four corners and the center of each image and of its mirror image.
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-    size : int or (height, width)
-        Size of the crops, as in :func:`five_crop`.
     vertical_flip : bool
         Flip images vertically instead of horizontally.
 
@@ -92,14 +77,8 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
         10 N images, or clips: the crops of all images as :func:`five_crop` returns them, then those of their mirror
         images. Each image is decoded once.
 
-    Raises
-    ------
-    ValueError
-        As :func:`five_crop`.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(9, dtype=np.uint8).reshape(1, 3, 3, 1)
     >>> gpuimg.ten_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
@@ -108,6 +87,7 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     return _crops(images, size, 10, flip)
 
 
+@of_images
 def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:
     """Keep evenly spaced frames of each clip, from the first to the last.
 
@@ -125,12 +105,6 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
     Batch
         ``num_samples`` frames of each clip; a batch of clips if ``images`` is one. Other frames are not computed.
 
-    Raises
-    ------
-    ValueError
-        For a number below 1, a number of images that is not a multiple of ``frames``, or ``frames`` missing or unlike
-        that of the batch.
-
     Notes
     -----
     Frame ``k`` is ``floor(k * (frames - 1) / (num_samples - 1))``, exactly; torchvision's single-precision positions
@@ -142,7 +116,6 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.arange(10, dtype=np.uint8).reshape(10, 1, 1, 1)
     >>> gpuimg.uniform_temporal_subsample(x, 3, frames=5).array().ravel().tolist()
     [0, 2, 4, 5, 7, 9]

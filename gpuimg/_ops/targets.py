@@ -1,4 +1,4 @@
-"""Boxes and points that follow the geometry recorded in a batch.
+"""Boxes, points and key points that follow the geometry recorded in a batch.
 
 Targets refer to the source images, whatever has been recorded since; color functions do not change them.
 Coordinates are continuous, ``(x, y)`` in pixels: pixel ``i`` covers ``[i, i + 1)``, and the image ``[0, width]`` and
@@ -15,7 +15,8 @@ import numpy as np
 from .._batch.batch import Batch
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import AsPassed, BoxFormat, Floats, Ints, PerImage, TablePerImage
+from .._checks.docstrings import of_targets
+from .._checks.types import AsPassed, BoxFormat, Floats, Indices, Ints, KeypointsPerImage, PerImage, TablePerImage
 from .._plan.plan import Entry
 from ..errors import ImageError
 from .boxes import (
@@ -25,19 +26,28 @@ from .boxes import (
     corners_of,
     cut_at,
     from_corners,
-    from_edges,
     rectangle_of,
     to_corners,
-    to_edges,
     width_of,
 )
 from .elastic import displaced_points
-from .following import THIN, depth_of, followed, inverse, limits_by_displacement, move_points, project, unread_images
+from .following import (
+    THIN,
+    depth_of,
+    followed,
+    inverse,
+    limits_by_displacement,
+    mirrored,
+    move_points,
+    project,
+    unread_images,
+)
 from .rows import Rows, rows_of
 
 _SLACK = 1e-3  # pixels by which a box may extend beyond its image: rounding of float32 coordinates
 # Points per side of a box that a displacement moves; between them it bends the side by less than the boxes' tolerance.
 _SIDE_POINTS = 16
+_COLUMNS = 3  # of key points: x, y, visibility
 
 
 @dataclass(frozen=True)
@@ -97,12 +107,12 @@ def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
 def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floats]:
     """Check boxes; return them with their corners (M, 4, 2). Rotated boxes may lie outside their images."""
     rows = rows_of(boxes, len(batch), width_of(format), "boxes")
+    corners = to_corners(rows.flat, format)
     if format in ROTATED:
-        return rows, to_corners(rows.flat, format)
-    found = to_edges(rows.flat, format)
+        return rows, corners
     size = batch.source.sizes[rows.owner][:, ::-1]
-    reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
-    out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~unread_images(batch)[rows.owner]
+    reversed_ = np.any(corners[:, 0] > corners[:, 2], 1)
+    out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1) & ~unread_images(batch)[rows.owner]
     for wrong, fault in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
@@ -110,9 +120,10 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
             height, width = batch.source.sizes[i].tolist()
             number = k - int(np.argmax(rows.owner == i))
             raise ImageError(i, f"box {number} {fault} ({height} x {width}): {rows.flat[k].tolist()} ({format})")
-    return rows, corners_of(found)
+    return rows, corners
 
 
+@of_targets
 def transform_boxes(
     images: Batch,
     boxes: TablePerImage,
@@ -126,8 +137,6 @@ def transform_boxes(
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         Boxes of each image, in pixels of the source images.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
@@ -169,7 +178,6 @@ def transform_boxes(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.crop(np.zeros((1, 10, 20, 3), np.uint8), 0, 4, 10, 8)
     >>> boxes, kept = gpuimg.transform_boxes(x, [[(2, 1, 6, 5), (13, 0, 20, 5)]])
     >>> boxes[0].tolist(), kept[0].tolist()
@@ -189,7 +197,7 @@ def transform_boxes(
 def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
     """Return moved boxes in their format."""
     if format in UPRIGHT:
-        return from_edges(moved.visible if clip else moved.whole, format)
+        return from_corners(corners_of(moved.visible if clip else moved.whole), format)
     # A box that a horizon passes through becomes the whole result.
     limit = batch.sizes[rows.owner][:, ::-1].astype(np.float64)
     around = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))
@@ -201,15 +209,12 @@ def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: boo
     return from_corners(cut_at(corners, limit) if clip else corners, format)
 
 
+@of_targets
 def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
-    """Transform points like the images of a batch.
+    """Transform points of the source images like the images of a batch.
 
     Parameters
     ----------
-    images : Batch
-        The batch whose recorded geometry is applied.
-    points : (N, K, 2) array or list of (K, 2) arrays
-        ``(x, y)`` in pixels of the source images; they may lie outside.
     pixel_indices : bool
         If False, ``(0, 0)`` is the top left corner of the first pixel, and a flip moves ``x`` to ``width - x``. If
         True, it is the center of that pixel, and a flip moves ``x`` to ``width - 1 - x``.
@@ -218,11 +223,6 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     -------
     (N, K, 2) array or list of (K, 2) arrays
         In the form passed; float32 if the points were, else float64. Not clipped: compare with ``images.sizes``.
-
-    Raises
-    ------
-    ValueError
-        For a different number of images than the batch has, other shapes, or NaN. The message names the image.
 
     Notes
     -----
@@ -235,7 +235,6 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = gpuimg.resize(np.zeros((1, 10, 20, 3), np.uint8), (5, 5))
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]
@@ -245,3 +244,81 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     moved, _ = move_points(batch, rows.flat + shift, rows.owner)
     return rows.like((moved - shift).astype(rows.dtype))
+
+
+@of_targets
+def transform_keypoints(
+    images: Batch, keypoints: KeypointsPerImage, *, pixel_indices: bool = False, flip_indices: Indices | None = None
+) -> AsPassed:
+    """Transform key points like the images of a batch, and mark those that are no longer in the image.
+
+    Parameters
+    ----------
+    keypoints : (N, K, P, 3) array or list of (K, P, 3) arrays
+        P points for each of K objects of an image: ``x`` and ``y`` in pixels of the source images, and the visibility
+        of COCO: 0 not labeled, 1 hidden, 2 visible.
+    pixel_indices : bool
+        As in :func:`transform_points`. COCO's key points are pixel indices.
+    flip_indices : (P,) int, optional
+        The point that each becomes in a mirrored image: left and right eye exchange their places, for example.
+
+    Returns
+    -------
+    (N, K, P, 3) array or list of (K, P, 3) arrays
+        In the form passed; float32 if the key points were, else float64. Points outside the result, or in a part that
+        a crop removed, have visibility 0. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO.
+
+    Notes
+    -----
+    A point on the border of the image counts as inside. An image is mirrored if its geometry as a whole reverses
+    orientation: one flip does, two flips or a rotation by 180 degrees do not.
+
+    References
+    ----------
+    https://cocodataset.org/#format-data; torchvision ``references/detection/transforms.py``, which sets points of
+    visibility 0 to 0.
+
+    Examples
+    --------
+    >>> x = gpuimg.horizontal_flip(gpuimg.crop(np.zeros((1, 10, 20, 3), np.uint8), 0, 4, 10, 8))
+    >>> eyes = np.array([[[(6, 5, 2), (15, 5, 2)]]], np.float32)
+    >>> gpuimg.transform_keypoints(x, eyes, flip_indices=[1, 0]).tolist()
+    [[[[0.0, 0.0, 0.0], [6.0, 5.0, 2.0]]]]
+    """
+    batch = followed(images)
+    flat, count = _flattened(keypoints)
+    rows = rows_of(flat, len(batch), _COLUMNS, "keypoints")
+    if not np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)).all():
+        raise ValueError("the visibility of keypoints, the third number, must be 0, 1 or 2")
+    shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
+    points, inside = move_points(batch, rows.flat[:, :2] + shift, rows.owner, border=THIN)
+    seen = np.where(inside, rows.flat[:, 2], 0.0)[:, None]
+    moved = np.where(seen > 0.0, np.concatenate([points - shift, seen], 1), 0.0)
+    if flip_indices is not None and count:
+        order = np.asarray(flip_indices)
+        if not np.array_equal(np.sort(order), np.arange(count)):
+            raise ValueError(f"flip_indices must have the numbers 0 to {count - 1} once each, not {flip_indices!r}")
+        objects = moved.reshape(-1, len(order), _COLUMNS)
+        flipped = mirrored(batch)[rows.owner].reshape(-1, len(order), 1)
+        moved = np.where(flipped, objects[:, order.astype(np.int64)], objects).reshape(-1, _COLUMNS)
+    result = rows.like(moved.astype(rows.dtype))
+    if isinstance(result, list):
+        return [part.reshape(len(part) // max(count, 1), count, _COLUMNS) for part in result]
+    given: Any = keypoints
+    return result.reshape(np.shape(given))
+
+
+def _flattened(keypoints: Any) -> tuple[Any, int]:
+    """Return key points as tables of x, y and visibility, and the points per object: 0 if there are no objects."""
+    rule = "keypoints must be an (N, K, P, 3) array or a list of (K, P, 3) arrays with one P"
+    if not isinstance(keypoints, (list, tuple)):
+        shape = np.shape(keypoints)
+        if len(shape) != 4 or shape[3] != _COLUMNS:
+            raise ValueError(f"{rule}, not of shape {shape}")
+        return np.asarray(keypoints).reshape(shape[0], shape[1] * shape[2], _COLUMNS), shape[2]
+    parts = [np.asarray(part) for part in keypoints]
+    counts = {part.shape[1] for part in parts if part.ndim == 3}
+    for i, part in enumerate(parts):
+        if part.size and (part.ndim != 3 or part.shape[2] != _COLUMNS or len(counts) > 1):
+            raise ValueError(f"{rule}; keypoints[{i}] has shape {part.shape}")
+    return [part.reshape(-1, _COLUMNS) for part in parts], max(counts, default=0)

@@ -9,7 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks.docstrings import of_images, of_resized
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .._plan.plan import shift_matrix
 from .resize_crop import fill_outside
@@ -68,7 +68,7 @@ def _center(center: Any, batch: Recording) -> Floats:
     return arguments.pair(center, batch.image_count, "center", ("x", "y"))
 
 
-@of_images
+@of_resized
 def rotate(
     images: Images,
     angle: PerImage,
@@ -95,17 +95,6 @@ def rotate(
     fill : number, (C,), (N,), (N, C) or None
         Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image, whereas
         torchvision fills with black.
-
-    Returns
-    -------
-    Batch
-        N images with the channels and dtype of the input; with ``expand`` as large as the turned image, else of its
-        size.
-
-    Raises
-    ------
-    ValueError
-        For NaN, an unknown interpolation, or shapes that do not fit the batch.
 
     Notes
     -----
@@ -183,11 +172,6 @@ def affine(
         Color around the image, as in :func:`rotate`.
     center : (x, y), optional
         Center of rotation, scale and shear in pixels, as in :func:`rotate`.
-
-    Raises
-    ------
-    ValueError
-        For a scale below 1e-6, a shear beyond 89 degrees, NaN, or shapes that do not fit the batch.
 
     Examples
     --------

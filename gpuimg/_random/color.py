@@ -1,7 +1,4 @@
-"""Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
-
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
-"""
+"""Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``."""
 
 from __future__ import annotations
 
@@ -41,13 +38,6 @@ def color_jitter(
         Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
         Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
-    p : float or (N,) float
-        Probability of any change of an image, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or a probability outside 0 to 1.
 
     Notes
     -----
@@ -87,7 +77,7 @@ def _range(
     if value is None:
         return None
     if arguments.is_single(value):
-        number = arguments.one_number(value, name)
+        number = arguments.number(value, name, low=0.0)
         value = (max(0.0, 1.0 - number), 1.0 + number) if middle else (-number, number)
     first, last = arguments.low_high(value, name, low=low, high=high)
     return None if first == last == middle else (first, last)
@@ -114,11 +104,6 @@ def random_photometric_distort(
         Range of the hue factor, within -0.5 to 0.5.
     p : float or (N,) float
         Probability of each change of an image, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
 
     Notes
     -----
@@ -164,13 +149,6 @@ def random_hsv(
     hue, saturation, value : float
         Largest changes, 0 to 1: hues turn by up to ``hue`` of a full turn either way, and the factors are from
         ``1 - f`` to ``1 + f``. ultralytics' ``hsv_h``, ``hsv_s`` and ``hsv_v``, with its defaults.
-    p : float or (N,) float
-        Probability of any change of an image, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        For a change outside 0 to 1.
 
     Notes
     -----
@@ -184,7 +162,7 @@ def random_hsv(
     batch, generator = prepare(images, rng, "random_hsv")
     gains = []
     for most, name in ((hue, "hue"), (saturation, "saturation"), (value, "value")):
-        number = float(arguments.per_image(most, 1, name, low=0.0, high=1.0)[0])
+        number = arguments.number(most, name, low=0.0, high=1.0)
         gains.append(generator.uniform(-number, number))
     where = generator.bernoulli(p)
     return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
@@ -192,14 +170,7 @@ def random_hsv(
 
 @of_images
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
-    """Permute the channels at random with probability ``p``; all orders are equally likely.
-
-    Examples
-    --------
-    >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
-    >>> sorted(gpuimg.random_channel_permutation(x, rng=0).array().ravel().tolist())
-    [1, 2, 3]
-    """
+    """Permute the channels at random with probability ``p``; all orders are equally likely."""
     batch, generator = prepare(images, rng, "random_channel_permutation")
     where = generator.bernoulli(p)
     return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
@@ -207,26 +178,14 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
 
 @of_images
 def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
-    """Convert images to gray with probability ``p``, keeping their number of channels.
-
-    Examples
-    --------
-    >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
-    3
-    """
+    """Convert images to gray with probability ``p``, keeping their number of channels."""
     batch, generator = prepare(images, rng, "random_grayscale")
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
 @of_images
 def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Invert images with probability ``p``.
-
-    Examples
-    --------
-    >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
-    [255]
-    """
+    """Invert images with probability ``p``."""
     batch, generator = prepare(images, rng, "random_invert")
     return color.invert(batch, where=generator.bernoulli(p))
 
@@ -269,27 +228,13 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
 
 @of_images
 def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Stretch each channel to the full range with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
-    >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
-    [0, 128, 255]
-    """
+    """Stretch each channel to the full range with probability ``p``."""
     batch, generator = prepare(images, rng, "random_autocontrast")
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
 @of_images
 def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Equalize the histogram of each channel with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
-    >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
-    True
-    """
+    """Equalize the histogram of each channel with probability ``p``."""
     batch, generator = prepare(images, rng, "random_equalize")
     return color.equalize(batch, where=generator.bernoulli(p))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._data.images import Pixels, offsets_of
 from ..kernels import layout
@@ -44,6 +45,7 @@ class CopyPaste(NamedTuple):
         return [_boxes(mask, len(each)) for mask, each in zip(self.masks, self.objects, strict=True)]
 
 
+@of_images
 def copy_paste(
     images: Images,
     masks: MaskPerImage,
@@ -66,8 +68,6 @@ def copy_paste(
         Probability, 0 to 1, that an object of the other image is pasted.
     min_area : float or (N,) float
         An image's own object becomes background if fewer pixels of it stay visible.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
     partner : (N,) int, optional
         Index of the image whose objects are pasted. The default is the previous image in the batch, as in
         :func:`mixup`.
@@ -76,14 +76,6 @@ def copy_paste(
     -------
     CopyPaste
         N images with the sizes and channels of the input, float32, and their masks.
-
-    Raises
-    ------
-    ValueError
-        For images of different sizes, masks of a different number or size, a share outside 0 to 1, or partners that
-        do not fit.
-    TypeError
-        For masks that are neither integer nor boolean.
 
     Notes
     -----
@@ -96,7 +88,6 @@ def copy_paste(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.array([10, 20], np.uint8).reshape(2, 1, 1, 1) * np.ones((1, 1, 4, 1), np.uint8)
     >>> masks = np.array([[[0, 0, 0, 7]], [[5, 5, 0, 0]]])
     >>> y = gpuimg.copy_paste(x, masks, 1.0, rng=0)
@@ -123,7 +114,8 @@ def copy_paste(
     for i, j in enumerate(other.tolist()):
         chosen = known[j][unit[i, : len(known[j])] < chance[i]]
         pasted[i] = np.isin(labels[j], chosen)
-        visible = _visible(labels[i], known[i], ~pasted[i], max(least[i], 1.0))
+        seen, counts = np.unique(labels[i][~pasted[i]], return_counts=True)
+        visible = known[i][np.isin(known[i], seen[counts >= max(least[i], 1.0)])]
         own, of_other = np.where(pasted[i], 0, labels[i]), np.where(pasted[i], labels[j], 0)
         result[i] = _renumbered(own, visible) + _renumbered(of_other, chosen, len(visible))
         objects.append(np.array([*((i, k) for k in visible), *((j, k) for k in chosen)], np.int64).reshape(-1, 2))
@@ -146,14 +138,6 @@ def _checked(masks: Any, batch: Batch) -> Ints:
             raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
         found[i] = array
     return found
-
-
-def _visible(mask: Ints, known: Ints, unpasted: Mask, least: float) -> Ints:
-    """Return the known labels with at least ``least`` pixels outside the pasted objects."""
-    found, counts = np.unique(mask[unpasted], return_counts=True)
-    enough = np.isin(known, found[counts >= least])
-    kept: Ints = known[enough]
-    return kept
 
 
 def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:

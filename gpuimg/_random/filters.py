@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
@@ -30,11 +28,6 @@ def random_gaussian_blur(
         Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
         all blurred images.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, and as :func:`gaussian_blur`.
-
     Examples
     --------
     >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
@@ -42,10 +35,8 @@ def random_gaussian_blur(
     """
     batch, generator = prepare(images, rng, "random_gaussian_blur")
     sigma = arguments.unwrapped(sigma)
-    low: Any
-    high: Any
     if arguments.is_single(sigma):
-        low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
+        low = high = arguments.number(sigma, "sigma", low=1e-6, high=1e6)
     else:
         low, high = arguments.low_high(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
@@ -82,11 +73,6 @@ def random_motion_blur(
         Range of the length in pixels, both limits included, as in :func:`motion_blur`.
     degrees : (low, high)
         Range of the angle in degrees from the x axis, counter-clockwise.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
     """
     batch, generator = prepare(images, rng, "random_motion_blur")
     shortest, longest = arguments.whole_low_high(length, "length", 1, ops.MOST_TAPS)
@@ -104,11 +90,6 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     ----------
     quality : int or (low, high)
         Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or normalized images.
     """
     batch, generator = prepare(images, rng, "random_jpeg")
     low, high = arguments.whole_low_high(quality, "quality", 1, 100)

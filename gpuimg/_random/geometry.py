@@ -1,7 +1,6 @@
 """Random geometry: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
-Every function takes ``rng``: a :class:`gpuimg.Rng` for the samples of the batch, or an int seed (for samples 0 to
-N - 1). A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
+A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks.docstrings import of_images, of_resized
 from .._checks.types import Color, Exact, Floats, Interpolation, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule
@@ -21,7 +20,7 @@ from .draws import prepare, resized_crop_boxes
 from .rng import Rng, as_rng
 
 
-@of_images
+@of_resized
 def random_resized_crop(
     images: Images,
     size: Size,
@@ -37,23 +36,10 @@ def random_resized_crop(
 
     Parameters
     ----------
-    size : int or (height, width)
-        Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,), for example
-        for views of different sizes.
     scale : (low, high)
         Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,).
     ratio : (low, high)
         Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
-
-    Returns
-    -------
-    Batch
-        N images of ``size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For reversed ranges, an area outside 0 to 1, or sizes below 1.
 
     Notes
     -----
@@ -78,7 +64,7 @@ def random_resized_crop(
     return resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule)
 
 
-@of_images
+@of_resized
 def random_crop(
     images: Images,
     size: Size,
@@ -93,8 +79,6 @@ def random_crop(
 
     Parameters
     ----------
-    size : int or (height, width)
-        Size of the result in pixels; one number, or a list or tuple of one, sets both.
     padding : int, (x, y) or (left, top, right, bottom), optional
         Border in pixels to add before the crop, as in :func:`pad`.
     pad_if_needed : bool
@@ -103,16 +87,6 @@ def random_crop(
         Color of the border, as in :func:`pad`.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         Content of the border, as in :func:`pad`.
-
-    Returns
-    -------
-    Batch
-        N images of ``size``, with the channels and dtype of the input.
-
-    Raises
-    ------
-    ValueError
-        For an image smaller than the crop (the message names it), and as :func:`pad`.
 
     Examples
     --------
@@ -141,33 +115,19 @@ def random_crop(
 
 @of_images
 def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Flip images horizontally with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
-    >>> gpuimg.random_horizontal_flip(x, 1.0, rng=0).array().ravel().tolist()
-    [2, 1, 0]
-    """
+    """Flip images horizontally with probability ``p``."""
     batch, generator = prepare(images, rng, "random_horizontal_flip")
     return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
 
 
 @of_images
 def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Flip images vertically with probability ``p``.
-
-    Examples
-    --------
-    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
-    >>> gpuimg.random_vertical_flip(x, 1.0, rng=0).array().ravel().tolist()
-    [2, 1, 0]
-    """
+    """Flip images vertically with probability ``p``."""
     batch, generator = prepare(images, rng, "random_vertical_flip")
     return resize_crop.vertical_flip(batch, where=generator.bernoulli(p))
 
 
-@of_images
+@of_resized
 def random_rotation(
     images: Images,
     degrees: float | Range,
@@ -186,17 +146,6 @@ def random_rotation(
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
-
-    Returns
-    -------
-    Batch
-        N images with the channels and dtype of the input; with ``expand`` as large as the turned image, else of its
-        size.
-
-    Raises
-    ------
-    ValueError
-        For reversed limits, and as :func:`rotate`.
 
     Examples
     --------
@@ -236,11 +185,6 @@ def random_affine(
     interpolation, fill, center
         As in :func:`affine`.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, and as :func:`affine`.
-
     Examples
     --------
     >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
@@ -269,7 +213,7 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
     return arguments.symmetric(shear, "shear"), (0.0, 0.0)
 
 
-@of_images
+@of_resized
 def random_zoom_out(
     images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
@@ -281,16 +225,6 @@ def random_zoom_out(
         Color of the canvas, as in :func:`pad`.
     side_range : (low, high)
         Range of the canvas's sides as multiples of the image's, at least 1.
-
-    Returns
-    -------
-    Batch
-        Results have the sizes of the canvases, which differ between images.
-
-    Raises
-    ------
-    ValueError
-        For reversed limits, or limits below 1.
 
     References
     ----------
@@ -330,27 +264,16 @@ def random_perspective(
     interpolation, fill
         As in :func:`perspective`.
 
-    Raises
-    ------
-    ValueError
-        For a scale or probability outside 0 to 1, and as :func:`perspective`.
-
     Notes
     -----
     With a scale above 0.5, three corners may end up on one line; such an image does not change.
-
-    Examples
-    --------
-    >>> gpuimg.random_perspective(np.zeros((2, 8, 8, 3), np.uint8), rng=0).sizes.tolist()
-    [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_perspective")
     n = len(batch)
-    if not 0.0 <= distortion_scale <= 1.0:
-        raise ValueError(f"distortion_scale must be a number from 0 to 1, not {distortion_scale!r}")
+    scale = arguments.number(distortion_scale, "distortion_scale", low=0.0, high=1.0)
     where = generator.bernoulli(p)
     size = batch.sizes[:, ::-1].astype(np.float64)
-    bound = np.floor(distortion_scale * (batch.sizes[:, ::-1] // 2))
+    bound = np.floor(scale * (batch.sizes[:, ::-1] // 2))
     unit = generator.units(8).reshape(n, 4, 2)
     near = np.floor(unit * (bound + 1.0)[:, None])
     # torchvision draws the far corners from [size - bound - 1, size), one pixel further than the near corners move.

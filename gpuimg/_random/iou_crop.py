@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks.arguments import whole_number
+from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, TablePerImage, UprightBoxFormat
 from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
@@ -19,6 +20,7 @@ _OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 _ROUNDS = 50
 
 
+@of_images
 def random_iou_crop(
     images: Images,
     boxes: TablePerImage,
@@ -40,12 +42,9 @@ def random_iou_crop(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     boxes : (N, K, 4) array or list of (K, 4) arrays
         Boxes in pixels of the source images, as for :func:`transform_boxes`; the geometry recorded so far is applied
         to them.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
     format : {"xyxy", "xywh", "cxcywh"}
     min_scale, max_scale : float
         Range of the rectangle's height and width as fractions of the image's, above 0 and at most 1.
@@ -62,11 +61,6 @@ def random_iou_crop(
         Transform the boxes with ``transform_boxes(result, boxes, centers=True)``: it clips them and keeps those whose
         center is inside, as torchvision does.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, no options, or boxes as in :func:`transform_boxes`.
-
     Notes
     -----
     Images without boxes do not change, nor do those for which 50 overlaps yield no crop; torchvision continues until
@@ -78,7 +72,6 @@ def random_iou_crop(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> boxes = [[(10, 10, 30, 40)]]
     >>> x = gpuimg.random_iou_crop(np.zeros((1, 50, 60, 3), np.uint8), boxes, rng=0)
     >>> moved, kept = gpuimg.transform_boxes(x, boxes, centers=True)

@@ -9,10 +9,11 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
-from .rng import Rng, as_rng
+from .rng import LEAST_BETA, Rng, as_rng
 
 
 class Mix(NamedTuple):
@@ -26,13 +27,6 @@ class Mix(NamedTuple):
         Index of the partner: the image, or clip, mixed in.
     weight : (N,) float64
         Weight of the image's own label; the partner's label has 1 minus it.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
-    >>> mix.images.array().shape, mix.partner.tolist()
-    ((2, 4, 4, 3), [1, 0])
     """
 
     images: Batch
@@ -86,6 +80,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
+@of_images
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply MixUp: blend each image with a partner. Computed immediately in float32.
 
@@ -95,8 +90,6 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
         Each image has the size of its partner.
     alpha : float
         Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
     partner : (N,) int or Batch, optional
         Index of the image to mix in, or a batch with as many images of the same size. The default is the previous
         image in the batch, as in torchvision.
@@ -106,30 +99,26 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Mix
         N images with the sizes and channels of the input, float32, and the weights of their labels.
 
-    Raises
-    ------
-    ValueError
-        For an alpha below 1e-6, an image and a partner of different sizes, or partners that do not fit.
-
     References
     ----------
     Zhang et al.: "mixup: Beyond empirical risk minimization", ICLR 2018.
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
     >>> mix.labels([0, 2], num_classes=3).shape
     (2, 3)
     """
     batch = as_batch(images)
-    weight = as_rng(rng, recording_of(batch).units, "mixup").beta(*_alphas(alpha))
+    both = arguments.number(alpha, "alpha", low=LEAST_BETA)
+    weight = as_rng(rng, recording_of(batch).units, "mixup").beta(both, both)
     own, other, index = _partners(batch, partner)
     mixed = blend(own, other, np.repeat(weight, batch.frames or 1), partner=rows_of(index, batch.frames))
     return Mix(mixed, index, weight)
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
+@of_images
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
 
@@ -144,11 +133,6 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
     Mix
         Weights are the fractions of the images' areas that remain.
 
-    Raises
-    ------
-    ValueError
-        As :func:`mixup`.
-
     References
     ----------
     Yun et al.: "CutMix: Regularization strategy to train strong classifiers with localizable features", ICCV 2019;
@@ -156,13 +140,13 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.cutmix(np.zeros((2, 4, 4, 3), np.uint8), rng=0).images.array().shape
     (2, 4, 4, 3)
     """
     batch = as_batch(images)
     generator = as_rng(rng, recording_of(batch).units, "cutmix")
-    drawn = generator.beta(*_alphas(alpha))
+    both = arguments.number(alpha, "alpha", low=LEAST_BETA)
+    drawn = generator.beta(both, both)
     unit = generator.units(2)
     own, other, index = _partners(batch, partner)
     frames = batch.frames or 1
@@ -181,12 +165,6 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
     return Mix(mixed, index, weight)
 
 
-def _alphas(alpha: Any) -> tuple[float, float]:
-    """Return both parameters of the beta distribution, checked."""
-    one = arguments.beta_parameter(alpha, "alpha")
-    return one, one
-
-
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     """Return the batch, the partners' batch and the index of each image's, or clip's, partner in it."""
     n = recording_of(batch).units
@@ -200,6 +178,7 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
+@of_images
 def blend(
     images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
 ) -> Batch:
@@ -221,15 +200,8 @@ def blend(
     Batch
         float32 images.
 
-    Raises
-    ------
-    ValueError
-        For an image and a partner of different sizes, batches that differ in number of images, channels or device, or
-        weights outside 0 to 1.
-
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> a, b = np.zeros((1, 1, 1, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
     >>> gpuimg.blend(a, b, 0.75).array().ravel().tolist()
     [0.25]

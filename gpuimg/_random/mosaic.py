@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
+from .._checks.docstrings import of_images, of_targets
 from .._checks.types import (
     AsPassed,
     BoxFormat,
@@ -23,6 +24,7 @@ from .._checks.types import (
     TablePerImage,
 )
 from .._data.images import rows_of
+from .._ops.letterbox import fitting
 from .._ops.masks import transform_masks
 from .._ops.resize_crop import crop, pad, resize
 from .._ops.targets import transform_boxes
@@ -46,14 +48,6 @@ class Mosaic(NamedTuple):
     tiles : Batch
         The images at their positions in the mosaics: those top left of all mosaics, then those top right, and so on.
         They serve to transform targets; their pixels are not computed.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> mosaic = gpuimg.mosaic(np.zeros((4, 20, 30, 3), np.uint8), 64, rng=0)
-    >>> boxes, kept = mosaic.boxes([[(0, 0, 10, 10)]] * 4)
-    >>> mosaic.images.array().shape, len(boxes)
-    ((4, 64, 64, 3), 4)
     """
 
     images: Batch
@@ -61,6 +55,7 @@ class Mosaic(NamedTuple):
     corners: Ints
     tiles: Batch
 
+    @of_targets
     def boxes(
         self, boxes: TablePerImage, *, format: BoxFormat = "xyxy", min_area: float = 0.0
     ) -> tuple[list[np.ndarray[Any, Any]], list[Mask]]:
@@ -79,16 +74,12 @@ class Mosaic(NamedTuple):
             Boxes of each mosaic: those of its four images, concatenated.
         kept : list of (L,) bool arrays
             True for visible boxes.
-
-        Raises
-        ------
-        ValueError
-            As :func:`gpuimg.transform_boxes`.
         """
         parts = self._for_tiles(boxes, "boxes")
         moved, kept = transform_boxes(self.tiles, parts, format=format, min_area=min_area)
         return self._concatenated(moved), self._concatenated(kept)
 
+    @of_targets
     def labels(self, labels: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Arrange labels in the order of the boxes of the mosaics.
 
@@ -100,14 +91,10 @@ class Mosaic(NamedTuple):
         Returns
         -------
         list of (L, ...) arrays
-
-        Raises
-        ------
-        ValueError
-            For a different number of images.
         """
         return self._concatenated([np.asarray(part) for part in self._for_tiles(labels, "labels")])
 
+    @of_targets
     def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
         """Arrange label masks, or masks of objects, like the images.
 
@@ -123,11 +110,6 @@ class Mosaic(NamedTuple):
         (N, h, w) array or list of (L, h, w) arrays
             Masks of objects are in the order of the boxes: those of the four images of a mosaic, concatenated. Objects
             outside the mosaic have empty masks: :func:`gpuimg.masks_to_boxes` reports them.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As :func:`gpuimg.transform_masks`.
         """
         n = len(self.images)
         corners = np.repeat(self.corners, self.images.frames or 1, 0)
@@ -154,6 +136,7 @@ class Mosaic(NamedTuple):
         return [np.concatenate([parts[tile * n + i] for tile in range(_TILES)]) for i in range(n)]
 
 
+@of_images
 def mosaic(
     images: Images,
     size: Size,
@@ -187,11 +170,6 @@ def mosaic(
     Mosaic
         Mosaic ``i`` shows image ``i`` and its partners in random order.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or partners that do not fit.
-
     Notes
     -----
     Images keep their aspect ratio: they are resized to fit into half of the height and width, and cropped where their
@@ -204,7 +182,6 @@ def mosaic(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = [np.zeros((20, 30, 3), np.uint8), np.zeros((30, 20, 3), np.uint8)]
     >>> y = gpuimg.mosaic(x, 64, rng=0)
     >>> boxes, kept = y.boxes([[(0, 0, 10, 10)], [(5, 5, 20, 30), (0, 0, 3, 3)]])
@@ -222,7 +199,7 @@ def mosaic(
     limit = canvas[:: batch.frames or 1, ::-1]
     corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
     color = arguments.color(fill, recording_of(batch).image_count, batch.channels, recording_of(batch).unit)
-    small = resize(batch, _half_sizes(batch.sizes, canvas))
+    small = resize(batch, fitting(batch.sizes, canvas // 2))
     tiles = _placed(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
     mixed = small.compute("float32")
     result = _placed(mixed.take(shown[:, 0]), corners, canvas, color, [0])
@@ -255,14 +232,6 @@ def _shown(partner: Any, n: int) -> Ints:
         raise ValueError(f"partner must have shape ({n}, {_TILES - 1}), not {others.shape}")
     parts = [arguments.integers(others[:, k], n, "partner", low=0, high=n - 1) for k in range(_TILES - 1)]
     return np.stack([own[:, 0], *parts], 1)
-
-
-def _half_sizes(sizes: Ints, canvas: Ints) -> Ints:
-    """Return the sizes (N, 2) of images resized to fit into half of a canvas."""
-    half = canvas // 2
-    scale = np.min(half / sizes, 1, keepdims=True)
-    resized: Ints = np.clip(np.round(sizes * scale), 1, half).astype(np.int64)
-    return resized
 
 
 def _placed(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequence[int]) -> Batch:

@@ -1,7 +1,4 @@
-"""Random erasing, masks, noise and elastic deformation: draw, then call.
-
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
-"""
+"""Random erasing, masks, noise and elastic deformation: draw, then call."""
 
 from __future__ import annotations
 
@@ -51,11 +48,6 @@ def random_erasing(
         from black to white, or after :func:`normalize` from a standard normal distribution.
     count : int
         Largest number of rectangles, 1 to 64: each image gets 1 to ``count``, which share the area between them.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
 
     Notes
     -----
@@ -117,11 +109,6 @@ def coarse_dropout(
     value : number, (C,), (N,), (N, C) or "random"
         Color of the rectangles, or noise, as in :func:`erase`.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
-
     References
     ----------
     DeVries, Taylor: "Improved regularization of convolutional neural networks with cutout", arXiv:1708.04552, 2017;
@@ -174,23 +161,9 @@ def random_grid_mask(
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
 
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, and as :func:`grid_mask`.
-
     Notes
     -----
     The defaults are the paper's for ImageNet, except for the probability, which it raises from 0 to 0.8 in training.
-
-    References
-    ----------
-    Chen, Liu, Zhao, Jia: "GridMask data augmentation", arXiv:2001.04086, 2020.
-
-    Examples
-    --------
-    >>> gpuimg.random_grid_mask(np.zeros((2, 8, 8, 3), np.uint8), (2, 4), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_grid_mask")
     sides, turns = arguments.low_high(cell, "cell", low=1.0), arguments.low_high(degrees, "degrees")
@@ -219,20 +192,10 @@ def random_gaussian_noise(
         Standard deviation of the noise, at least 0, or the range from which it is drawn for each image.
     clip : bool
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
-
-    Raises
-    ------
-    ValueError
-        For reversed or negative limits, and as :func:`gaussian_noise`.
-
-    Examples
-    --------
-    >>> gpuimg.random_gaussian_noise(np.zeros((2, 8, 8, 3), np.uint8), sigma=(0.0, 0.2), rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_gaussian_noise")
-    single = arguments.is_single(sigma)
-    low, high = (arguments.one_number(sigma, "sigma"),) * 2 if single else arguments.low_high(sigma, "sigma", low=0.0)
+    limits = (sigma, sigma) if arguments.is_single(sigma) else sigma
+    low, high = arguments.low_high(limits, "sigma", low=0.0)
     where = generator.bernoulli(p)
     drawn = generator.uniform(low, high)
     return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)
@@ -255,11 +218,6 @@ def random_elastic(
     ----------
     alpha, sigma, interpolation, fill
         As in :func:`elastic`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`elastic`.
     """
     batch, generator = prepare(images, rng, "random_elastic")
     where = generator.bernoulli(p)

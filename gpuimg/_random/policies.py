@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
-from .._checks.arguments import beta_parameter, flag, whole_number
+from .._checks.arguments import flag, number, whole_number
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
@@ -21,70 +21,43 @@ from ..kernels import ops as op_table
 from . import mixing
 from . import policy_tables as tables
 from .draws import prepare
-from .rng import Rng
+from .rng import LEAST_BETA, Rng
 
-_FACTORS = tables.BRIGHTNESS, tables.COLOR, tables.CONTRAST, tables.SHARPNESS
 # Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
     op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,
     op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT, op_table.SOLARIZE_ADD,
 )  # fmt: skip
 _CODES = np.array([op_table.SKIP.code] * tables.BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
-
-# Magnitudes (N,) of an op, from strengths (N,) in [0, 1] and the images' sizes (N, 2), width and height in pixels.
-_Magnitude = Callable[[Floats, Floats], Floats]
+_OPS = tables.INVERT  # ops that torchvision's policies draw from, without Invert, which only AutoAugment has
 
 
-class _Op(NamedTuple):
-    op: int  # of policy_tables
-    magnitude: _Magnitude
-    signed: bool  # negative for half of the images
+class _Space(NamedTuple):
+    """The magnitudes of a policy's ops at strength 1."""
+
+    shear: float
+    shift: float  # share of the image's side, or pixels if above 1
+    turn: float  # degrees
+    factor: float  # change of a factor
+    bits: tuple[int, int]  # at strength 0, and the difference to strength 1
+
+    def magnitudes(self, ops: Ints, strength: Floats, sign: Floats, size: Floats) -> Floats:
+        """Return magnitudes (N,) at strengths in [0, 1], with signs of 1 or -1; ``size`` (N, 2) is in x and y."""
+        largest = np.zeros((len(ops), tables.INVERT + 1))
+        largest[:, [tables.SHEAR_X, tables.SHEAR_Y]] = self.shear
+        largest[:, [tables.TRANSLATE_X, tables.TRANSLATE_Y]] = self.shift if self.shift > 1.0 else self.shift * size
+        largest[:, tables.ROTATE] = self.turn
+        largest[:, tables.BRIGHTNESS : tables.SHARPNESS + 1] = self.factor
+        found = strength * largest[np.arange(len(ops)), ops] * sign
+        shifted = (ops == tables.TRANSLATE_X) | (ops == tables.TRANSLATE_Y)
+        found = np.where(shifted, np.trunc(found), found)
+        found = np.where(ops == tables.POSTERIZE, np.round(self.bits[0] - strength * self.bits[1]), found)
+        return np.where(ops == tables.SOLARIZE, 1.0 - strength, found)
 
 
-def _linear(most: float) -> _Magnitude:
-    return lambda strength, size: strength * most
-
-
-def _of_width(most: float) -> _Magnitude:
-    return lambda strength, size: strength * (most * size[:, 0])
-
-
-def _of_height(most: float) -> _Magnitude:
-    return lambda strength, size: strength * (most * size[:, 1])
-
-
-def _bits(most: int, spread: int) -> _Magnitude:
-    return lambda strength, size: np.round(most - strength * spread)
-
-
-def _threshold(strength: Floats, size: Floats) -> Floats:
-    return 1.0 - strength
-
-
-def _space(
-    shear: float, translate_x: _Magnitude, translate_y: _Magnitude, rotate: float, factor: float, bits: _Magnitude
-) -> tuple[_Op, ...]:
-    """Return the ops that a policy chooses from, with their largest magnitudes; rotation in degrees."""
-    none = _linear(0.0)
-    return (
-        _Op(tables.IDENTITY, none, False),
-        _Op(tables.SHEAR_X, _linear(shear), True),
-        _Op(tables.SHEAR_Y, _linear(shear), True),
-        _Op(tables.TRANSLATE_X, translate_x, True),
-        _Op(tables.TRANSLATE_Y, translate_y, True),
-        _Op(tables.ROTATE, _linear(rotate), True),
-        *(_Op(op, _linear(factor), True) for op in _FACTORS),
-        _Op(tables.POSTERIZE, bits, False),
-        _Op(tables.SOLARIZE, _threshold, False),
-        _Op(tables.AUTOCONTRAST, none, False),
-        _Op(tables.EQUALIZE, none, False),
-    )
-
-
-_RAND_AUGMENT = _space(0.3, _of_width(150.0 / 331.0), _of_height(150.0 / 331.0), 30.0, 0.9, _bits(8, 4))
-_TRIVIAL_AUGMENT = _space(0.99, _linear(32.0), _linear(32.0), 135.0, 0.99, _bits(8, 6))
-_AUGMIX = _space(0.3, _of_width(1.0 / 3.0), _of_height(1.0 / 3.0), 30.0, 0.9, _bits(4, 4))[1:]
-_AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(tables.INVERT, _linear(0.0), False))}
+_USUAL = _Space(0.3, 150.0 / 331.0, 30.0, 0.9, (8, 4))
+_WIDE = _Space(0.99, 32.0, 135.0, 0.99, (8, 6))
+_AUGMIX = _Space(0.3, 1.0 / 3.0, 30.0, 0.9, (4, 4))
 
 
 @of_images
@@ -113,11 +86,6 @@ def rand_augment(
     fill : number, (C,), (N,) or (N, C)
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
 
-    Raises
-    ------
-    ValueError
-        For a magnitude outside the bins or a negative number of ops.
-
     Notes
     -----
     Ops whose strength has a sign use the negative one for half of the images. Each op is a separate pass over the
@@ -133,8 +101,7 @@ def rand_augment(
     chosen = whole_number(magnitude, "magnitude", 0, bins - 1)
     strength = np.full(len(batch), chosen / (bins - 1))
     for _ in range(num_ops):
-        which, sign = generator.choice(len(_RAND_AUGMENT)), _signs(generator)
-        batch = _step(batch, _RAND_AUGMENT, which, strength, sign, interpolation, fill)
+        batch = _step(batch, _USUAL, generator.choice(_OPS), strength, generator, interpolation, fill)
     return batch
 
 
@@ -163,9 +130,9 @@ def trivial_augment(
     """
     batch, generator = prepare(images, rng, "trivial_augment")
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
-    which = generator.choice(len(_TRIVIAL_AUGMENT))
+    ops = generator.choice(_OPS)
     strength = generator.integers(0, bins) / (bins - 1)
-    return _step(batch, _TRIVIAL_AUGMENT, which, strength, _signs(generator), interpolation, fill)
+    return _step(batch, _WIDE, ops, strength, generator, interpolation, fill)
 
 
 @of_images
@@ -186,11 +153,6 @@ def auto_augment(
     interpolation, fill
         As in :func:`rand_augment`.
 
-    Raises
-    ------
-    ValueError
-        For an unknown policy.
-
     References
     ----------
     Cubuk et al.: "AutoAugment: Learning augmentation strategies from data", CVPR 2019; torchvision ``AutoAugment``.
@@ -201,14 +163,14 @@ def auto_augment(
         raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
     table = tables.AUTO_AUGMENT_POLICIES[name]
     chosen = table[generator.choice(len(table))]  # (N, 2, 3): op, probability, bin
-    space = tuple(_AUTO_AUGMENT[op] for op in range(tables.INVERT + 1))
     for k in range(2):
         applied = generator.bernoulli(chosen[:, k, 1])
-        which = np.where(applied, chosen[:, k, 0], tables.IDENTITY).astype(np.int64)
-        batch = _step(batch, space, which, chosen[:, k, 2] / 9.0, _signs(generator), interpolation, fill)
+        ops = np.where(applied, chosen[:, k, 0], tables.IDENTITY).astype(np.int64)
+        batch = _step(batch, _USUAL, ops, chosen[:, k, 2] / 9.0, generator, interpolation, fill)
     return batch
 
 
+@of_images
 def augmix(
     images: Images,
     severity: int = 3,
@@ -225,8 +187,6 @@ def augmix(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        Images of any sizes.
     severity : int
         Strength of the ops, 1 to 10.
     mixture_width : int
@@ -239,44 +199,30 @@ def augmix(
         Include brightness, color, contrast and sharpness.
     interpolation, fill
         As in :func:`rand_augment`.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
     Batch
         float32 images in [0, 1].
 
-    Raises
-    ------
-    ValueError
-        For parameters out of range.
-
     References
     ----------
     Hendrycks et al.: "AugMix: A simple data processing method to improve robustness and uncertainty", ICLR 2020;
     torchvision ``AugMix``.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.augmix(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "augmix")
     severity = whole_number(severity, "severity", 1, 10)
     mixture_width = whole_number(mixture_width, "mixture_width")
     if chain_depth != -1:
         chain_depth = whole_number(chain_depth, "chain_depth")
-    alpha = beta_parameter(alpha, "alpha")
-    flag(all_ops, "all_ops")
-    space = tuple(op for op in _AUGMIX if all_ops or op.op not in _FACTORS)
-    codes = (_Op(tables.IDENTITY, _linear(0.0), False), *space)
+    alpha = number(alpha, "alpha", low=LEAST_BETA)
+    without_factors = [*range(tables.SHEAR_X, tables.BRIGHTNESS), *range(tables.POSTERIZE, _OPS)]
+    choices = range(tables.SHEAR_X, _OPS) if flag(all_ops, "all_ops") else without_factors
 
     def one_op(chain: Batch, active: Mask) -> Batch:
-        which = np.where(active, generator.choice(len(space)) + 1, 0)
+        ops = np.where(active, generator.choice(choices), tables.IDENTITY)
         strength = generator.integers(0, severity) / 9.0
-        return _step(chain, codes, which, strength, _signs(generator), interpolation, fill)
+        return _step(chain, _AUGMIX, ops, strength, generator, interpolation, fill)
 
     return mixed_chains(batch, generator, alpha, mixture_width, chain_depth, one_op)
 
@@ -302,21 +248,13 @@ def mixed_chains(
     return mixed
 
 
-def _signs(rng: Rng) -> Floats:
-    return np.where(rng.bernoulli(0.5), -1.0, 1.0)
-
-
 def _step(
-    batch: Batch, space: tuple[_Op, ...], which: Ints, strength: Floats, sign: Floats, interpolation: Interpolation,
-    fill: Any,
-) -> Batch:  # fmt: skip
-    """Apply op ``space[which[i]]`` to image i, at a strength in [0, 1] and with a sign of 1 or -1."""
-    size = batch.sizes[:, ::-1].astype(np.float64)
-    ops = np.array([op.op for op in space])[which]
-    magnitudes = np.stack([op.magnitude(strength, size) for op in space], 1)[np.arange(len(which)), which]
-    magnitudes = np.where(np.array([op.signed for op in space])[which], magnitudes * sign, magnitudes)
-    whole = (ops == tables.TRANSLATE_X) | (ops == tables.TRANSLATE_Y)
-    return apply_ops(batch, ops, np.where(whole, np.trunc(magnitudes), magnitudes), interpolation, fill)
+    batch: Batch, space: _Space, ops: Ints, strength: Floats, rng: Rng, interpolation: Interpolation, fill: Any
+) -> Batch:
+    """Apply op ``ops[i]`` to image i, at a strength in [0, 1] and with a random sign."""
+    sign = np.where(rng.bernoulli(0.5), -1.0, 1.0)
+    magnitudes = space.magnitudes(ops, strength, sign, batch.sizes[:, ::-1].astype(np.float64))
+    return apply_ops(batch, ops, magnitudes, interpolation, fill)
 
 
 def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any) -> Batch:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import arguments
+from .._checks.docstrings import documented
 from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 
@@ -18,6 +19,9 @@ _WORDS = 4  # 64-bit words of a Philox block
 _LOW_BITS = np.uint64(11)  # of a word, more than a float64 has
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
+LEAST_BETA = 1e-6  # parameter of gamma and beta distributions: draws of smaller ones underflow float64
+
+_draw = documented(returns="(N,) float64", raises="ValueError\n    For reversed limits, and parameters out of range.")
 
 
 class Rng:
@@ -191,50 +195,28 @@ class Rng:
         """
         return _to_unit(self.words(count))
 
+    @_draw
     def uniform(self, low: PerImage = 0.0, high: PerImage = 1.0) -> Floats:
-        """Draw uniformly from [low, high); the limits may be (N,).
-
-        Returns
-        -------
-        (N,) float64
-
-        Raises
-        ------
-        ValueError
-            For reversed limits.
-        """
-        lows, highs = self._limits(low, high, "low", "high")
+        """Draw uniformly from [low, high); the limits may be (N,)."""
+        lows = arguments.per_image(low, self._count, "low")
+        highs = arguments.per_image(high, self._count, "high")
+        if np.any(highs < lows):
+            k = int(np.argmax(highs < lows))
+            raise ValueError(f"high must be at least low, not {highs[k]:g} and {lows[k]:g} for sample {k}")
         return lows + (highs - lows) * _to_unit(self.words(1)[:, 0])
 
+    @_draw
     def normal(self, mean: PerImage = 0.0, std: PerImage = 1.0) -> Floats:
-        """Draw from a normal distribution by Box and Muller's method; the parameters may be (N,).
-
-        Returns
-        -------
-        (N,) float64
-
-        Raises
-        ------
-        ValueError
-            For a negative standard deviation.
-        """
+        """Draw from a normal distribution by Box and Muller's method; the parameters may be (N,)."""
         n = self._count
         means = arguments.per_image(mean, n, "mean")
         stds = arguments.per_image(std, n, "std", low=0.0)
         unit = _to_unit(self.words(2))
         return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
 
+    @_draw
     def gamma(self, shape: PerImage) -> Floats:
         """Draw from a gamma distribution of scale 1 by Marsaglia and Tsang's method; ``shape`` may be (N,).
-
-        Returns
-        -------
-        (N,) float64
-
-        Raises
-        ------
-        ValueError
-            For a shape below 1e-6.
 
         Notes
         -----
@@ -245,7 +227,7 @@ class Rng:
 
     def _log_gamma(self, shape: Any) -> Floats:
         """Return logarithms of a gamma draw: draws of small shapes would underflow in float64."""
-        shapes = arguments.per_image(shape, self._count, "shape", low=1e-6)
+        shapes = arguments.per_image(shape, self._count, "shape", low=LEAST_BETA)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
         # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
@@ -263,34 +245,21 @@ class Rng:
         boost = np.log1p(-unit[:, -1]) / shapes
         return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
 
+    @_draw
     def beta(self, a: PerImage, b: PerImage) -> Floats:
-        """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws.
-
-        Returns
-        -------
-        (N,) float64
-
-        Raises
-        ------
-        ValueError
-            For parameters below 1e-6.
-        """
+        """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws."""
         n = self._count
-        firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
+        firsts, seconds = (arguments.per_image(v, n, name, low=LEAST_BETA) for v, name in ((a, "a"), (b, "b")))
         one, other = self._log_gamma(firsts), self._log_gamma(seconds)
         return np.exp(one - np.logaddexp(one, other))
 
+    @_draw
     def integers(self, low: PerImage, high: PerImage) -> Ints:
         """Draw whole numbers from low to high - 1; the limits may be (N,).
 
         Returns
         -------
         (N,) int64
-
-        Raises
-        ------
-        ValueError
-            For limits that are not whole numbers, or a high limit not above the low one.
         """
         n = self._count
         lows = arguments.integers(low, n, "low")
@@ -302,21 +271,18 @@ class Rng:
         steps: Ints = np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
         return lows + steps
 
+    @_draw
     def bernoulli(self, p: PerImage = 0.5) -> Mask:
         """Draw True with probability ``p``, which may be (N,).
 
         Returns
         -------
         (N,) bool
-
-        Raises
-        ------
-        ValueError
-            For a probability outside 0 to 1.
         """
         chance = arguments.per_image(p, self._count, "p", low=0.0, high=1.0)
         return _to_unit(self.words(1)[:, 0]) < chance
 
+    @_draw
     def choice(self, options: int | Sequence[Any], p: PerImage | None = None) -> NDArray[Any]:
         """Draw one of several options.
 
@@ -331,11 +297,6 @@ class Rng:
         -------
         (N,) array
             The options drawn, with the dtype of ``options``.
-
-        Raises
-        ------
-        ValueError
-            For no options, or probabilities of a different number, below 0 or with a different sum.
         """
         values = np.arange(options) if isinstance(options, (int, np.integer)) else np.asarray(options)
         if values.ndim != 1 or not len(values):
@@ -359,16 +320,6 @@ class Rng:
         """
         order: Ints = np.argsort(self.words(count), axis=1, kind="stable")
         return order
-
-    def _limits(self, low: Any, high: Any, low_name: str, high_name: str) -> tuple[Floats, Floats]:
-        lows = arguments.per_image(low, self._count, low_name)
-        highs = arguments.per_image(high, self._count, high_name)
-        if np.any(highs < lows):
-            k = int(np.argmax(highs < lows))
-            raise ValueError(
-                f"{high_name} must be at least {low_name}, not {highs[k]:g} and {lows[k]:g} for sample {k}"
-            )
-        return lows, highs
 
 
 class _OfFrames(Rng):

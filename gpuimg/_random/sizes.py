@@ -1,7 +1,6 @@
 """Random resizing: draw a size, then resize. Defaults are those of ``torchvision.transforms.v2``.
 
-``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed. Results differ in size: crop or pad them,
-or use ``compute()``.
+Results differ in size: crop or pad them, or use ``compute()``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks.docstrings import of_resized
 from .._checks.types import Exact, Interpolation, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
@@ -20,7 +19,7 @@ from .draws import prepare
 from .rng import Rng
 
 
-@of_images
+@of_resized
 def random_resize(
     images: Images,
     min_size: int,
@@ -38,20 +37,6 @@ def random_resize(
     min_size, max_size : int
         Range of the length in pixels, both limits included; torchvision leaves out the upper one.
 
-    Returns
-    -------
-    Batch
-        N images with the channels and dtype of the input, each of its drawn size.
-
-    Raises
-    ------
-    ValueError
-        For a size below 1, or reversed limits.
-
-    References
-    ----------
-    torchvision ``RandomResize``.
-
     Examples
     --------
     >>> gpuimg.random_resize(np.zeros((1, 30, 40, 3), np.uint8), 15, 15, rng=0).sizes.tolist()
@@ -64,7 +49,7 @@ def random_resize(
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
-@of_images
+@of_resized
 def random_short_side_resize(
     images: Images,
     min_size: int | Sequence[int],
@@ -83,16 +68,6 @@ def random_short_side_resize(
         Lengths of the shorter side to choose from, in pixels.
     max_size : int, optional
         Largest length of the longer side in pixels; the shorter side shrinks to match.
-
-    Returns
-    -------
-    Batch
-        N images with the channels and dtype of the input, each of its drawn size.
-
-    Raises
-    ------
-    ValueError
-        For no lengths, or one below 1.
 
     Notes
     -----
@@ -123,7 +98,7 @@ def random_short_side_resize(
     return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
-@of_images
+@of_resized
 def scale_jitter(
     images: Images,
     target_size: Size,
@@ -142,16 +117,6 @@ def scale_jitter(
         Target size in pixels. One number, or a list or tuple of one, sets both; torchvision's is (width, height).
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
-
-    Returns
-    -------
-    Batch
-        N images with the channels and dtype of the input, each of its drawn size.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, or a size below 1.
 
     References
     ----------

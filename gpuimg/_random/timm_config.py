@@ -106,13 +106,7 @@ _SECTIONS: dict[str, dict[str, Callable[[str], Any]]] = {
 
 @cache
 def parsed(text: str) -> Config:
-    """Parse a policy.
-
-    Raises
-    ------
-    ValueError
-        For an unknown policy or section, a section without a number, which timm ignores, or a number out of range.
-    """
+    """Parse a policy; raise ValueError also for sections that timm ignores."""
     name, *sections = text.split("-")
     kind: Any = "auto" if name in _AUTO else name
     if kind not in _SECTIONS:
@@ -121,7 +115,10 @@ def parsed(text: str) -> Config:
     chosen = None
     for section in sections:
         if kind == "rand" and section.startswith("t"):
-            chosen = chosen or _one_of_sets(section[1:], text)
+            if section[1:] not in _SETS:
+                sets = ", ".join(f"t{one}" for one in _SETS)
+                raise ValueError(f"t must be one of {sets} in {text!r}, not {section!r}")
+            chosen = chosen or _SETS[section[1:]]
             continue
         key, value = _section(section, _SECTIONS[kind], text)
         if key not in given or key not in ("mstd", "mmax"):  # of these timm takes the first
@@ -144,12 +141,6 @@ def parsed(text: str) -> Config:
         kind, ops, magnitude, math.inf if std > 100 else std, float(given.get("mmax", 0)) or LARGEST,
         min(given.get("p", 0.5), 1.0), layers, None if weights is None else np.array(weights) / sum(weights),
     )  # fmt: skip
-
-
-def _one_of_sets(name: str, text: str) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
-    if name not in _SETS:
-        raise ValueError(f"t must be one of {', '.join(f't{one}' for one in _SETS)} in {text!r}, not 't{name}'")
-    return _SETS[name]
 
 
 def _section(section: str, types: dict[str, Callable[[str], Any]], text: str) -> tuple[str, Any]:

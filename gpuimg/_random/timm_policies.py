@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask
 from .._ops.filters import gaussian_blur
 from . import policy_tables as tables
@@ -31,16 +32,8 @@ class _Op(NamedTuple):
     argument: Callable[[Floats, Floats], Floats]
 
 
-def _none(level: Floats, sign: Floats) -> Floats:
-    return np.zeros_like(level)
-
-
 def _scaled(most: float) -> Callable[[Floats, Floats], Floats]:
     return lambda level, sign: level * most * sign
-
-
-def _factor(level: Floats, sign: Floats) -> Floats:
-    return level * 1.8 + 0.1
 
 
 def _between(low: float, high: float) -> Callable[[Floats, Floats], Floats]:
@@ -56,9 +49,9 @@ def _threshold(level: Floats, sign: Floats) -> Floats:
 
 
 OPS: dict[str, _Op] = {
-    "AutoContrast": _Op(tables.AUTOCONTRAST, _none),
-    "Equalize": _Op(tables.EQUALIZE, _none),
-    "Invert": _Op(tables.INVERT, _none),
+    "AutoContrast": _Op(tables.AUTOCONTRAST, _scaled(0.0)),
+    "Equalize": _Op(tables.EQUALIZE, _scaled(0.0)),
+    "Invert": _Op(tables.INVERT, _scaled(0.0)),
     "Rotate": _Op(tables.ROTATE, _scaled(30.0)),
     "Posterize": _Op(tables.POSTERIZE, _bits),
     "PosterizeIncreasing": _Op(tables.POSTERIZE, lambda level, sign: 4.0 - _bits(level, sign)),
@@ -73,7 +66,8 @@ OPS: dict[str, _Op] = {
             ("Sharpness", tables.SHARPNESS),
         )
         for suffix, argument in (
-            ("", _factor), ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign))
+            ("", lambda level, sign: level * 1.8 + 0.1),
+            ("Increasing", lambda level, sign: np.maximum(0.1, 1.0 + level * 0.9 * sign)),
         )
     },
     "ShearX": _Op(tables.SHEAR_X, _scaled(0.3)),
@@ -86,6 +80,7 @@ OPS: dict[str, _Op] = {
 }  # fmt: skip
 
 
+@of_images
 def timm_augment(
     images: Images,
     policy: str = "rand-m9-mstd0.5-inc1",
@@ -98,7 +93,6 @@ def timm_augment(
 
     Parameters
     ----------
-    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     policy : str
         Name and sections, joined by "-". ``rand``: ``m`` magnitude (10), ``n`` number of ops (2), ``p`` probability of
         each (0.5), ``mstd`` standard deviation of magnitudes (0; above 100 they are uniform from 0), ``mmax`` their
@@ -110,8 +104,6 @@ def timm_augment(
         Interpolation of ops that move pixels; ``"random"`` draws bilinear or bicubic for each of them.
     fill : number, (C,), (N,) or (N, C), optional
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32. The default is timm's gray, 128 of 255.
-    rng : Rng or int
-        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -135,7 +127,6 @@ def timm_augment(
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> x = np.zeros((2, 16, 16, 3), np.uint8)
     >>> gpuimg.timm_augment(x, "rand-m7-n3-mstd0.5", rng=0).array().shape
     (2, 16, 16, 3)

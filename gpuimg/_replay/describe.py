@@ -8,6 +8,7 @@ from typing import Any
 
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
+from .._checks.text import counted
 from .._data.images import EncodedImages
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
@@ -64,11 +65,13 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     if not -len(saved) <= k < len(saved):
         raise IndexError(f"image {k} of a batch of {len(saved)}")
     k %= len(saved)
-    lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
+    lines = [
+        f"image {k}: {_size(saved.sizes[k])} (height x width), {counted(saved.channels, 'channel')}, {saved.dtype}"
+    ]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
     lines += describe_segments(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
     last = saved.segments[-1]
-    return Description("\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"]))
+    return Description("\n".join([*lines, f"result: {_size(last.sizes[k])}, {counted(last.channels, 'channel')}"]))
 
 
 def _reduced(batch: Recording, k: int) -> list[str]:
@@ -86,7 +89,3 @@ def _reduced(batch: Recording, k: int) -> list[str]:
 
 def _size(size: Any) -> str:
     return f"{int(size[0])} x {int(size[1])}"
-
-
-def _channels(count: int) -> str:
-    return "1 channel" if count == 1 else f"{count} channels"

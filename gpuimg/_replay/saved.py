@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -27,6 +28,7 @@ from ..kernels import exact, layout, ops
 _FORMAT = "gpuimg plan 2"
 _ALIGNED = 8
 _LARGE = 1e30  # largest number in a file: times image sizes it still fits in float32
+_OF_PLANS = ("grid", "channels", "entries", "exact", "normalized", "blurs", "sharpens", "history")
 _DTYPES = ("<i4", "<i8", "<f4", "<f8")
 # Number of parameters that each op reads, by code; a file may hold only these ops, and no user functions.
 _WIDTHS = {op.code: op.width for op in ops.OPS if not op.user and op is not ops.END}
@@ -45,16 +47,6 @@ class SavedPlan:
         Dtype of the images, ``"uint8"`` or ``"float32"``: thresholds and levels depend on it.
     segments : tuple
         The plans, each applied to the results of the one before.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np, pathlib, tempfile
-    >>> images = np.zeros((1, 4, 6, 3), np.uint8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gpuimg.save_plan(gpuimg.horizontal_flip(images), pathlib.Path(folder, "plan.npy"))
-    ...     plan = gpuimg.load_plan(pathlib.Path(folder, "plan.npy"))
-    >>> gpuimg.apply_plan(plan, images).sizes.tolist()
-    [[4, 6]]
     """
 
     sizes: Ints
@@ -161,8 +153,8 @@ def save_plan(images: Batch, path: str | PathLike[str]) -> None:
         "format": _FORMAT,
         "dtype": saved.dtype,
         "channels": saved.channels,
-        "sizes": writer.array(saved.sizes),
-        "stages": [writer.plan(plan) for plan in saved.segments],
+        "sizes": writer.json(saved.sizes),
+        "stages": writer.json(saved.segments),
         **writer.tables,
     }
     header = json.dumps(content).encode()
@@ -181,60 +173,43 @@ class _Writer:
         self._known: dict[int, int] = {}
         self._length = 0
 
-    def _once(self, table: str, shared: Any, content: Any) -> int:
+    def json(self, value: Any) -> Any:
+        """Return a part of a plan as JSON."""
+        if isinstance(value, tuple):
+            return [self.json(one) for one in value]
+        if isinstance(value, np.ndarray):
+            return self._once("arrays", value, self._place)
+        if isinstance(value, Frame):
+            return self._once("frames", value, lambda frame: self.json((frame.matrix, frame.support)))
+        if isinstance(value, Grid):
+            return self._once("grids", value, self._fields)
+        if isinstance(value, Step):
+            return self.json((value.at, value.matrix, value.sizes))
+        if isinstance(value, Entry):
+            return self._fields(value)
+        if isinstance(value, Plan):
+            return {name: self.json(getattr(value, name)) for name in _OF_PLANS}
+        return value
+
+    def _fields(self, record: Any) -> dict[str, Any]:
+        return {name: self.json(value) for name, value in vars(record).items()}
+
+    def _once(self, table: str, shared: Any, content: Callable[[Any], Any]) -> int:
         """Return the index of an object in its table; ``content`` returns the object's JSON."""
         if id(shared) not in self._known:
-            value = content()
+            value = content(shared)
             self._known[id(shared)] = len(self.tables[table])
             self.tables[table].append(value)
         return self._known[id(shared)]
 
-    def array(self, array: NDArray[Any]) -> int:
-        def content() -> list[Any]:
-            start = self._length
-            data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-            data += b"\0" * (-len(data) % _ALIGNED)
-            self.parts.append(data)
-            self._length += len(data)
-            return [array.dtype.newbyteorder("<").str, list(array.shape), start]
-
-        return self._once("arrays", array, content)
-
-    def frame(self, frame: Frame) -> int:
-        return self._once("frames", frame, lambda: [self.array(frame.matrix), self.array(frame.support)])
-
-    def grid(self, grid: Grid) -> int:
-        def content() -> dict[str, Any]:
-            return {
-                "sizes": self.array(grid.sizes),
-                "frames": [self.frame(frame) for frame in grid.frames],
-                "filter": self.array(grid.filter),
-                "window": self.array(grid.window),
-                "kernel": None if grid.kernel is None else self.array(grid.kernel),
-            }
-
-        return self._once("grids", grid, content)
-
-    def plan(self, plan: Plan) -> dict[str, Any]:
-        entries = [
-            {
-                "codes": self.array(entry.codes),
-                "params": self.array(entry.params),
-                "frame": entry.frame,
-                "taken_over": None if entry.taken_over is None else self.grid(entry.taken_over),
-            }
-            for entry in plan.entries
-        ]
-        return {
-            "grid": self.grid(plan.grid),
-            "channels": plan.channels,
-            "entries": entries,
-            "exact": plan.exact,
-            "normalized": plan.normalized,
-            "blurs": plan.blurs,
-            "sharpens": plan.sharpens,
-            "history": [[step.at, self.array(step.matrix), self.array(step.sizes)] for step in plan.history],
-        }
+    def _place(self, array: NDArray[Any]) -> list[Any]:
+        """Store an array; return its dtype, its shape and its place."""
+        start = self._length
+        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        data += b"\0" * (-len(data) % _ALIGNED)
+        self.parts.append(data)
+        self._length += len(data)
+        return [array.dtype.newbyteorder("<").str, list(array.shape), start]
 
 
 def load_plan(path: str | PathLike[str]) -> SavedPlan:

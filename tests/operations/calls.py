@@ -151,8 +151,30 @@ for _name in gi.__all__:
     if inspect.isfunction(_function) and "where" in inspect.signature(_function).parameters and _name not in _NAMED:
         CALLS[_name] = _numbers(_function)
 
-#: Those that also move pixels, and those that change sizes.
+#: Those that change sizes.
 RESIZING = ["resize", *(f"resize {how}" for how in FILTERS), "resize plain", "crop", "center_crop", "resized_crop",
             "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
+#: Every function that moves pixels.
+MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 if numba is None:
     del CALLS["pointwise"]
+
+_CORNERS, _MOVED = [(0, 0), (60, 0), (60, 50), (0, 50)], [(2, 1), (55, 3), (58, 49), (4, 46)]
+#: Geometry of images of 50 x 60 pixels here, and by the module ``torchvision.transforms.v2.functional``.
+MOVES: dict[str, tuple[Callable[[Any], gi.Batch], Callable[[Any, Any], Any]]] = {
+    "rotate": (lambda x: gi.rotate(x, 33), lambda v2, x: v2.rotate(x, 33)),
+    "affine": (lambda x: gi.affine(x, 20, (3, -4), 1.25, (10, 5)),
+               lambda v2, x: v2.affine(x, 20, [3, -4], 1.25, [10, 5])),
+    "perspective": (lambda x: gi.perspective(x, _CORNERS, _MOVED),
+                    lambda v2, x: v2.perspective(x, _CORNERS, _MOVED, fill=0)),
+    "crop, rotate": (lambda x: gi.rotate(gi.crop(x, 3, 10, 20, 30), -15),
+                     lambda v2, x: v2.rotate(v2.crop(x, 3, 10, 20, 30), -15)),
+    "resize": (lambda x: gi.resize(x, (25, 90)), lambda v2, x: v2.resize(x, [25, 90])),
+    "resized_crop": (lambda x: gi.resized_crop(x, 3, 10, 20, 30, (40, 45)),
+                     lambda v2, x: v2.resized_crop(x, 3, 10, 20, 30, [40, 45])),
+    "horizontal_flip": (gi.horizontal_flip, lambda v2, x: v2.horizontal_flip(x)),
+    "vertical_flip": (gi.vertical_flip, lambda v2, x: v2.vertical_flip(x)),
+    "crop": (lambda x: gi.crop(x, -5, 9, 40, 90), lambda v2, x: v2.crop(x, -5, 9, 40, 90)),
+    "center_crop": (lambda x: gi.center_crop(x, (31, 40)), lambda v2, x: v2.center_crop(x, [31, 40])),
+    "pad": (lambda x: gi.pad(x, (1, 2, 3, 4)), lambda v2, x: v2.pad(x, [1, 2, 3, 4])),
+}  # fmt: skip

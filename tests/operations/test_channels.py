@@ -6,7 +6,6 @@ import io
 import pickle
 import re
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,7 @@ from tests.fakecuda.work import files
 
 from ..processes import python
 from ..samples import file_of, png_chunk, with_orientation
-
-GEOMETRY: dict[str, Callable[[Any], gi.Batch]] = {
-    "resize": lambda x: gi.resize(x, (17, 23)),
-    "rotate": lambda x: gi.rotate(x, 30, fill=9, expand=True),
-    "perspective": lambda x: gi.random_perspective(x, rng=3),
-    "pad": lambda x: gi.pad(x, 5, fill=200),
-    "erase": lambda x: gi.erase(x, 2, 3, 8, 9, 100),
-    "train": lambda x: gi.horizontal_flip(gi.random_resized_crop(x, 16, rng=5)),
-    "blur": lambda x: gi.gaussian_blur(gi.resize(x, (20, 20)), 5, 1.5),
-    "motion": lambda x: gi.motion_blur(gi.resize(x, (20, 20)), 5, 30.0),
-    "dropout": lambda x: gi.coarse_dropout(gi.grid_mask(x, 9, 0.5, value=3), (3, 4), p=1.0, rng=9, value=77),
-    "mirrored": lambda x: gi.pad(x, 5, padding_mode="reflect"),
-    "nothing": lambda x: gi.resize(x, (30, 40)),
-}
+from .calls import CALLS, MOVING
 
 
 def noise(*shape: int, dtype: Any = np.uint8) -> Any:
@@ -53,16 +39,17 @@ def deep_png(pixels: Any, orientation: int = 1) -> bytes:
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
-@pytest.mark.parametrize("name", GEOMETRY)
+@pytest.mark.parametrize("name", [*MOVING, "elastic edge", "erase", "grid_mask", "gaussian_blur", "motion_blur"])
 def test_each_channel_is_as_a_separate_image(name: str, dtype: str, layout: str) -> None:
-    channels = int(np.random.default_rng().choice([2, 4, 5, 16]))
+    rng, call = np.random.default_rng(), CALLS[name]
+    channels = int(rng.choice([2, 4, 5, 16]))
     x = noise(3, 30, 40, channels, dtype=np.uint16 if dtype == "uint16" else np.uint8).astype(dtype)
     if dtype == "float32":
         x /= 255
-    function = GEOMETRY[name]
-    all_at_once = function(x).compute(layout=layout)
+    each = call.each(rng, 3, 1.0)
+    all_at_once = call.run(x, each).compute(layout=layout)
     for c in range(channels):
-        alone = function(np.ascontiguousarray(x[..., c : c + 1])).compute(layout=layout)
+        alone = call.run(np.ascontiguousarray(x[..., c : c + 1]), each).compute(layout=layout)
         for one, other in zip(all_at_once, alone, strict=True):
             part = one[..., c : c + 1] if layout == "NHWC" else one[c : c + 1]
             np.testing.assert_array_equal(part, other)

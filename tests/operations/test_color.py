@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cv2
 import numba
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from PIL import Image, ImageEnhance, ImageOps
 import gpuimg as gi
 
 from .. import references
-from ..compare import FORMULA, HUE, assert_bytes, assert_close, assert_same
+from ..compare import FORMULA, assert_bytes, assert_close, assert_same
 from ..references import to_unit
 from ..samples import PER_KIND, kinds, pictures_of
 
@@ -94,22 +93,6 @@ def test_as_pillow(ours: Callable[[Any], gi.Batch], theirs: Callable[[Any], Any]
     expected = [np.asarray(theirs(pil(image))) for image in pictures]
     shaped = [e.reshape(r.shape) for e, r in zip(expected, results, strict=True)]
     assert_bytes(results, shaped, share=float(most), most=most)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
-def test_hue_and_hsv_as_opencv(dtype: str) -> None:
-    pictures = pictures_of(rng := np.random.default_rng(), dtype, 3)
-    gains = np.stack([rng.uniform(*limits, len(pictures)) for limits in ((-0.5, 0.5), (0, 2), (0, 2))], 1)
-
-    def by_opencv(image: NDArray[Any], turns: float, saturation: float, value: float) -> Any:
-        h, s, v = np.moveaxis(cv2.cvtColor(to_unit(image).astype(np.float32), cv2.COLOR_RGB2HSV), 2, 0)
-        hsv = [(h + 360.0 * turns) % 360.0, np.minimum(s * saturation, 1.0), np.minimum(v * value, 1.0)]
-        return cv2.cvtColor(np.stack(hsv, 2).astype(np.float32), cv2.COLOR_HSV2RGB)
-
-    expected = [by_opencv(image, *own) for image, own in zip(pictures, gains, strict=True)]
-    assert_close(gi.adjust_hsv(pictures, *gains.T).compute("float32"), expected, HUE)
-    turned = [by_opencv(image, own[0], 1, 1) for image, own in zip(pictures, gains, strict=True)]
-    assert_close(gi.adjust_hue(pictures, gains[:, 0]).compute("float32"), turned, HUE)
 
 
 RED, BROWN, UNIT = pixel(255, 0, 0), pixel(200, 100, 50), row(0.25, 0.5, dtype="float32")

@@ -35,11 +35,6 @@ def by_pillow(image: Pixels, size: tuple[int, int], interpolation: str) -> Pixel
     return np.asarray(picture.resize(size[::-1], FILTERS[interpolation])).reshape(*size, image.shape[2])
 
 
-def decoded(path: Path) -> Image.Image:
-    """Pillow's picture of a photo, as it is shown."""
-    return ImageOps.exif_transpose(Image.open(path)).convert("RGB")
-
-
 def content(rng: np.random.Generator, height: int, width: int, channels: int) -> Pixels:
     """Noise, extremes (overshoot), neighbors a level apart (sums near halves), or a ramp."""
     shape = height, width, channels
@@ -253,10 +248,10 @@ def test_only_some_images_and_views_of_one() -> None:
     small, same = gi.resize([picture, picture], (30, 40), "bicubic", exact=RULE, where=[True, False]).compute()
     assert np.array_equal(small, by_pillow(picture, (30, 40), "bicubic"))
     assert np.array_equal(same, picture)
-    sizes = [(30, 40), (224, 100), (50, 50)]
+    sizes, photo = [(30, 40), (224, 100), (50, 50)], ImageOps.exif_transpose(Image.open(PHOTOS[0])).convert("RGB")
     views = gi.resize(gi.open_batch([PHOTOS[0]]).take([0, 0, 0]), np.array(sizes), exact=RULE).compute()
     for view, size in zip(views, sizes, strict=True):
-        assert np.array_equal(view, by_pillow(np.asarray(decoded(PHOTOS[0])), size, "bilinear"))
+        assert np.array_equal(view, by_pillow(np.asarray(photo), size, "bilinear"))
 
 
 def test_targets_go_as_in_a_plain_resize() -> None:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -50,26 +49,12 @@ def test_default_deviation_of_a_literal_size() -> None:
     np.testing.assert_allclose(gi.gaussian_blur(x, 3).array()[0, :, :, 0], np.outer(weights, weights), atol=1e-6)
 
 
-@pytest.mark.parametrize(("size", "sigma"), [(3, 0.8), (5, 1.3), (7, 0.3), (13, 2.0)])
-def test_blur_is_opencvs(size: int, sigma: float) -> None:
-    images = pictures(sizes=[(31, 40), (14, 15)])
-    expected = [cv2.GaussianBlur(p, (size, size), sigma, borderType=cv2.BORDER_REFLECT_101) for p in images]
-    assert_close(gi.gaussian_blur(images, size, sigma), expected, FORMULA)
-
-
 def test_largest_blur_an_image_can_reflect() -> None:
     images = pictures(sizes=[(4, 9)])
     largest = references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))
     assert_close(gi.gaussian_blur(images, (17, 7), 2.0), [largest], FORMULA)
     small = pictures(sizes=[(1, 1), (9, 9)])
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
-
-
-@pytest.mark.parametrize(("length", "angle", "size"), [(3, 0, (3, 1)), (7, 90, (1, 7)), (5, 180, (5, 1))])
-def test_motion_along_axes_is_opencvs(length: int, angle: int, size: tuple[int, int]) -> None:
-    picture = pictures()[1]
-    expected = cv2.blur(picture, size, borderType=cv2.BORDER_REPLICATE)
-    np.testing.assert_allclose(gi.motion_blur([picture], length, angle)[0], expected, atol=FLOAT)
 
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
@@ -138,6 +123,8 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
     "pad": lambda x: gi.pad(x, 3, 0.5),
     "invert": gi.invert,
     "flip": gi.horizontal_flip,
+    "upside": gi.vertical_flip,
+    "quarter": lambda x: gi.rotate(x, 270, expand=True),
 }
 #: Launches, and the steps of a chain.
 CHAINS = [
@@ -146,6 +133,8 @@ CHAINS = [
     (1, "cut flip sharpen"), (2, "sharpen turn"), (2, "sharpen cut"), (2, "sharpen soften"),
     (2, "sharpen brighten soften"), (1, "blur sharpen"), (2, "sharpen blur"), (2, "sharpen contrast"),
     (2, "contrast sharpen"), (2, "blur contrast"), (1, "blur paint sharpen"),
+    (2, "contrast cut resize"), (2, "resize stretch flip quarter"), (2, "turn contrast upside flip"),
+    (5, "contrast cut stretch brighten contrast pad flip contrast cut"),
     (3, "resize move flip"), (2, "move sharpen"), (2, "move stretch"), (3, "flip bend invert"), (3, "bend resize"),
 ]  # fmt: skip
 

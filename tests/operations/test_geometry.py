@@ -21,7 +21,7 @@ import gpuimg as gi
 from .. import references
 from ..compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
 from ..references import to_bytes, to_unit
-from ..samples import PER_KIND, gray, images, kinds, rows
+from ..samples import PER_KIND, gray, images, kinds, pictures, rows
 
 filters = pytest.mark.parametrize(
     ("interpolation", "antialias"), [*itertools.product(["bilinear", "bicubic"], [True, False]), ("nearest", True)]
@@ -121,6 +121,19 @@ def test_forms_of_size() -> None:
         (gi.resized_crop(x, 0, 0, 4, 2, [3]), [[6, 3], [6, 3]]),
     ):
         assert batch.sizes.tolist() == sizes
+
+
+def test_forms_of_pairs() -> None:
+    x = np.random.default_rng().integers(0, 256, (2, 33, 31, 3), np.uint8)
+    for one, other in (
+        (gi.affine(x, 10, (0, 0), 1, [20], "bilinear"), gi.affine(x, 10, (0, 0), 1, (20, 20), "bilinear")),
+        (gi.gaussian_blur(x, [3]), gi.gaussian_blur(x, (3, 3))),
+        (gi.gaussian_blur(x, np.array([(3, 1), (1, 5)])), gi.gaussian_blur(x, ([3, 1], [1, 5]))),
+        (gi.gaussian_blur(x, 5, (1.5,)), gi.gaussian_blur(x, 5, (1.5, 1.5))),
+        (gi.center_crop(x, [9]), gi.center_crop(x, (9, 9))),
+        (gi.random_crop(x, (8,), rng=1), gi.random_crop(x, (8, 8), rng=1)),
+    ):
+        assert_same(list(one.compute()), list(other.compute()))
 
 
 def test_resize_by_hand() -> None:
@@ -314,25 +327,6 @@ def test_perspective(dtype: str, channels: int, interpolation: str) -> None:
     check_warp(x, pictures, grids, interpolation, fill)
 
 
-@kinds
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_affine_as_opencv(dtype: str, channels: int, interpolation: str) -> None:
-    rng = np.random.default_rng()
-    pictures = images(rng, dtype, channels)
-    angle, translate, scale, _ = draw_affine(rng)
-    x = gi.affine(pictures, angle, translate, scale, 0.0, interpolation, fill=None)
-    flags = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}[interpolation]
-    expected = []
-    for i, image in enumerate(pictures):
-        height, width, _ = image.shape
-        matrix = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), -angle[i], scale[i])
-        matrix[:, 2] += translate[i]
-        unit = to_unit(image).astype(np.float32)
-        warped = cv2.warpAffine(unit, matrix, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        expected.append(warped.reshape(image.shape))
-    check(x, pictures, expected)
-
-
 CORNER = gray([1, 2, 3], [4, 5, 6], [7, 8, 9])
 QUARTERS = gray([1, 2, 9, 9], [3, 4, 9, 9], [9] * 4, [9] * 4)
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
@@ -439,3 +433,50 @@ def test_an_interpolation_for_each_image(name: str) -> None:
     each = {one: OF_EACH[name](images, one).array("float32") for one in two}
     assert not np.array_equal(each[two[0]], each[two[1]])
     np.testing.assert_array_equal(found, [each[one][i] for i, one in enumerate(how)])
+
+
+def by_ultralytics(
+    image: NDArray[np.uint8], size: tuple[int, int], *, scale_up: bool, center: bool, fill: int
+) -> NDArray[np.uint8]:
+    """``LetterBox`` of ultralytics 8.4 in plain Python, with OpenCV's resize and border."""
+    height, width = image.shape[:2]
+    r = min(size[0] / height, size[1] / width)
+    if not scale_up:
+        r = min(r, 1.0)
+    new = max(round(width * r), 1), max(round(height * r), 1)
+    dw, dh = float(size[1] - new[0]), float(size[0] - new[1])
+    if center:
+        dw, dh = dw / 2, dh / 2
+    top, left = (round(dh - 0.1), round(dw - 0.1)) if center else (0, 0)
+    if (width, height) != new:
+        image = np.asarray(cv2.resize(image, new, interpolation=cv2.INTER_LINEAR), np.uint8)
+    border = top, round(dh + 0.1), left, round(dw + 0.1)
+    return np.asarray(cv2.copyMakeBorder(image, *border, cv2.BORDER_CONSTANT, value=(fill,) * 3), np.uint8)
+
+
+@pytest.mark.parametrize("scale_up", [True, False])
+@pytest.mark.parametrize("center", [True, False])
+def test_pixels_and_places_are_ultralytics(scale_up: bool, center: bool) -> None:
+    """Of 530 sizes; white images show to the level where each lies."""
+    rng, options = np.random.default_rng(), {"scale_up": scale_up, "center": center}
+    for canvas in [(63, 64), (33, 128), (1, 1), *map(tuple, rng.integers(1, 90, (7, 2)).tolist())]:
+        images = pictures([(1, 300), (300, 1), (7, 9), (640, 427), *rng.integers(1, 90, (49, 2)).tolist()])
+        white = [np.full_like(image, 255) for image in images]
+        for batch, fill, most in ((images, 114, 1), (white, 0, 0)):
+            for image, result in zip(batch, gi.letterbox(batch, canvas, fill, **options).array(), strict=True):
+                expected = by_ultralytics(image, canvas, fill=fill, **options)
+                assert result.shape == expected.shape
+                assert np.abs(result.astype(int) - expected).max() <= most
+
+
+def test_fills_sizes_and_choice_of_each_image() -> None:
+    images = np.full((3, 10, 20, 3), 200, np.uint8)
+    x = gi.letterbox(images, ([20, 8, 9], 20), [[1], [2], [3]], where=[True, True, False])
+    assert x.sizes.tolist() == [[20, 20], [8, 20], [10, 20]]
+    first, second, third = x
+    assert first[:, 3, 0].tolist() == [1] * 5 + [200] * 10 + [1] * 5
+    assert second[4, :, 2].tolist() == [2] * 2 + [200] * 16 + [2] * 2
+    np.testing.assert_array_equal(third, images[2])
+    gray = gi.letterbox(np.ones((1, 1, 2, 1), np.float32), 4).array()
+    assert gray[0, :, 0, 0].tolist() == [np.float32(114 / 255), 1.0, 1.0, np.float32(114 / 255)]
+    assert len(gi.letterbox(np.zeros((0, 4, 4, 3), np.uint8), 8)) == 0

@@ -81,31 +81,23 @@ def test_nan_spreads_as_far_as_the_filter(rng: np.random.Generator) -> None:
 
 
 _AT_THE_END_OF_MEMORY = """
-    import ctypes, mmap, sys
+    import itertools
     import numpy as np
     import gpuimg as gi
-    pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
-    first = np.frombuffer(pages, np.uint8).ctypes.data
-    libc = ctypes.CDLL(None, use_errno=True)
-    for page in (0, 2):
-        assert libc.mprotect(ctypes.c_void_p(first + page * mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
-    middle = np.frombuffer(pages, np.uint8)[mmap.PAGESIZE : 2 * mmap.PAGESIZE]
-    for dtype in (np.uint8, np.float32):
-        for channels in (1, 3):
-            for height, width in ((1, 1), (3, 2), (9, 11), (16, 21)):
-                size = height * width * channels * np.dtype(dtype).itemsize
-                # Vectors of uint8 may read 15 bytes after an image, where they are there.
-                ends = (0, 14, 15) if dtype == np.uint8 else (0,)
-                for part in (middle[:size], *(middle[-size - end : len(middle) - end] for end in ends)):
-                    image = part.view(dtype).reshape(1, height, width, channels)
-                    image[:] = 1
-                    for scale in (0.2, 0.5, 1.0, 2.0):
-                        target = max(round(height * scale), 1), max(round(width * scale), 1)
-                        for interpolation in ("nearest", "bilinear"):
-                            x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
-                            assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
-                        for rule in ("pillow", "torch") if dtype == np.uint8 else ():
-                            assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
+    from tests.robustness.guard_pages import flush
+    shapes = itertools.product((np.uint8, np.float32), (1, 3), ((1, 1), (3, 2), (9, 11), (16, 21)))
+    for dtype, channels, (height, width) in shapes:
+        pixels = np.ones((1, height, width, channels), dtype).tobytes()
+        # Vectors of uint8 may read 15 bytes after an image, where they are there.
+        for at_end, after in ((False, 0), (True, 0), (True, 14), (True, 15))[: 4 if dtype == np.uint8 else 2]:
+            memory = flush(pixels + bytes(after), at_end=at_end)[: len(pixels)]
+            image = memory.view(dtype).reshape(1, height, width, channels)
+            for scale, interpolation in itertools.product((0.2, 0.5, 1.0, 2.0), ("nearest", "bilinear")):
+                target = max(round(height * scale), 1), max(round(width * scale), 1)
+                x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
+                assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
+                for rule in ("pillow", "torch") if dtype == np.uint8 else ():
+                    assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
     print("unharmed")
 """
 

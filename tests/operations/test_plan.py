@@ -100,7 +100,6 @@ MOVES = {
     "shrink": (lambda x: gi.resize(x, (6, 7), "nearest"), lambda x: references.resize(x, 6, 7, "nearest")),
     "two crops": (lambda x: gi.crop(gi.crop(x, 1, 1, 8, 8), 2, 2, 4, 4), lambda x: references.crop(x, 3, 3, 4, 4)),
 }
-statistical = pytest.mark.parametrize("statistic", STATISTICAL.values(), ids=STATISTICAL)
 
 
 def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
@@ -115,56 +114,13 @@ def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
 
 
 @kinds
-@statistical
+@pytest.mark.parametrize("statistic", STATISTICAL.values(), ids=STATISTICAL)
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_statistics_are_of_their_place_in_the_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
     pictures = dark_to_the_right(dtype, channels)
     for one, other in ((statistic, move), (move, statistic)):
         expected = [other[1](one[1](to_unit(picture))) for picture in pictures]
         assert_close(other[0](one[0](pictures)).compute("float32"), expected, FORMULA)
-
-
-@statistical
-@pytest.mark.parametrize("before", [lambda x: x, lambda x: gi.rotate(gi.resize(x, (9, 14)), 20, "bilinear")])
-def test_statistics_before_flips_and_quarter_turns(statistic: Any, before: Any) -> None:
-    """The statistics of the same pixels in another order are the same: they are taken on the last grid."""
-    x = statistic[0](before(dark_to_the_right("float32", 3)))
-    for move in (
-        lambda x: gi.vertical_flip(x, where=[True, False, True]),
-        lambda x: gi.rotate(gi.horizontal_flip(gi.vertical_flip(x)), 270, expand=True),
-        lambda x: gi.crop(x, 0, 0, *x.sizes.T),
-    ):
-        assert_close(move(x).compute("float32"), list(move(x.compute()).compute()), FORMULA)
-
-
-@kinds
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_contrast_before_resampling(interpolation: str, dtype: str, channels: int) -> None:
-    # Below factor 1 nothing is clamped, and a blend commutes with resampling - with the mean of before.
-    pictures = dark_to_the_right(dtype, channels)
-    x = gi.resize(gi.crop(gi.adjust_contrast(pictures, 0.6), 2, 1, 9, 8), (12, 5), interpolation)
-    x = gi.rotate(x, 20, "bilinear", fill=0)
-    y = gi.crop(gi.adjust_contrast(pictures, 0.6).compute("float32"), 2, 1, 9, 8)
-    y = gi.rotate(gi.resize(y, (12, 5), interpolation), 20, "bilinear", fill=0)
-    assert_close(x.compute("float32"), list(y.compute()), FORMULA)
-
-
-@kinds
-def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
-    pictures = dark_to_the_right(dtype, channels)
-    x = gi.crop(gi.adjust_contrast(pictures, 0.8), 1, 1, 11, 9)
-    x = gi.autocontrast(gi.adjust_brightness(x, 0.9))
-    x = gi.adjust_contrast(x, 0.7, where=[True, False, True])
-    x = gi.horizontal_flip(gi.pad(x, 1, fill=0))
-    x = gi.crop(gi.adjust_contrast(x, 0.5), 0, 4, 8, 7)
-    expected = []
-    for i, picture in enumerate(pictures):
-        y = references.crop(references.adjust_contrast(to_unit(picture), 0.8), 1, 1, 11, 9)
-        y = references.autocontrast(references.adjust_brightness(y, 0.9))
-        y = references.adjust_contrast(y, 0.7) if i != 1 else y
-        y = references.pad(y, 1, 1, 1, 1)[:, ::-1]
-        expected.append(references.crop(references.adjust_contrast(y, 0.5), 0, 4, 8, 7))
-    assert_close(x.compute("float32"), expected, FORMULA)
 
 
 def test_decoded_region_holds_the_statistics() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,8 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from .calls import CALLS, RESIZING
+from .calls import CALLS, MOVES, MOVING
 
-#: Every function that moves pixels.
-MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
 
 
@@ -93,30 +92,29 @@ def test_boxes_by_formula() -> None:
         np.testing.assert_array_equal(kept, np.all(result[..., 2:] > result[..., :2], 2))
 
 
-# torchvision 0.28, float64, an image of 40 x 60 pixels and the boxes (4, 6, 20, 15) and (30, 2, 50, 31).
-TORCHVISION: list[tuple[Callable[[Any], gi.Batch], list[list[float]]]] = [
-    (lambda x: gi.rotate(x, 30), [[0.4833395, 12.8756443, 18.839746, 28.669873], [21, 0, 52.8205081, 29.5262794]]),
-    (
-        lambda x: gi.affine(x, 20, (3, -4), 1.25, (10.0, 5.0)),
-        [[4.6936805, 0, 29.8571227, 7.1656444], [25.9463941, 0, 60, 34.7860631]],
-    ),
-    (
-        lambda x: gi.perspective(x, [(0, 0), (60, 0), (60, 40), (0, 40)], [(2, 1), (55, 3), (58, 39), (4, 36)]),
-        [[5.7512778, 6.3132123, 20.2147579, 14.7591347], [28.2684159, 3.7321331, 48.1497358, 30.3165244]],
-    ),
-    (lambda x: gi.resized_crop(x, 3, 10, 20, 30, (40, 45)), [[0, 6, 15, 24], [30, 0, 45, 40]]),
-    (
-        lambda x: gi.rotate(gi.crop(x, 3, 10, 20, 30), -15),
-        [[0, 0, 11.9821042, 10.6377564], [17.2414387, 1.634837, 30, 20]],
-    ),
-]
+@pytest.mark.parametrize("name", MOVES)
+def test_targets_are_torchvisions(name: str) -> None:
+    """Visible boxes, rotated boxes, and points, where one of the two meanings of their numbers is torchvision's."""
+    torch, tensors = pytest.importorskip("torch"), pytest.importorskip("torchvision.tv_tensors")
+    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    ours, theirs = MOVES[name]
+    x, rng = ours(blank(1, 50, 60)), np.random.default_rng()
 
+    def expected(kind: str, values: NDArray[Any], **options: Any) -> NDArray[Any]:
+        given = getattr(tensors, kind)(torch.from_numpy(values), canvas_size=(50, 60), **options)
+        return np.asarray(theirs(v2, given))
 
-@pytest.mark.parametrize(("move", "expected"), TORCHVISION, ids=["rotate", "affine", "perspective", "crop", "cut"])
-def test_boxes_as_torchvision(move: Callable[[Any], gi.Batch], expected: list[list[float]]) -> None:
-    boxes, kept = gi.transform_boxes(move(blank()), [[(4, 6, 20, 15), (30, 2, 50, 31)]])
-    np.testing.assert_allclose(boxes[0], expected, atol=1e-5)
-    assert kept[0].tolist() == [True, True]
+    boxes, rotated = boxes_of(rng, 1, 30, 50, 60)[0], rotated_boxes(rng, 30)
+    (moved,), (kept,) = gi.transform_boxes(x, [boxes])
+    np.testing.assert_allclose(moved[kept], expected("BoundingBoxes", boxes, format="XYXY")[kept], atol=1e-5)
+    assert kept.sum() > 5
+    moved = gi.transform_boxes(x, [rotated], format="cxcywhr", clip=False)[0][0]
+    same(moved, expected("BoundingBoxes", rotated, format="CXCYWHR", clamping_mode=None))
+    points = rng.uniform(0, (60, 50), (30, 2))
+    for pixel_indices in (False, True):
+        moved = gi.transform_points(x, [points], pixel_indices=pixel_indices)[0]
+        agrees = name in ("crop", "center_crop", "pad") or pixel_indices == name.endswith("flip")
+        assert np.allclose(moved, expected("KeyPoints", points), atol=1e-5) == agrees
 
 
 @pytest.mark.parametrize("name", [name for name in MOVING if name not in BORDERS])  # whose masks go on where boxes end
@@ -205,34 +203,6 @@ def test_points_are_where_the_pixels_are(name: str) -> None:
     assert sum(map(len, moved)) > 300
 
 
-# torchvision 0.28, float64: keypoints (4, 6) and (30, 2) of an image of 40 x 60 pixels, and which pixel_indices agrees.
-KEYPOINTS: list[tuple[Callable[[Any], gi.Batch], list[list[float]], tuple[bool, ...]]] = [
-    (gi.horizontal_flip, [[55.0, 6.0], [29.0, 2.0]], (True,)),
-    (gi.horizontal_flip, [[56.0, 6.0], [30.0, 2.0]], (False,)),  # not torchvision's
-    (gi.vertical_flip, [[4.0, 33.0], [30.0, 37.0]], (True,)),
-    (lambda x: gi.resize(x, (20, 45)), [[3.0, 3.0], [22.5, 1.0]], (False,)),
-    (lambda x: gi.rotate(x, 30), [[0.48333950, 20.87564435], [21.0, 4.41154273]], (False,)),
-    (lambda x: gi.crop(x, 1, 3, 30, 40), [[1.0, 5.0], [27.0, 1.0]], (False, True)),
-    (lambda x: gi.pad(x, (1, 2, 3, 4)), [[5.0, 8.0], [31.0, 4.0]], (False, True)),
-    # Through all segments; not torchvision's.
-    (
-        lambda x: gi.vertical_flip(gi.resize(gi.gaussian_blur(gi.crop(x, 2, 3, 30, 40), 3), (60, 20))),
-        [[0.5, 52.0], [13.5, 60.0]],
-        (False,),
-    ),
-]
-
-
-@pytest.mark.parametrize(("move", "expected", "equal"), KEYPOINTS)
-def test_points_equal_torchvisions_keypoints_as_documented(
-    move: Callable[[Any], gi.Batch], expected: list[list[float]], equal: tuple[bool, ...]
-) -> None:
-    points = np.array([[(4.0, 6.0), (30.0, 2.0)]])
-    for setting in (False, True):
-        moved = gi.transform_points(move(blank()), points, pixel_indices=setting)[0]
-        assert np.allclose(moved, expected, atol=1e-6) == (setting in equal)
-
-
 def torchvision_iou_crop(height: int, width: int, boxes: Any, rounds: Any, options: Any, trials: int) -> Any:
     """``RandomIoUCrop.make_params`` of torchvision 0.28 on given numbers; the window or None for "as it is"."""
     for unit in rounds:
@@ -318,27 +288,6 @@ def test_images_that_could_not_be_read(tmp_path: Path) -> None:
 
 UPRIGHT = ["xyxy", "xywh", "cxcywh"]
 ROTATED = ["xyxyxyxy", "xywhr", "cxcywhr"]
-BOXES = [(30.0, 25.0, 20.0, 8.0, 30.0), (12.0, 14.0, 6.0, 10.0, -100.0)]
-
-#: What torchvision 0.28 makes of these boxes, in a canvas of 50 x 60.
-CORNERS = [
-    (19.339745962, 26.535898385, 36.660254038, 16.535898385, 40.660254038, 23.464101615, 23.339745962, 33.464101615),
-    (17.444983298, 11.913817629, 16.403094232, 17.822664147, 6.555016702, 16.086182371, 7.596905768, 10.177335853),
-]
-MOVED: dict[str, tuple[Callable[[Any], gi.Batch], list[tuple[float, ...]]]] = {
-    "horizontal_flip": (gi.horizontal_flip, [(30, 25, 20, 8, -30), (48, 14, 6, 10, 100)]),
-    "vertical_flip": (gi.vertical_flip, [(30, 25, 20, 8, 150), (12, 36, 6, 10, 280)]),
-    "rotate": (lambda x: gi.rotate(x, 25), [(30, 25, 20, 8, 55), (9.037659, 22.637743, 6, 10, -75)]),
-    "resize": (
-        lambda x: gi.resize(x, (25, 90)),
-        [(45, 12.5, 31.694742, 4.535574, 10.893395), (18, 7, 3.041032, 16.184402, -93.363727)],
-    ),
-    "crop": (lambda x: gi.crop(x, 5, 8, 40, 45), [(22, 20, 20, 8, 30), (4, 9, 6, 10, -100)]),
-    "affine": (
-        lambda x: gi.affine(x, 10, (3, 2), 1.2, 12),
-        [(33, 27, 27.344919, 8.7805, 17.214159), (16.783429, 10.73695, 7.471422, 12.998663, -110.381076)],
-    ),
-}
 
 
 def canvas() -> gi.Batch:
@@ -354,72 +303,33 @@ def rotated_boxes(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
 def same(boxes: Any, expected: Any) -> None:
     """Rotated boxes, whose angles are equal up to whole turns."""
     one, other = np.array(boxes, np.float64), np.array(expected, np.float64)
-    np.testing.assert_allclose(one[..., :4], other[..., :4], atol=2e-6)
-    np.testing.assert_allclose((one[..., 4] - other[..., 4] + 180) % 360 - 180, 0, atol=2e-6)
+    np.testing.assert_allclose(one[..., :4], other[..., :4], atol=1e-5)
+    np.testing.assert_allclose((one[..., 4] - other[..., 4] + 180) % 360 - 180, 0, atol=1e-5)
 
 
-def test_upright_formats() -> None:
-    boxes = [[(10, 20, 30, 60), (0, 5, 7, 6.5)]]
-    every: dict[str, Any] = {
-        "xyxy": boxes,
-        "xywh": [[(10, 20, 20, 40), (0, 5, 7, 1.5)]],
-        "cxcywh": [[(20, 40, 20, 40), (3.5, 5.75, 7, 1.5)]],
-    }
-    for old, given in every.items():
-        for new, expected in every.items():
-            found = gi.convert_bounding_box_format(given, old, new)
-            assert [one.tolist() for one in found] == [[list(map(float, box)) for box in expected[0]]]
+@pytest.mark.parametrize("formats", [UPRIGHT, ROTATED], ids=["upright", "rotated"])
+def test_formats_are_torchvisions(formats: list[str]) -> None:
+    torch, tensors = pytest.importorskip("torch"), pytest.importorskip("torchvision.tv_tensors")
+    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    boxes = rotated_boxes(np.random.default_rng(), 50)[:, : 4 + (formats is ROTATED)]
+    given = tensors.BoundingBoxes(torch.from_numpy(boxes), format=formats[-1].upper(), canvas_size=(50, 60))
+    every = {name: v2.convert_bounding_box_format(given, new_format=name.upper()).numpy() for name in formats}
+    for old, new in itertools.product(formats, formats):
+        found = gi.convert_bounding_box_format([every[old]], old, new)[0]
+        same(found, every[new]) if new.endswith("r") else np.testing.assert_allclose(found, every[new], atol=1e-5)
     ragged = [np.zeros((2, 4), np.float32), np.zeros((0, 4), np.float32)]
     parts = gi.convert_bounding_box_format(ragged, "xyxy", "xywh")
     assert [(one.shape, one.dtype) for one in parts] == [((2, 4), np.float32), ((0, 4), np.float32)]
 
 
-def test_rotated_formats_are_torchvisions_and_opencvs() -> None:
-    found = gi.convert_bounding_box_format([BOXES], "cxcywhr", "xyxyxyxy")[0]
-    np.testing.assert_allclose(found, CORNERS, atol=1e-8)
-    first = gi.convert_bounding_box_format([BOXES], "cxcywhr", "xywhr")[0]
-    np.testing.assert_allclose(first[:, :2], np.array(CORNERS)[:, :2], atol=1e-8)
-    boxes = rotated_boxes(np.random.default_rng(), 200)
-    found = gi.convert_bounding_box_format([boxes], "cxcywhr", "xyxyxyxy")[0].reshape(-1, 4, 2)
-    for (x, y, w, h, angle), corners in zip(boxes.tolist(), found, strict=True):
-        expected = cv2.boxPoints(((x, y), (w, h), -angle))  # OpenCV's angle is clockwise
-        away = np.linalg.norm(corners[:, None] - expected, axis=2)
-        assert max(away.min(0).max(), away.min(1).max()) < 1e-3
-
-
-@pytest.mark.parametrize("formats", [UPRIGHT, ROTATED], ids=["upright", "rotated"])
-def test_there_and_back(formats: list[str]) -> None:
-    rng = np.random.default_rng()
-    boxes = rotated_boxes(rng, 50).reshape(5, 10, 5)
-    start = "cxcywhr" if formats is ROTATED else "cxcywh"
-    boxes = boxes if formats is ROTATED else boxes[..., :4]
-    for old in formats:
-        given = gi.convert_bounding_box_format(boxes, start, old)
-        for new in formats:
-            back = gi.convert_bounding_box_format(gi.convert_bounding_box_format(given, old, new), new, old)
-            assert back.shape == given.shape
-            np.testing.assert_allclose(back, given, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", MOVED)
-def test_rotated_boxes_move_as_torchvisions(name: str) -> None:
-    function, expected = MOVED[name]
-    moved, kept = gi.transform_boxes(function(canvas()), [BOXES], format="cxcywhr", clip=False)
-    same(moved[0], expected)
-    assert kept[0].all()
-
-
-@pytest.mark.parametrize("name", [*MOVED, "perspective"])
+@pytest.mark.parametrize("name", MOVES)
 def test_corners_move_as_points(name: str) -> None:
-    square = [(0, 0), (60, 0), (60, 50), (0, 50)]
-    end = [(3, 5), (50, 2), (55, 45), (0, 49)]
-    function = MOVED[name][0] if name in MOVED else lambda x: gi.perspective(x, square, end)
-    x = gi.resize(function(canvas()), (40, 31))
-    moved, _ = gi.transform_boxes(x, [CORNERS], format="xyxyxyxy")
-    points = gi.transform_points(x, [np.array(CORNERS).reshape(-1, 2)])[0].reshape(-1, 4, 2)
+    x = gi.resize(MOVES[name][0](canvas()), (40, 31))
+    given = gi.convert_bounding_box_format([rotated_boxes(np.random.default_rng(), 9)], "cxcywhr", "xyxyxyxy")
+    moved = gi.transform_boxes(x, given, format="xyxyxyxy")[0][0].reshape(-1, 4, 2)
+    points = gi.transform_points(x, [given[0].reshape(-1, 2)])[0].reshape(-1, 4, 2)
     # A mirror exchanges the first two corners and the last two.
-    mirrored = points[:, [1, 0, 3, 2]].reshape(-1, 8)
-    np.testing.assert_allclose(moved[0], mirrored if "flip" in name else points.reshape(-1, 8), atol=1e-9)
+    np.testing.assert_allclose(moved, points[:, [1, 0, 3, 2]] if "flip" in name else points, atol=1e-9)
 
 
 def test_visible_rotated_boxes() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gpuimg as gi
 
-from ..operations.calls import CALLS, Call
+from ..operations.calls import CALLS
 
 
 class Step(NamedTuple):
@@ -71,21 +71,13 @@ RESAMPLING = {
 FILTERS = {name for name, call in CALLS.items() if call.function.__module__ == "gpuimg._ops.filters"}
 
 
-def _random(name: str, function: Callable[[Any, gi.Rng], gi.Batch]) -> Step:
-    return Step(name, lambda x, each, rng: function(x, rng))
-
-
-def _given(name: str, call: Call, seed: int, n: int, white: float) -> Step:
-    each = call.each(np.random.default_rng(seed), n, white)
-    return Step(name, lambda x, given, rng: call.run(x, given), each)
-
-
 @st.composite
 def _steps(draw: st.DrawFn, n: int, dtype: str, given: list[str], drawn: dict[str, Any]) -> Step:
     name = draw(st.sampled_from([*given, *drawn]))
     if name in drawn:
-        return _random(name, drawn[name])
-    return _given(name, CALLS[name], draw(st.integers(0, 2**32)), n, 255.0 if dtype == "uint8" else 1.0)
+        return Step(name, lambda x, each, rng: drawn[name](x, rng))
+    call, rng = CALLS[name], np.random.default_rng(draw(st.integers(0, 2**32)))
+    return Step(name, lambda x, each, _: call.run(x, each), call.each(rng, n, 255.0 if dtype == "uint8" else 1.0))
 
 
 @st.composite

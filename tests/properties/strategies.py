@@ -8,9 +8,6 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import gpuimg as gi
-
-from ..operations.calls import CALLS, Call
 from ..samples import BUILDS, image, rebuilt
 
 # 31, 32 and 33 straddle the vector width; sides of 1 leave filters no neighbour.
@@ -20,10 +17,6 @@ channels = st.sampled_from([1, 3])
 angles = st.floats(-720, 720, allow_nan=False)
 filters = st.sampled_from(["bilinear", "bicubic"])
 interpolations = st.sampled_from(["nearest", "bilinear", "bicubic"])
-calls: st.SearchStrategy[Call] = st.sampled_from(list(CALLS.values()))
-factors = st.floats(0, 3)
-
-Drawn = tuple[Call, dict[str, Any]]  # a function, and its parameters for each image
 
 
 @st.composite
@@ -44,16 +37,3 @@ def ragged(draw: st.DrawFn, dtype: st.SearchStrategy[str] = dtypes) -> list[NDAr
     kind, depth = draw(dtype), draw(channels)
     sizes = draw(st.lists(st.tuples(sides, sides), min_size=1, max_size=6))
     return [rebuilt(image(rng, *size, depth, kind), draw(st.sampled_from(BUILDS))) for size in sizes]
-
-
-@st.composite
-def drawn_calls(draw: st.DrawFn, n: int, dtype: str) -> Drawn:
-    """A function and parameters for each of ``n`` images."""
-    call = draw(calls)
-    return call, call.each(np.random.default_rng(draw(st.integers(0, 2**32))), n, 255.0 if dtype == "uint8" else 1.0)
-
-
-def drawn_pairs(n: int, dtype: str) -> st.SearchStrategy[tuple[Drawn, Drawn]]:
-    """A function and another one of its results; ``jpeg`` refuses those of ``normalize``."""
-    pairs = st.tuples(drawn_calls(n, dtype), drawn_calls(n, dtype))
-    return pairs.filter(lambda pair: (pair[0][0].function, pair[1][0].function) != (gi.normalize, gi.jpeg))
