@@ -17,11 +17,10 @@ from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from ..sources.stream import Stream
-from .batch_order import BatchOrder
-from .blocks import Blocks
+from .order import BatchOrder, Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
-from .settings import Reading, Result, Schedule, failure_limit
+from .settings import Reading, Result, Schedule
 from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
@@ -63,7 +62,8 @@ class Loader:
     def __init__(self, reading: Reading, schedule: Schedule, result: Result, progress: bool) -> None:
         self._reading, self._schedule, self._result = reading, schedule, result
         self._of_stream = isinstance(reading.source, Stream)
-        self._most = failure_limit(reading.max_failures, schedule.images(0))
+        most = reading.max_failures
+        self._most = most if most is None or isinstance(most, int) else int(most * schedule.images(0))
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []

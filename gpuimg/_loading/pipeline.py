@@ -30,16 +30,15 @@ from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
-from .._threads.turn import Turn
+from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
-from .batch_order import BatchOrder
 from .cache import DecodedImages
+from .order import BatchOrder
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, label_examples, reread
 from .settings import Reading, Result, Schedule
 from .sharding import Position
-from .waits import Watch
 
 
 class LoadedBatch(NamedTuple):

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Mask
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..sources._table import is_remote
-from .batch_order import BatchOrder
-from .blocks import Blocks, neighbors
-from .order import Order
+from .order import BatchOrder, Blocks, Order, neighbors
 from .samples import Sample, name_videos, read_others, read_samples
 from .settings import Reading, Schedule
 from .sharding import Position, Share

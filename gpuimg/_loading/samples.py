@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
+from .._threads.turn import Watch
 from ..errors import ImageError
-from ..sources._table import is_remote, read_together
+from ..sources._table import Stored, is_remote
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
-from .waits import Watch
 
 _PROBES = 8  # samples read at most to find the type of the labels
 
@@ -153,7 +153,7 @@ def reread(sample: Sample, columns: Columns, max_bytes: int) -> bool:
     If the cached bytes are still the same, they are removed and read from the server. Return True if the bytes changed.
     """
     source = sample.source
-    if sample.was_reread or sample.error is not None or not read_together(source) or not source.has_disk_cache:
+    if sample.was_reread or sample.error is not None or not isinstance(source, Stored) or not source.has_disk_cache:
         return False
     sample.was_reread = True
     reader = ChunkReader(max_bytes=max_bytes)
@@ -188,16 +188,14 @@ def name_videos(
 
 def _video(source: Any, index: int, max_bytes: int) -> Any:
     """Return an item of a source, with the path of a local file instead of its bytes."""
-    if read_together(source) and isinstance(source, ImageFiles) and not is_remote(source):
+    if isinstance(source, ImageFiles) and source.is_plain and not is_remote(source):
         return os.fsdecode(source.path(index)), source.label(index)
-    if read_together(source):
-        return source.read_several([index], ChunkReader(max_bytes=max_bytes))[0]
-    return _item(source, index)
+    return _items(source, [index], ChunkReader(max_bytes=max_bytes))[0]
 
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
     """Return items of a source, with an exception in place of each that fails."""
-    if read_together(source):
+    if isinstance(source, Stored) and source.is_plain:
         return source.read_several(indices, reader)
     with Watch(len(indices)) as watch:
         items = [_item(source, index) for index in indices]
@@ -277,7 +275,7 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
         return []
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
-        if read_together(source) and isinstance(source, ImageFiles):
+        if isinstance(source, ImageFiles) and source.is_plain:
             with suppress(ValueError):  # of a bad label
                 found.append(source.label(index))  # known without the file
         elif not isinstance(item := _item(source, index), Exception):

@@ -16,9 +16,8 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from gpuimg._loading.batch_order import BatchOrder
 from gpuimg._loading.buckets import batches_of
-from gpuimg._loading.order import order_of
+from gpuimg._loading.order import BatchOrder, order_of
 from gpuimg._loading.sharding import Share
 from tests.data_sets import CORRUPT, cpu, jpeg, resumed, valid_indices
 from tests.samples import PHOTOS, file_of, with_orientation
