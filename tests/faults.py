@@ -111,7 +111,7 @@ FAULTS = [
     Fault("ranks: the last places are all given to the first ranks", "gpuimg/_loading/sharding.py",
           "np.minimum(ranks, rest % world)", "np.minimum(ranks * (rest % world), rest % world)", "loading/blocks loading/order"),
     Fault("resume: samples that replaced skipped ones come again", "gpuimg/_loading/pipeline.py",
-          "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "loading/loader"),
+          "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "properties/loader_laws"),
     Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
           'replace(schedule, seed=states[0]["seed"])', "schedule", "loading/sampling loading/buckets"),
     # sources, remote, prepare, video

@@ -168,7 +168,6 @@ class Loader:
         return next(self._own)
 
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
-        """Return the options of the progress bar."""
         whole = self._schedule.images(start.epoch)
         rest = self._schedule.images(start.epoch, start.levels, start.given)
         total = None if last is None or self._of_stream else rest + (last - start.epoch - 1) * whole

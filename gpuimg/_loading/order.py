@@ -286,7 +286,6 @@ def _copies(indices: Ints) -> NDArray[np.uint64] | None:
 
 
 def _limits(weights: Any, choices: int) -> Floats:
-    """Return cumulative weights."""
     found = numbers(weights, "weights")
     if found.shape != (choices,):
         raise ValueError(f"weights must be one number for each of {counted(choices, 'sample')}, not {found.shape}")

@@ -308,7 +308,6 @@ class Pipeline:
         return OpenedBatch(samples, images, Timings())
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
-        """Return the generator of some samples."""
         indices = [sample.index for sample in samples]
         return rng_of_views(self._schedule.seed, epoch, indices, [sample.copy for sample in samples])
 
@@ -322,7 +321,6 @@ class Pipeline:
         return self._labels or []
 
     def _seek(self, samples: list[Sample]) -> Seek | None:
-        """Return the entries of the seek index for the samples."""
         index = self._reading.index
         if index is None:
             return None

@@ -15,7 +15,7 @@ from .._checks.types import Ints, Mask
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..sources._table import is_remote
 from .order import BatchOrder, Blocks, Order, neighbors
-from .samples import Sample, name_videos, read_others, read_samples
+from .samples import Sample, name_videos, read_samples
 from .settings import Reading, Schedule
 from .sharding import Position, Share
 
@@ -125,16 +125,13 @@ class ReadJobs:
         return self._read_at(indices, real, copies)
 
     def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
-        reading = self._reading
+        reading, chosen = self._reading, (indices.tolist(), real.tolist())
         begin, cpu = time.perf_counter(), time.thread_time()
         if reading.videos is not None:
-            samples = name_videos(
-                reading.source, indices.tolist(), real.tolist(), reading.columns, reading.decode.max_bytes
-            )
+            samples = name_videos(reading.source, *chosen, reading.columns, reading.decode.max_bytes)
             return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room, reading.decode.max_bytes)
-        chosen = reading.source, indices.tolist(), real.tolist(), reading.columns, reader
-        samples = read_samples(*chosen) if reading.cache is None else read_others(reading.cache, *chosen)
+        samples = self._read_or_cached(*chosen, reader)
         if reading.index is not None:
             entries = reading.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
@@ -145,6 +142,18 @@ class ReadJobs:
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
         return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
+
+    def _read_or_cached(self, indices: list[int], reals: list[bool], reader: ChunkReader) -> list[Sample]:
+        source, columns, cache = self._reading.source, self._reading.columns, self._reading.cache
+        if cache is None:
+            return read_samples(source, indices, reals, columns, reader)
+        heads = [cache.head(index) for index in indices]
+        left = [k for k, head in enumerate(heads) if head is None]
+        read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
+        return [
+            next(read) if head is None else Sample(source, index, real, data=head[1], label=head[2], resident=head[0])
+            for index, real, head in zip(indices, reals, heads, strict=True)
+        ]
 
 
 def _numbered(samples: list[Sample], copies: NDArray[np.uint64] | None) -> list[Sample]:

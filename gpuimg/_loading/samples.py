@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ..sources.stream import Stream
 _PROBES = 8  # samples read at most to find the type of the labels
 
 
-@dataclass
+@dataclass(slots=True)
 class Sample:
     """One sample as read from a source."""
 
@@ -90,34 +90,6 @@ def read_samples(
     if not samples:
         return samples
     return with_data(samples, _items(source, indices, reader), columns, reader)
-
-
-class Cache(Protocol):
-    """Files or images of a source in memory, by the index of their sample."""
-
-    @property
-    def count(self) -> int:
-        """Number of samples in it."""
-
-    def head(self, index: int) -> tuple[Any, bytes, Any] | None:
-        """Return a record of a sample, the part of its file that is needed, and the label; None if it is not there."""
-
-
-def read_others(
-    cache: Cache, source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, reader: ChunkReader
-) -> list[Sample]:
-    """Read the samples that are not cached; return all."""
-    heads = [cache.head(index) for index in indices]
-    left = [k for k, head in enumerate(heads) if head is None]
-    read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
-    samples = []
-    for index, real, head in zip(indices, reals, heads, strict=True):
-        if head is None:
-            samples.append(next(read))
-        else:
-            record, data, label = head
-            samples.append(Sample(source, index, real, data=data, label=label, resident=record))
-    return samples
 
 
 def read_whole(source: Any, columns: Columns, max_bytes: int, index: int) -> Any:
@@ -266,6 +238,8 @@ def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[
 
 def _is_decoded(data: Any) -> bool:
     """Return True for pixels: a Pillow image, or an array of more than one dimension."""
+    if isinstance(data, (bytes, str)):  # most samples
+        return False
     return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
 
 
@@ -309,5 +283,4 @@ def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
 
 
 def _is_int64(label: Any) -> bool:
-    """Return True for an integer of 64 bits."""
     return isinstance(label, (int, np.integer)) and -(1 << 63) <= int(label) < 1 << 63

@@ -250,7 +250,6 @@ def check_choices(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> Non
 
 
 def check_columns(image: Any, label: Any) -> Columns:
-    """Check the column names of a mapping, see :func:`gpuimg.load`."""
     if not isinstance(image, str) or not image:
         raise ValueError(f"image must be the name of a column, not {image!r}")
     if label is not None and (not isinstance(label, str) or not label):

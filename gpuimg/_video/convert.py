@@ -1,7 +1,6 @@
 """Conversion of video frames to pixels: a region as displayed, on the CPU; and the arguments of the GPU's kernel.
 
 FFmpeg converts sample formats that the kernels do not support (RGB, packed, more than 16 bits) to 8-bit RGB.
-
 """
 
 from __future__ import annotations

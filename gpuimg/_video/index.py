@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -122,13 +122,8 @@ def read_index(data: Any, max_pixels: int) -> VideoIndex:
         return _of_frames(container, stream, first)
 
 
-class _First(NamedTuple):
-    """Properties of the first frame that all frames share."""
-
-    height: int
-    width: int
-    orientation: int
-
+#: Height, width and orientation of the first frame, which all frames share.
+_First: TypeAlias = tuple[int, int, int]
 
 # EXIF orientations by the signs of four entries of a display matrix (ISO/IEC 14496-12, 8.3.2): x and y of a step along
 # a row, then of a step down a column.
@@ -150,14 +145,14 @@ def _orientation(frame: Any) -> int:
 def _read_packets(container: Any, stream: Any) -> tuple[_Packets, _First]:
     """Read all packets; decode only the first ones, until a frame is returned."""
     found = _Packets([], [], [], [])
-    first = None
+    first: _First | None = None
     left = _FIRST_PACKETS
     for packet in container.demux(stream):
         if first is None and left and (left < _FIRST_PACKETS or packet.is_keyframe):
             left -= 1
             with suppress(library().FFmpegError):  # reported when these frames are decoded
                 for frame in stream.decode(packet):
-                    first = _First(frame.height, frame.width, _orientation(frame))
+                    first = frame.height, frame.width, _orientation(frame)
                     break
         if packet.size:  # the last packet is empty
             found.pts.append(packet.pts)

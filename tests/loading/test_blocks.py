@@ -75,18 +75,6 @@ def test_buffers_are_mixed_independently() -> None:
     assert len(np.unique(places, axis=0)) == 10
 
 
-def test_neighbors_are_mixed_within_a_buffer() -> None:
-    n, blocks = 1 << 12, gi.Blocks(16, 1024)
-    order = np.array(whole(blocks, n))
-    place = np.empty(n, int)
-    place[order] = np.arange(n)
-    apart = np.abs(np.diff(place))
-    near = apart < 1024
-    assert near.mean() > 0.9  # of one block
-    # The distance of two of 1024 places without order is 1024 / 3 in the mean.
-    assert abs(apart[near].mean() - 1024 / 3) < 20
-
-
 @pytest.mark.parametrize("world", [1, 5])
 def test_a_buffer_is_read_by_one_rank(world: int) -> None:
     """Each rank reads few ranges, whatever the number of ranks, while there are buffers for all."""

@@ -120,8 +120,3 @@ def test_equal_ranks_are_one_number() -> None:
     assert levels == ((55,),)
     assert Share(1000, ((55,),), 0, 3, 5).after((10, 10, 10)) == ((85,),)
     assert Share(1000, ((55,),), 0, 3, 4).after((10, 10, 10)) == ((55,), (10, 10, 10))
-
-
-@pytest.mark.parametrize(("left", "world", "batch", "count"), [(100, 1, 8, 96), (100, 3, 8, 32), (7, 2, 4, 0)])
-def test_dropping_leaves_full_batches(left: int, world: int, batch: int, count: int) -> None:
-    assert Share(left, (), 0, world).count(batch, drop_last=True) == count
