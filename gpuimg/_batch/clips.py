@@ -190,17 +190,9 @@ def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:
 
 
 def clips_of(
-    sources: Sequence[Any],
-    names: Sequence[str],
-    frames: int,
-    stride: Ints,
-    start: Start,
-    short: str,
-    options: DecodeOptions,
-    on_error: str,
-    times: Any = None,
-    read: ReadIndex = read_index,
-) -> EncodedClips:
+    sources: Sequence[Any], names: Sequence[str], frames: int, stride: Ints, start: Start, short: str,
+    options: DecodeOptions, on_error: str, times: Any = None, read: ReadIndex = read_index,
+) -> EncodedClips:  # fmt: skip
     """Read the indexes of videos on all threads, and select frames; see :func:`open_clips`."""
     arguments.one_of(options.color, "color of videos", _COLORS)
     arguments.one_of(on_error, "on_error", ON_ERROR)
