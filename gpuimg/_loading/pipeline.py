@@ -243,23 +243,26 @@ class Pipeline:
         self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: dict[int, int]
     ) -> FinishedBatch:
         self._waits |= bool(given_up)
-        raises = self._reading.on_error == "raise"
         while True:
             with self._turn:
                 opened = self._open(samples, epoch, given_up)
                 if self._reread_failed(opened):
                     continue
-                if raises:
-                    _raise(opened)
+                self._raise_failures(opened)
                 try:
                     finished = self._run(number, opened, epoch, after)
                 except Unfit:
                     continue
             if not self._reread_failed(opened):
                 break
-        if raises:
-            _raise(opened)
+        self._raise_failures(opened)
         return finished
+
+    def _raise_failures(self, opened: OpenedBatch) -> None:
+        failures = _failures(opened)
+        if failures and self._reading.on_error == "raise":
+            errors = [sample.error for sample in opened.samples if sample.error is not None]
+            raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
 
     def _refilled(self, number: int, good: list[Sample], position: Position) -> FinishedBatch:
         """Compute a batch of these samples, with those that fail replaced by the ones after them."""
@@ -465,10 +468,3 @@ def _failures(opened: OpenedBatch) -> list[Failure]:
     """Return failures by index in the source, without padding, which would repeat samples."""
     found = sorted(opened.images.failures.items())
     return [f._replace(index=opened.samples[k].index) for k, f in found if opened.samples[k].real]
-
-
-def _raise(opened: OpenedBatch) -> None:
-    failures = _failures(opened)
-    if failures:
-        errors = [sample.error for sample in opened.samples if sample.error is not None]
-        raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
