@@ -52,49 +52,6 @@ from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
 
-class SharedOptions(TypedDict, total=False):
-    """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
-
-    batch_size: Required[int | Buckets | TokenBudget]
-    devices: Sequence[Device] | None
-    dtype: DType | None
-    layout: ClipLayout
-    shuffle: bool | Blocks
-    seed: int
-    epochs: int | None
-    drop_last: bool
-    prefetch: int
-    readers: int | None
-    decoders: int
-    shard: tuple[int, int] | Literal["auto"]
-    on_error: OnSampleError
-    max_failures: float | None
-    progress: bool
-    stream: Any
-    color: ColorMode
-    alpha: Alpha
-    max_pixels: int
-    max_bytes: int
-    draft: float | None
-    depth: Depth
-    icc: Icc
-    decoder: Decoder
-    image: str
-    label: str | None
-    index: str | os.PathLike[str] | SeekIndex | None
-    cache: str | int | None
-    clips: Clips | None
-    indices: Indices | None
-    weights: Sequence[float] | SupportsArray | None
-    repeats: int
-
-
-class LoadOptions(SharedOptions, total=False):
-    """Keyword arguments of :func:`gpuimg.load`."""
-
-    device: Device | None
-
-
 @renamed(resident="cache")
 @explained(LOAD_HINTS)
 def load(
@@ -314,3 +271,46 @@ def load(
         prefetch=whole_number(prefetch, "prefetch"), decoders=whole_number(decoders, "decoders", 1, MOST_THREADS),
     )  # fmt: skip
     return Loader(reading, schedule, result, progress)
+
+
+class SharedOptions(TypedDict, total=False):
+    """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
+
+    batch_size: Required[int | Buckets | TokenBudget]
+    devices: Sequence[Device] | None
+    dtype: DType | None
+    layout: ClipLayout
+    shuffle: bool | Blocks
+    seed: int
+    epochs: int | None
+    drop_last: bool
+    prefetch: int
+    readers: int | None
+    decoders: int
+    shard: tuple[int, int] | Literal["auto"]
+    on_error: OnSampleError
+    max_failures: float | None
+    progress: bool
+    stream: Any
+    color: ColorMode
+    alpha: Alpha
+    max_pixels: int
+    max_bytes: int
+    draft: float | None
+    depth: Depth
+    icc: Icc
+    decoder: Decoder
+    image: str
+    label: str | None
+    index: str | os.PathLike[str] | SeekIndex | None
+    cache: str | int | None
+    clips: Clips | None
+    indices: Indices | None
+    weights: Sequence[float] | SupportsArray | None
+    repeats: int
+
+
+class LoadOptions(SharedOptions, total=False):
+    """Keyword arguments of :func:`gpuimg.load`."""
+
+    device: Device | None
