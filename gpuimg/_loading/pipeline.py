@@ -227,7 +227,9 @@ class Pipeline:
                     position, job = finished.position, partial(Attempt, partial(_same, finished))
                     del finished
                 else:
-                    job = partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
+                    end = at + size
+                    after = replace(position, taken=position.taken + end, given=position.given + end)
+                    job = partial(self._make, next(numbers), samples, position.epoch, after)
                 del samples
                 yield job
                 del job

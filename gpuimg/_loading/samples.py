@@ -249,10 +249,7 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
         return []
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
-        if isinstance(source, ImageFiles) and source.is_plain:
-            with suppress(ValueError):  # of a bad label
-                found.append(source.label(index))  # known without the file
-        elif not isinstance(item := _item(source, index), Exception):
+        if not isinstance(item := _item(source, index), Exception):
             found.append(_pair(item, index, columns)[1])
         if len(found) == 2:
             break

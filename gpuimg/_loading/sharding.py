@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -130,10 +130,6 @@ class Position:
     levels: tuple[Level, ...] = ()
     taken: int = 0
     given: int = 0
-
-    def after(self, samples: int) -> Position:
-        """Return the position after more samples of the epoch, each of which was delivered."""
-        return replace(self, taken=self.taken + samples, given=self.given + samples)
 
 
 def checked_states(state: Any) -> list[dict[str, Any]]:
