@@ -342,21 +342,17 @@ class Loader:
         self.failures += finished.failures
         del self.failures[:-_STORED]
         failed = self._stats.add(finished)
-        self._warn_of_misfits(finished)
+        index = self._reading.index
+        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
+            self._warned = True
+            text = misfit_warning(str(index.path), finished.entries.misfits)
+            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=3)
         if self._most is not None and failed > self._most:
             total = self._stats.images if self._of_stream else self._schedule.order.samples
             error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
         return finished.batch
-
-    def _warn_of_misfits(self, finished: FinishedBatch) -> None:
-        """Warn once per loader of seek index entries that do not match their files."""
-        index = self._reading.index
-        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
-            self._warned = True
-            text = misfit_warning(str(index.path), finished.entries.misfits)
-            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=4)
 
     def _closed(self, running: _Loop) -> None:
         self._stats.freeze()

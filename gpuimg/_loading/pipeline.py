@@ -178,11 +178,6 @@ class Pipeline:
                 self._reader = None
                 self.read_waited += reader.waited
 
-    def _next_batch(self, size: int) -> list[Sample]:
-        if isinstance(self._schedule.order, BatchOrder):
-            return self._next_chunk().samples
-        return [self._next_sample() for _ in range(size)]
-
     def _next_sample(self) -> Sample:
         if not self._read:
             chunk = self._next_chunk()
@@ -221,7 +216,8 @@ class Pipeline:
                 self._start_reading(iter([(position, left)]))
             for at in range(0, left, most):
                 size = min(most, left - at)
-                samples = self._next_batch(size)
+                by_size = isinstance(self._schedule.order, BatchOrder)
+                samples = self._next_chunk().samples if by_size else [self._next_sample() for _ in range(size)]
                 if skips:
                     finished = self._refilled(next(numbers), samples, position)
                     position, job = finished.position, partial(Attempt, partial(_same, finished))

@@ -97,8 +97,9 @@ class Prefetcher(Generic[T]):
 
     def _work(self, first: bool) -> None:
         while True:
-            if not first:
-                self._await_need()
+            with self._state:
+                while not (first or self._over or self._needs_help):
+                    self._need.wait()
             with self._turn:
                 number = self._reserve()
                 if number is None:
@@ -129,11 +130,6 @@ class Prefetcher(Generic[T]):
     def _needs_help(self) -> bool:
         """True if the spare threads are to work."""
         return self._is_slow and self._taken < self.given + self._low
-
-    def _await_need(self) -> None:
-        with self._state:
-            while not self._over and not self._needs_help:
-                self._need.wait()
 
     def _reserve(self) -> int | None:
         """Wait for room and return the number of the next job; None if there are no more."""
@@ -256,13 +252,9 @@ def _dropped(end: Callable[[], None]) -> None:
     if threading.get_ident() == threading.main_thread().ident:
         end()
     else:
-        _thread.start_new_thread(_end_on_a_thread, (end,))  # Thread.start would wait for the thread, too
-
-
-def _end_on_a_thread(end: Callable[[], None]) -> None:
-    """End threads on a ``Thread``: joining them on a raw thread leaves a dummy in ``threading.enumerate`` forever."""
-    # Without ``daemon=`` the constructor would call ``current_thread``, which creates that dummy.
-    threading.Thread(target=end, name="gpuimg-end", daemon=True).start()
+        # On a Thread, as joining others on a raw thread leaves a dummy in threading.enumerate for ever; so would the
+        # constructor without daemon=. Thread.start waits for the thread, so another one calls it.
+        _thread.start_new_thread(lambda: threading.Thread(target=end, name="gpuimg-end", daemon=True).start(), ())
 
 
 class Prefetched(Iterator[T]):

@@ -81,9 +81,11 @@ class ReadJobs:
                     elif run:
                         end = min(at // run * run + run, stop)
                         for part in self._parts(order, share, epoch, at, end):
-                            yield partial(self._read_part, part)
+                            yield partial(self._read_at, part.indices, part.real, part.copies, part)
                     else:
-                        end = min(at + (self._remote_chunk() if remote else self._chunk), stop)
+                        # For URLs by size, as neighboring samples share a request.
+                        most = min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
+                        end = min(at + (most if remote else self._chunk), stop)
                         yield partial(self._read_samples, order, share, epoch, at, end)
                     at = end
 
@@ -93,10 +95,6 @@ class ReadJobs:
         if self._reading.on_error == "skip":
             for at in count(start + left, self._chunk):
                 yield at, at + self._chunk
-
-    def _remote_chunk(self) -> int:
-        """Return the samples per job for URLs, where neighboring samples share a request."""
-        return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
 
     def _parts(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> Iterator[BufferPart]:
         """Yield the samples of a buffer in the order of the source, in parts."""
@@ -116,20 +114,19 @@ class ReadJobs:
             sample.target = target
         return chunk
 
-    def _read_part(self, part: BufferPart) -> ReadChunk:
-        return self._read_at(part.indices, part.real, part.copies)._replace(part=part)
-
     def _read_samples(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         places, real = share.places(start, stop)
         indices, copies = order.at(places, self._schedule.seed, epoch)
         return self._read_at(indices, real, copies)
 
-    def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
+    def _read_at(
+        self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None, part: BufferPart | None = None
+    ) -> ReadChunk:
         reading, chosen = self._reading, (indices.tolist(), real.tolist())
         begin, cpu = time.perf_counter(), time.thread_time()
         if reading.videos is not None:
             samples = name_videos(reading.source, *chosen, reading.columns, reading.decode.max_bytes)
-            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
+            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0, part)
         reader = ChunkReader(self._room, reading.decode.max_bytes)
         samples = self._read_or_cached(*chosen, reader)
         if reading.index is not None:
@@ -141,7 +138,7 @@ class ReadJobs:
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
-        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
+        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0), part)
 
     def _read_or_cached(self, indices: list[int], reals: list[bool], reader: ChunkReader) -> list[Sample]:
         source, columns, cache = self._reading.source, self._reading.columns, self._reading.cache
