@@ -64,8 +64,7 @@ WHEEL_VENV ?= .venv-wheel
 # (Those of PTX need Numba.)
 WHEEL_TESTS = $(filter-out tests/ptx/%,$(wildcard $(addprefix tests/*/,$(addsuffix .py,$(addprefix test_,decode elastic exact \
 	every_function every_random_function filters geometry handoff icc index installed loader mixing noise order patches \
-	pillow policies prefetch presets random_functions reading results rng streams targets threads turn \
-	video)))))
+	pillow policies prefetch presets random_functions reading results rng streams targets threads video)))))
 
 wheel-venv: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)

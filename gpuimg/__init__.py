@@ -17,16 +17,14 @@ from ._batch.opening import decode_batch, decode_image, image_info, open_batch
 from ._checks.elsewhere import not_here as _not_here
 from ._decoding.recoded import recode_jpeg, restore_jpeg
 from ._index.seek_index import SeekIndex
-from ._loading.blocks import Blocks
-from ._loading.buckets import Buckets, TokenBudget
+from ._loading.buckets import Buckets, TokenBudget, read_sizes
 from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
-from ._loading.order import class_weights
+from ._loading.order import Blocks, class_weights
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
-from ._loading.read_sizes import read_sizes
 from ._ops.boxes import (
     clamp_bounding_boxes,
     clamp_keypoints,

@@ -59,7 +59,7 @@ from ._checks.types import (
 )
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
-from ._loading.options import LoadOptions
+from ._loading.load import LoadOptions
 from ._prepare.report import PrepareReport, TrainRate
 from ._random.copy_paste import CopyPaste
 from ._random.mixing import Mix

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from .._checks import arguments
-from .._checks.types import Device, Ints, OnError, PerImage, ShortClips, Table
+from .._checks.text import counted
+from .._checks.types import Device, Floats, Ints, OnError, PerImage, ShortClips, Table
 from .._data.clips import EncodedClips
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
@@ -17,15 +20,14 @@ from .._runtimes.devices import runtime_for
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from .._video.files import library, video_data
-from .._video.frame_numbers import SHORT, numbers_at, numbers_from
 from .._video.index import VideoIndex, VideoInfo, read_index
 from ..errors import VideoError
 from .batch import Batch
 from .encoded import ON_ERROR
 from .recording import Recording
 
-#: Colors of decoded frames.
-COLORS = ("rgb", "gray")
+_COLORS = ("rgb", "gray")  # of decoded frames
+_SHORT = ("repeat", "wrap", "error")  # policies for clips that extend past the last frame of their video
 
 #: Return the first frames (N,) of clips, given the frame counts (N,) of their videos; 0 for an unreadable video.
 Start = Callable[[Ints], Ints]
@@ -156,26 +158,24 @@ def open_clips(
     >>> x.frames, x.array(layout="NTHWC").shape
     (4, (2, 4, 32, 32, 3))
     """
-    n = source_count(sources)
-    frames = arguments.whole_number(frames, "frames")
-    begin = arguments.per_image(start, n, "start", low=0, whole=True, each="clip").astype(np.int64)
-    runtime = runtime_for(device)
-    clips = clips_of(
-        sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short,
-        clip_options(color, max_pixels), on_error, _times(times, n, frames, start, stride),
-    )  # fmt: skip
-    return Batch(Recording(runtime, clips))
-
-
-def source_count(sources: Any) -> int:
-    """Return the number of sources; refuse anything but a list of sources."""
     check_sources(sources)
-    return len(sources)
+    n, frames = len(sources), arguments.whole_number(frames, "frames")
+    begin = arguments.per_image(start, n, "start", low=0, whole=True, each="clip").astype(np.int64)
+    moments = _times(times, n, frames, start, stride)
+    return opened(sources, frames, stride, lambda *_: begin, short, device, color, on_error, max_pixels, moments)
 
 
-def strides(stride: Any, n: int) -> Ints:
-    """Return the steps (N,) between the frames of each clip."""
-    return arguments.per_image(stride, n, "stride", low=1, whole=True, each="clip").astype(np.int64)
+def opened(
+    sources: Sequence[Source], frames: int, stride: PerImage, start: Callable[[Ints, Ints], Ints], short: str,
+    device: Device | None, color: str, on_error: str, max_pixels: int, times: Any = None,
+) -> Batch:  # fmt: skip
+    """Return clips whose first frames ``start`` returns, given their strides (N,) and the videos' frame counts (N,)."""
+    steps = arguments.per_image(stride, len(sources), "stride", low=1, whole=True, each="clip").astype(np.int64)
+    arguments.one_of(color, "color of videos", _COLORS)
+    runtime, options = runtime_for(device), DecodeOptions(color, max_pixels=max_pixels)
+    names = SourceNames(sources)
+    clips = clips_of(sources, names, frames, steps, partial(start, steps), short, options, on_error, times)
+    return Batch(Recording(runtime, clips))
 
 
 def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:
@@ -190,47 +190,47 @@ def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:
 
 
 def clips_of(
-    sources: Sequence[Any],
-    names: Sequence[str],
-    frames: int,
-    stride: Ints,
-    start: Start,
-    short: str,
-    options: DecodeOptions,
-    on_error: str,
-    times: Any = None,
-    read: ReadIndex = read_index,
-) -> EncodedClips:
+    sources: Sequence[Any], names: Sequence[str], frames: int, stride: Ints, start: Start, short: str,
+    options: DecodeOptions, on_error: str, times: Any = None, read: ReadIndex = read_index,
+) -> EncodedClips:  # fmt: skip
     """Read the indexes of videos on all threads, and select frames; see :func:`open_clips`."""
-    arguments.one_of(options.color, "color of videos", COLORS)
+    arguments.one_of(options.color, "color of videos", _COLORS)
     arguments.one_of(on_error, "on_error", ON_ERROR)
     check_short(short)
     library()
-    given, read_once = list(sources), dict[int, Any]()  # indexes are made once for each of several clips of a video
+    data: list[Any] = []
+    clips_by_video: dict[Any, list[int]] = {}  # the index of a video is read once for all of its clips
+    given = list(sources)  # their ids are those of different objects as long as all exist
     for i, source in enumerate(given):
-        if id(source) not in read_once:
-            read_once[id(source)] = _data(source, i)
-    data = [read_once[id(source)] for source in given]
-    videos, refused = _indexes(data, options.max_pixels, read)
+        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else None
+        several = clips_by_video.setdefault(path or id(source), [])
+        data.append(data[several[0]] if several else _data(source, i))
+        several.append(i)
+    videos: list[VideoIndex | None] = [None] * len(data)
+    refused: dict[int, str] = {}
+
+    def work(several: list[int]) -> None:
+        try:
+            video = read(data[several[0]], options.max_pixels)
+        except VideoError as error:
+            refused.update(dict.fromkeys(several, str(error)))
+        else:
+            for i in several:
+                videos[i] = video
+
+    each_side_by_side(work, clips_by_video.values(), min(threads(), len(clips_by_video)))
     counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
     if times is None:
-        numbers, mismatches = numbers_from(start(counts), frames, stride, counts, short)
+        numbers, mismatches = _numbers_from(start(counts), frames, stride, counts, short)
     else:
-        numbers, mismatches = numbers_at(times, videos)
+        numbers, mismatches = _numbers_at(times, videos)
     clips = EncodedClips(data, videos, numbers, names, options, on_error)
-    clips.record_failures(refused | mismatches)
+    clips.record_failures(dict(sorted(refused.items())) | mismatches)
     return clips
 
 
-def clip_options(color: str, max_pixels: int) -> DecodeOptions:
-    """Return the decode options of videos."""
-    arguments.one_of(color, "color of videos", COLORS)
-    return DecodeOptions(color, max_pixels=max_pixels)
-
-
 def check_short(short: Any) -> None:
-    """Refuse an unknown policy for short videos."""
-    arguments.one_of(short, "short", SHORT)
+    arguments.one_of(short, "short", _SHORT)
 
 
 def _data(source: Any, i: int) -> Any:
@@ -240,22 +240,40 @@ def _data(source: Any, i: int) -> Any:
         raise TypeError(f"sources[{i}]: {error}") from error
 
 
-def _indexes(data: list[Any], max_pixels: int, read: ReadIndex) -> tuple[list[VideoIndex | None], dict[int, str]]:
-    """Return indexes of videos, None for those refused, and the reasons; a video listed several times is read once."""
-    places: dict[Any, list[int]] = {}
-    for i, one in enumerate(data):
-        places.setdefault(one if isinstance(one, str) else id(one), []).append(i)
-    videos: list[VideoIndex | None] = [None] * len(data)
-    refused: dict[int, str] = {}
+def _numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: str) -> tuple[Ints, dict[int, str]]:
+    """Return frame numbers (N, T) from start and stride, and reasons for clips without frames, by clip.
 
-    def work(several: list[int]) -> None:
-        try:
-            video = read(data[several[0]], max_pixels)
-        except VideoError as error:
-            refused.update(dict.fromkeys(several, str(error)))
+    ``counts`` are the frames of each video, 0 for one that could not be read.
+    """
+    numbers = start[:, None] + stride[:, None] * np.arange(frames)
+    known = np.maximum(counts, 1)[:, None]
+    refused = {}
+    for k in np.flatnonzero((counts > 0) & ((start >= counts) | (start < 0))).tolist():
+        refused[k] = f"start must be from 0 to {counts[k] - 1}, the last frame, not {start[k]}"
+    if short == "error":
+        for k in np.flatnonzero((counts > 0) & (numbers[:, -1] >= counts)).tolist():
+            refused[k] = (
+                f"it has {counted(int(counts[k]), 'frame')}, but frames {start[k]} to {numbers[k, -1]} were requested"
+            )
+    numbers = numbers % known if short == "wrap" else np.minimum(numbers, known - 1)
+    numbers[[*refused, *np.flatnonzero(counts == 0).tolist()]] = 0
+    return numbers, refused
+
+
+def _numbers_at(times: Floats, videos: Sequence[VideoIndex | None]) -> tuple[Ints, dict[int, str]]:
+    """Return the numbers of the frames displayed at times (N, T), in seconds, and reasons for clips without frames."""
+    numbers = np.zeros(times.shape, np.int64)
+    refused = {}
+    for k, video in enumerate(videos):
+        if video is None:
+            continue
+        # Half a microsecond of tolerance: a time computed from a frame's own time selects that frame despite rounding.
+        found = np.searchsorted(video.times, times[k] + 0.5e-6, side="right") - 1
+        end = video.end * video.tick
+        outside = (found < 0) | (times[k] >= end)
+        if outside.any():
+            bad = float(times[k][outside][0])
+            refused[k] = f"times must be from {video.times[0]:g} to below {end:g} seconds, not {bad:g}"
         else:
-            for i in several:
-                videos[i] = video
-
-    each_side_by_side(work, places.values(), min(threads(), len(places)))
-    return videos, dict(sorted(refused.items()))
+            numbers[k] = found
+    return numbers, refused

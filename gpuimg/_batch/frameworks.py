@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._checks.docstrings import documented
 from .._checks.types import DType, Layout
 
 if TYPE_CHECKING:
@@ -19,27 +20,23 @@ if TYPE_CHECKING:
 from .batch import Images, as_batch
 from .dlpack import Exporter, export
 
+_handed_over = documented(
+    "images : Batch, list of arrays or array",
+    'dtype : {"uint8", "float16", "bfloat16", "float32"}, optional',
+    'layout : {"NHWC", "NCHW"}',
+    returns="",
+    raises="ImportError\n    If the framework is not installed.\nValueError\n    If the images differ in size.",
+)
 
+
+@_handed_over
 def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NCHW") -> torch.Tensor:
     """Return a ``torch.Tensor`` that shares memory with the result.
-
-    Parameters
-    ----------
-    images : Batch, list of arrays or array
-    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
-    layout : {"NCHW", "NHWC"}
 
     Returns
     -------
     torch.Tensor
         (N, C, H, W) or (N, H, W, C) on the batch's device; it keeps the memory alive.
-
-    Raises
-    ------
-    ImportError
-        If torch is not installed.
-    ValueError
-        If the images differ in size.
 
     Notes
     -----
@@ -48,7 +45,6 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.to_torch(np.zeros((2, 4, 5, 3), np.uint8)).shape  # doctest: +SKIP
     torch.Size([2, 3, 4, 5])
     """
@@ -63,14 +59,9 @@ def as_tensor(array: Any) -> torch.Tensor:
     return library.from_dlpack(array)
 
 
+@_handed_over
 def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> jax.Array:
     """Return a ``jax.Array`` that shares memory with the result.
-
-    Parameters
-    ----------
-    images : Batch, list of arrays or array
-    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
-    layout : {"NHWC", "NCHW"}
 
     Returns
     -------
@@ -87,7 +78,6 @@ def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.to_jax(gpuimg.invert(np.zeros((2, 4, 5, 3), np.uint8))).shape  # doctest: +SKIP
     (2, 4, 5, 3)
     """
@@ -101,26 +91,14 @@ def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC
         raise
 
 
+@_handed_over
 def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> Any:
     """Return a ``tf.Tensor`` that shares memory with the result.
-
-    Parameters
-    ----------
-    images : Batch, list of arrays or array
-    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
-    layout : {"NHWC", "NCHW"}
 
     Returns
     -------
     tf.Tensor
         On the batch's device; it keeps the memory alive.
-
-    Raises
-    ------
-    ImportError
-        If tensorflow is not installed.
-    ValueError
-        If the images differ in size.
 
     Notes
     -----
@@ -128,7 +106,6 @@ def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout 
 
     Examples
     --------
-    >>> import gpuimg, numpy as np
     >>> gpuimg.to_tensorflow(np.zeros((2, 4, 5, 3), np.uint8)).shape  # doctest: +SKIP
     TensorShape([2, 4, 5, 3])
     """

@@ -108,14 +108,9 @@ class DecodedImages:
 
 
 def cache_of(
-    cache: Any,
-    source: Any,
-    runtimes: Sequence[Runtime],
-    columns: Columns,
-    options: DecodeOptions,
-    others: bool,
+    cache: Any, source: Any, runtimes: Sequence[Runtime], columns: Columns, options: DecodeOptions, others: bool,
     by_size: bool,
-) -> ResidentFiles | DecodedImages | None:
+) -> ResidentFiles | DecodedImages | None:  # fmt: skip
     """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
 
     ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Clips:
     def starts(self, rng: Rng, stride: Ints) -> Start:
         """Return a function from frame counts of videos to the first frames of their clips."""
         if self.start == "random":
-            return random_start(rng.split("clips"), self.frames, stride)
+            return partial(random_start, rng.split("clips"), self.frames, stride)
         return lambda counts: np.maximum(counts - (self.frames - 1) * stride - 1, 0) // 2 * (self.start == "center")
 
 

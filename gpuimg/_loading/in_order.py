@@ -36,12 +36,9 @@ IsStopped: TypeAlias = Callable[[], bool]
 
 
 def process_in_order(
-    samples: range,
-    workers: int,
-    make: Callable[[IsStopped], Work[T]],
-    add: Callable[[T], None],
+    samples: range, workers: int, make: Callable[[IsStopped], Work[T]], add: Callable[[T], None],
     seen: Callable[[int], None],
-) -> None:
+) -> None:  # fmt: skip
     """Process chunks of samples on several threads; an exception of any thread is raised here.
 
     ``make`` is called once per thread and returns the function that processes chunks. On this thread, ``add`` is called

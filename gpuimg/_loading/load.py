@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Required, TypedDict
 
 from .._checks.arguments import flag, whole_number
 from .._checks.keywords import explained, renamed
@@ -31,12 +31,10 @@ from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
 from .._threads.threads import MOST_THREADS
 from ..sources.stream import Stream
-from .batch_order import BatchOrder
-from .blocks import Blocks
 from .buckets import Buckets, TokenBudget, batches_of, check_by_size
 from .clips import Clips
 from .loader import Loader
-from .order import Order, order_of
+from .order import BatchOrder, Blocks, Order, order_of
 from .settings import (
     LOAD_HINTS,
     Result,
@@ -273,3 +271,46 @@ def load(
         prefetch=whole_number(prefetch, "prefetch"), decoders=whole_number(decoders, "decoders", 1, MOST_THREADS),
     )  # fmt: skip
     return Loader(reading, schedule, result, progress)
+
+
+class SharedOptions(TypedDict, total=False):
+    """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
+
+    batch_size: Required[int | Buckets | TokenBudget]
+    devices: Sequence[Device] | None
+    dtype: DType | None
+    layout: ClipLayout
+    shuffle: bool | Blocks
+    seed: int
+    epochs: int | None
+    drop_last: bool
+    prefetch: int
+    readers: int | None
+    decoders: int
+    shard: tuple[int, int] | Literal["auto"]
+    on_error: OnSampleError
+    max_failures: float | None
+    progress: bool
+    stream: Any
+    color: ColorMode
+    alpha: Alpha
+    max_pixels: int
+    max_bytes: int
+    draft: float | None
+    depth: Depth
+    icc: Icc
+    decoder: Decoder
+    image: str
+    label: str | None
+    index: str | os.PathLike[str] | SeekIndex | None
+    cache: str | int | None
+    clips: Clips | None
+    indices: Indices | None
+    weights: Sequence[float] | SupportsArray | None
+    repeats: int
+
+
+class LoadOptions(SharedOptions, total=False):
+    """Keyword arguments of :func:`gpuimg.load`."""
+
+    device: Device | None

@@ -17,11 +17,10 @@ from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from ..sources.stream import Stream
-from .batch_order import BatchOrder
-from .blocks import Blocks
+from .order import BatchOrder, Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
-from .settings import Reading, Result, Schedule, failure_limit
+from .settings import Reading, Result, Schedule
 from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
@@ -63,7 +62,8 @@ class Loader:
     def __init__(self, reading: Reading, schedule: Schedule, result: Result, progress: bool) -> None:
         self._reading, self._schedule, self._result = reading, schedule, result
         self._of_stream = isinstance(reading.source, Stream)
-        self._most = failure_limit(reading.max_failures, schedule.images(0))
+        most = reading.max_failures
+        self._most = most if most is None or isinstance(most, int) else int(most * schedule.images(0))
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
@@ -168,7 +168,6 @@ class Loader:
         return next(self._own)
 
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
-        """Return the options of the progress bar."""
         whole = self._schedule.images(start.epoch)
         rest = self._schedule.images(start.epoch, start.levels, start.given)
         total = None if last is None or self._of_stream else rest + (last - start.epoch - 1) * whole
@@ -343,21 +342,17 @@ class Loader:
         self.failures += finished.failures
         del self.failures[:-_STORED]
         failed = self._stats.add(finished)
-        self._warn_of_misfits(finished)
+        index = self._reading.index
+        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
+            self._warned = True
+            text = misfit_warning(str(index.path), finished.entries.misfits)
+            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=3)
         if self._most is not None and failed > self._most:
             total = self._stats.images if self._of_stream else self._schedule.order.samples
             error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
         return finished.batch
-
-    def _warn_of_misfits(self, finished: FinishedBatch) -> None:
-        """Warn once per loader of seek index entries that do not match their files."""
-        index = self._reading.index
-        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
-            self._warned = True
-            text = misfit_warning(str(index.path), finished.entries.misfits)
-            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=4)
 
     def _closed(self, running: _Loop) -> None:
         self._stats.freeze()

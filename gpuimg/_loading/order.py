@@ -1,10 +1,12 @@
-"""Samples of an epoch by their places: all of a source, a list of them, each several times, or drawn by weight."""
+"""Orders of an epoch, computed for any places of it: of samples, blocks of neighbors, or batches of one group."""
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,72 @@ from .._checks.arguments import flag, numbers, whole_number
 from .._checks.text import counted
 from .._checks.types import Floats, Indices, Ints, SupportsArray
 from .._random.rng import Rng
-from .blocks import Blocks
-from .sharding import shuffled
+from .sharding import shuffled, stream_of
+
+_WITHIN_BUFFER, _START = stream_of("shuffle within a buffer"), stream_of("start of the first block")
+_BATCHES, _WITHIN_GROUP = stream_of("shuffle batches"), stream_of("shuffle within a group")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Shuffling by blocks of neighbors, for storage where each request takes long: ``load(shuffle=gpuimg.Blocks(32))``.
+
+    The blocks of an epoch come in random order. The samples of as many blocks as fit into a buffer are mixed. Blocks
+    begin at other samples in each epoch.
+
+    Attributes
+    ----------
+    samples : int
+        Neighboring samples of a block, which are read together: one request for byte ranges of remote shards.
+    buffer : int
+        Samples that are mixed, at least those of a block. Each rank holds the files of up to twice as many in memory.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of range.
+
+    Notes
+    -----
+    Each rank takes buffers in turn; the last ones of an epoch are divided evenly. So the samples of an epoch are the
+    same for any number of ranks, but those of a batch are not. The number of ranks times ``buffer`` should be well
+    below the number of samples.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> gpuimg.Blocks(32)
+    Blocks(samples=32, buffer=2048)
+    """
+
+    samples: int
+    buffer: int = 2048
+
+    def __post_init__(self) -> None:
+        whole_number(self.buffer, "buffer", whole_number(self.samples, "samples"))
+
+    @property
+    def run(self) -> int:
+        """Places whose samples are mixed: those of whole blocks."""
+        return self.buffer // self.samples * self.samples
+
+    def order(self, places: Ints, n: int, seed: int, epoch: int) -> Ints:
+        """Return the samples at some places of an order of ``n`` samples, in constant memory."""
+        mixed = np.empty_like(places)
+        runs = places // self.run
+        by_run = np.argsort(runs, kind="stable")
+        for part in np.split(by_run, np.flatnonzero(np.diff(runs[by_run])) + 1) if len(places) else ():
+            run = int(runs[part[0]])
+            first = run * self.run
+            size = min(self.run, n - first)
+            mixed[part] = first + shuffled(places[part] - first, size, seed, epoch, _WITHIN_BUFFER + np.uint64(run))
+        # The samples are a ring that is cut into blocks at a random place. The incomplete block comes last.
+        block, inside = np.divmod(mixed, self.samples)
+        whole = block < n // self.samples
+        block[whole] = shuffled(block[whole], n // self.samples, seed, epoch)
+        start = int(shuffled([0], n, seed, epoch, _START)[0])
+        found: Ints = (start + block * self.samples + inside) % n
+        return found
 
 
 @dataclass(frozen=True)
@@ -76,6 +142,95 @@ class Order:
         return found.hexdigest()
 
 
+class Groups(NamedTuple):
+    """Groups of samples, whose batches are of one group each."""
+
+    group: NDArray[np.int32]  # (N,) of each sample
+    most: Ints  # (G,): samples of a batch of each group
+    targets: NDArray[np.int32]  # (N, 2): height and width to which each sample is resized
+
+
+class BatchSamples(NamedTuple):
+    """Samples of a batch."""
+
+    indices: Ints
+    copies: NDArray[np.uint64] | None  # number of each copy; None if all are the first ones
+    targets: NDArray[np.int32]  # (M, 2)
+
+
+class BatchOrder:
+    """Order of batches. Each place of an epoch is a batch; an epoch has the same number of them whatever the order.
+
+    Samples are shuffled within their group, and batches among each other. With ``drop_last`` there are only batches
+    with as many samples as their group allows; the others are left out, other ones in each epoch.
+    """
+
+    run = 1  # places that a rank takes together
+
+    def __init__(
+        self, samples: Order, groups: Groups, drop_last: bool, target_sizes: Callable[[Ints], NDArray[np.int32]]
+    ) -> None:
+        """Build the order of batches from a plain order of samples, without weights and repeats."""
+        self.target_sizes = target_sizes
+        self.shuffle = samples.shuffle
+        self._samples, self._targets, self._most = samples, groups.targets, groups.most
+        self._members = np.argsort(groups.group, kind="stable").astype(np.int32)  # samples, sorted by group
+        self._sizes = np.bincount(groups.group, minlength=len(groups.most))
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        batches = self._sizes // self._most if drop_last else -(-self._sizes // self._most)
+        self._ends = np.cumsum(batches)  # number of batches up to each group
+        self.choices = int(self._ends[-1])  # number of places
+        self.samples = len(groups.group)
+        numbers = np.arange(self.choices)
+        group, first = self._located(numbers)
+        self._listed = numbers[np.argsort(self._members[self._starts[group] + first], kind="stable")]
+
+    def _located(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Return the groups of batches, and the position of their first samples in these."""
+        group = np.searchsorted(self._ends, numbers, side="right")
+        return group, (numbers - np.append(0, self._ends)[group]) * self._most[group]
+
+    def _numbers(self, places: Ints, seed: int, epoch: int) -> Ints:
+        return shuffled(places, self.choices, seed, epoch, _BATCHES) if self.shuffle else self._listed[places]
+
+    def lengths(self, places: Ints, seed: int, epoch: int) -> Ints:
+        """Return the numbers of samples of the batches at some places."""
+        group, first = self._located(self._numbers(places, seed, epoch))
+        lengths: Ints = np.minimum(self._most[group], self._sizes[group] - first)
+        return lengths
+
+    def at(self, place: int, seed: int, epoch: int) -> BatchSamples:
+        """Return the batch at a place."""
+        groups, firsts = self._located(self._numbers(np.array([place]), seed, epoch))
+        group, first = int(groups[0]), int(firsts[0])
+        size = int(self._sizes[group])
+        k = np.arange(first, min(first + int(self._most[group]), size))
+        if self.shuffle:
+            k = shuffled(k, size, seed, epoch, _WITHIN_GROUP + np.uint64(group))
+        chosen = self._members[self._starts[group] + k].astype(np.int64)
+        copies = None if self._samples.copies is None else self._samples.copies[chosen]
+        return BatchSamples(self._samples.indices_of(chosen), copies, self._targets[chosen])
+
+    def digest(self) -> str:
+        """Return a digest of the batches, whatever the seed."""
+        found = hashlib.blake2b(f"{self.choices} {self._samples.digest()}".encode(), digest_size=16)
+        for part in (self._members, self._sizes, self._most):
+            found.update(part.tobytes())
+        return found.hexdigest()
+
+
+def neighbors(indices: Ints, most: int) -> Iterator[Ints]:
+    """Yield the positions of samples in the order of the source, at most ``most`` at a time, without cutting blocks."""
+    order = np.argsort(indices, kind="stable")
+    ends = [*(np.flatnonzero(np.diff(indices[order]) > 1) + 1).tolist(), len(order)]
+    at = 0
+    while at < len(order):
+        end = ends[bisect_right(ends, at + most) - 1] if ends[0] <= at + most else at
+        end = end if end > at else at + most  # a range longer than that
+        yield order[at:end]
+        at = end
+
+
 def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, repeats: Any) -> Order:
     """Return the order of a source with this number of samples, for arguments of :func:`gpuimg.load`."""
     repeats = whole_number(repeats, "repeats")
@@ -131,7 +286,6 @@ def _copies(indices: Ints) -> NDArray[np.uint64] | None:
 
 
 def _limits(weights: Any, choices: int) -> Floats:
-    """Return cumulative weights."""
     found = numbers(weights, "weights")
     if found.shape != (choices,):
         raise ValueError(f"weights must be one number for each of {counted(choices, 'sample')}, not {found.shape}")

@@ -30,16 +30,15 @@ from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
-from .._threads.turn import Turn
+from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
-from .batch_order import BatchOrder
 from .cache import DecodedImages
+from .order import BatchOrder
 from .prefetch import Prefetcher, Stopped
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, label_examples, reread
 from .settings import Reading, Result, Schedule
 from .sharding import Position
-from .waits import Watch
 
 
 class LoadedBatch(NamedTuple):
@@ -179,11 +178,6 @@ class Pipeline:
                 self._reader = None
                 self.read_waited += reader.waited
 
-    def _next_batch(self, size: int) -> list[Sample]:
-        if isinstance(self._schedule.order, BatchOrder):
-            return self._next_chunk().samples
-        return [self._next_sample() for _ in range(size)]
-
     def _next_sample(self) -> Sample:
         if not self._read:
             chunk = self._next_chunk()
@@ -222,13 +216,16 @@ class Pipeline:
                 self._start_reading(iter([(position, left)]))
             for at in range(0, left, most):
                 size = min(most, left - at)
-                samples = self._next_batch(size)
+                by_size = isinstance(self._schedule.order, BatchOrder)
+                samples = self._next_chunk().samples if by_size else [self._next_sample() for _ in range(size)]
                 if skips:
                     finished = self._refilled(next(numbers), samples, position)
                     position, job = finished.position, partial(Attempt, partial(_same, finished))
                     del finished
                 else:
-                    job = partial(self._make, next(numbers), samples, position.epoch, position.after(at + size))
+                    end = at + size
+                    after = replace(position, taken=position.taken + end, given=position.given + end)
+                    job = partial(self._make, next(numbers), samples, position.epoch, after)
                 del samples
                 yield job
                 del job
@@ -244,23 +241,26 @@ class Pipeline:
         self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: dict[int, int]
     ) -> FinishedBatch:
         self._waits |= bool(given_up)
-        raises = self._reading.on_error == "raise"
         while True:
             with self._turn:
                 opened = self._open(samples, epoch, given_up)
                 if self._reread_failed(opened):
                     continue
-                if raises:
-                    _raise(opened)
+                self._raise_failures(opened)
                 try:
                     finished = self._run(number, opened, epoch, after)
                 except Unfit:
                     continue
             if not self._reread_failed(opened):
                 break
-        if raises:
-            _raise(opened)
+        self._raise_failures(opened)
         return finished
+
+    def _raise_failures(self, opened: OpenedBatch) -> None:
+        failures = _failures(opened)
+        if failures and self._reading.on_error == "raise":
+            errors = [sample.error for sample in opened.samples if sample.error is not None]
+            raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
 
     def _refilled(self, number: int, good: list[Sample], position: Position) -> FinishedBatch:
         """Compute a batch of these samples, with those that fail replaced by the ones after them."""
@@ -309,7 +309,6 @@ class Pipeline:
         return OpenedBatch(samples, images, Timings())
 
     def _rng(self, samples: list[Sample], epoch: int) -> Rng:
-        """Return the generator of some samples."""
         indices = [sample.index for sample in samples]
         return rng_of_views(self._schedule.seed, epoch, indices, [sample.copy for sample in samples])
 
@@ -323,7 +322,6 @@ class Pipeline:
         return self._labels or []
 
     def _seek(self, samples: list[Sample]) -> Seek | None:
-        """Return the entries of the seek index for the samples."""
         index = self._reading.index
         if index is None:
             return None
@@ -468,10 +466,3 @@ def _failures(opened: OpenedBatch) -> list[Failure]:
     """Return failures by index in the source, without padding, which would repeat samples."""
     found = sorted(opened.images.failures.items())
     return [f._replace(index=opened.samples[k].index) for k, f in found if opened.samples[k].real]
-
-
-def _raise(opened: OpenedBatch) -> None:
-    failures = _failures(opened)
-    if failures:
-        errors = [sample.error for sample in opened.samples if sample.error is not None]
-        raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)

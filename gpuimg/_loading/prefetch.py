@@ -61,9 +61,9 @@ class Prefetcher(Generic[T]):
         self._need = threading.Condition(self._state)
         self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
         self._taken = 0  # jobs taken
-        self._given = 0  # results given to the consumer
+        self.given = 0  # results given to the consumer
         self._end: int | None = None  # number of results, once known
-        self._stopping = False
+        self.is_stopping = False  # after signal: jobs may end early
         self._failure: BaseException | None = None  # to start the threads
         self.busy = 0.0  # seconds in jobs, all threads together
         self.waited = 0.0  # seconds that the consumer waited for results
@@ -84,21 +84,11 @@ class Prefetcher(Generic[T]):
     def _start(self) -> None:
         with self._state:
             try:
-                for thread in self._threads if not self._stopping else ():
+                for thread in self._threads if not self.is_stopping else ():
                     thread.start()
             except BaseException as error:  # no more threads are possible
                 self._failure = error
                 self._filled.notify_all()
-
-    @property
-    def is_stopping(self) -> bool:
-        """True after :meth:`signal`: jobs may end early."""
-        return self._stopping
-
-    @property
-    def given(self) -> int:
-        """Number of results given to the consumer."""
-        return self._given
 
     @property
     def is_from_parent(self) -> bool:
@@ -107,8 +97,9 @@ class Prefetcher(Generic[T]):
 
     def _work(self, first: bool) -> None:
         while True:
-            if not first:
-                self._await_need()
+            with self._state:
+                while not (first or self._over or self._needs_help):
+                    self._need.wait()
             with self._turn:
                 number = self._reserve()
                 if number is None:
@@ -133,22 +124,17 @@ class Prefetcher(Generic[T]):
     @property
     def _over(self) -> bool:
         """True if no more jobs are taken."""
-        return self._stopping or self._end is not None
+        return self.is_stopping or self._end is not None
 
     @property
     def _needs_help(self) -> bool:
         """True if the spare threads are to work."""
-        return self._is_slow and self._taken < self._given + self._low
-
-    def _await_need(self) -> None:
-        with self._state:
-            while not self._over and not self._needs_help:
-                self._need.wait()
+        return self._is_slow and self._taken < self.given + self._low
 
     def _reserve(self) -> int | None:
         """Wait for room and return the number of the next job; None if there are no more."""
         with self._state:
-            while not self._over and self._taken >= self._given + self._depth:
+            while not self._over and self._taken >= self.given + self._depth:
                 self._space.wait()
             if self._over:
                 return None
@@ -193,20 +179,20 @@ class Prefetcher(Generic[T]):
         start = time.perf_counter()
         with self._state:
             self.depths += len(self._ready)
-            while self._stopping or self._given not in self._ready:
-                if self._stopping:
+            while self.is_stopping or self.given not in self._ready:
+                if self.is_stopping:
                     raise Stopped
                 if self._failure is not None:
                     raise self._failure
-                if self._end is not None and self._given >= self._end:
+                if self._end is not None and self.given >= self._end:
                     raise StopIteration
                 if not self._filled.wait(None if self._is_slow else _HURRY):
                     self._is_slow = True
                     self._need.notify_all()
-            result, error = self._ready.pop(self._given)
-            self._given += 1
+            result, error = self._ready.pop(self.given)
+            self.given += 1
             self.waited += time.perf_counter() - start
-            if self._given == 1:
+            if self.given == 1:
                 self.waited_first = self.waited
             self._space.notify()
             if self._needs_help:
@@ -218,7 +204,7 @@ class Prefetcher(Generic[T]):
         if self.is_from_parent:
             return
         with self._state:
-            self._stopping = True
+            self.is_stopping = True
             self._ready.clear()
             self._wake_all()
 
@@ -266,13 +252,9 @@ def _dropped(end: Callable[[], None]) -> None:
     if threading.get_ident() == threading.main_thread().ident:
         end()
     else:
-        _thread.start_new_thread(_end_on_a_thread, (end,))  # Thread.start would wait for the thread, too
-
-
-def _end_on_a_thread(end: Callable[[], None]) -> None:
-    """End threads on a ``Thread``: joining them on a raw thread leaves a dummy in ``threading.enumerate`` forever."""
-    # Without ``daemon=`` the constructor would call ``current_thread``, which creates that dummy.
-    threading.Thread(target=end, name="gpuimg-end", daemon=True).start()
+        # On a Thread, as joining others on a raw thread leaves a dummy in threading.enumerate for ever; so would the
+        # constructor without daemon=. Thread.start waits for the thread, so another one calls it.
+        _thread.start_new_thread(lambda: threading.Thread(target=end, name="gpuimg-end", daemon=True).start(), ())
 
 
 class Prefetched(Iterator[T]):

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Mask
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..sources._table import is_remote
-from .batch_order import BatchOrder
-from .blocks import Blocks, neighbors
-from .order import Order
-from .samples import Sample, name_videos, read_others, read_samples
+from .order import BatchOrder, Blocks, Order, neighbors
+from .samples import Sample, name_videos, read_samples
 from .settings import Reading, Schedule
 from .sharding import Position, Share
 
@@ -83,9 +81,11 @@ class ReadJobs:
                     elif run:
                         end = min(at // run * run + run, stop)
                         for part in self._parts(order, share, epoch, at, end):
-                            yield partial(self._read_part, part)
+                            yield partial(self._read_at, part.indices, part.real, part.copies, part)
                     else:
-                        end = min(at + (self._remote_chunk() if remote else self._chunk), stop)
+                        # For URLs by size, as neighboring samples share a request.
+                        most = min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
+                        end = min(at + (most if remote else self._chunk), stop)
                         yield partial(self._read_samples, order, share, epoch, at, end)
                     at = end
 
@@ -95,10 +95,6 @@ class ReadJobs:
         if self._reading.on_error == "skip":
             for at in count(start + left, self._chunk):
                 yield at, at + self._chunk
-
-    def _remote_chunk(self) -> int:
-        """Return the samples per job for URLs, where neighboring samples share a request."""
-        return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
 
     def _parts(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> Iterator[BufferPart]:
         """Yield the samples of a buffer in the order of the source, in parts."""
@@ -118,25 +114,21 @@ class ReadJobs:
             sample.target = target
         return chunk
 
-    def _read_part(self, part: BufferPart) -> ReadChunk:
-        return self._read_at(part.indices, part.real, part.copies)._replace(part=part)
-
     def _read_samples(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         places, real = share.places(start, stop)
         indices, copies = order.at(places, self._schedule.seed, epoch)
         return self._read_at(indices, real, copies)
 
-    def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
-        reading = self._reading
+    def _read_at(
+        self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None, part: BufferPart | None = None
+    ) -> ReadChunk:
+        reading, chosen = self._reading, (indices.tolist(), real.tolist())
         begin, cpu = time.perf_counter(), time.thread_time()
         if reading.videos is not None:
-            samples = name_videos(
-                reading.source, indices.tolist(), real.tolist(), reading.columns, reading.decode.max_bytes
-            )
-            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
+            samples = name_videos(reading.source, *chosen, reading.columns, reading.decode.max_bytes)
+            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0, part)
         reader = ChunkReader(self._room, reading.decode.max_bytes)
-        chosen = reading.source, indices.tolist(), real.tolist(), reading.columns, reader
-        samples = read_samples(*chosen) if reading.cache is None else read_others(reading.cache, *chosen)
+        samples = self._read_or_cached(*chosen, reader)
         if reading.index is not None:
             entries = reading.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
@@ -146,7 +138,19 @@ class ReadJobs:
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
-        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
+        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0), part)
+
+    def _read_or_cached(self, indices: list[int], reals: list[bool], reader: ChunkReader) -> list[Sample]:
+        source, columns, cache = self._reading.source, self._reading.columns, self._reading.cache
+        if cache is None:
+            return read_samples(source, indices, reals, columns, reader)
+        heads = [cache.head(index) for index in indices]
+        left = [k for k, head in enumerate(heads) if head is None]
+        read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
+        return [
+            next(read) if head is None else Sample(source, index, real, data=head[1], label=head[2], resident=head[0])
+            for index, real, head in zip(indices, reals, heads, strict=True)
+        ]
 
 
 def _numbered(samples: list[Sample], copies: NDArray[np.uint64] | None) -> list[Sample]:

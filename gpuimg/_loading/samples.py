@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
+from .._threads.turn import Watch
 from ..errors import ImageError
-from ..sources._table import is_remote, read_together
+from ..sources._table import Stored, is_remote
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
-from .waits import Watch
 
 _PROBES = 8  # samples read at most to find the type of the labels
 
 
-@dataclass
+@dataclass(slots=True)
 class Sample:
     """One sample as read from a source."""
 
@@ -92,34 +92,6 @@ def read_samples(
     return with_data(samples, _items(source, indices, reader), columns, reader)
 
 
-class Cache(Protocol):
-    """Files or images of a source in memory, by the index of their sample."""
-
-    @property
-    def count(self) -> int:
-        """Number of samples in it."""
-
-    def head(self, index: int) -> tuple[Any, bytes, Any] | None:
-        """Return a record of a sample, the part of its file that is needed, and the label; None if it is not there."""
-
-
-def read_others(
-    cache: Cache, source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, reader: ChunkReader
-) -> list[Sample]:
-    """Read the samples that are not cached; return all."""
-    heads = [cache.head(index) for index in indices]
-    left = [k for k, head in enumerate(heads) if head is None]
-    read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
-    samples = []
-    for index, real, head in zip(indices, reals, heads, strict=True):
-        if head is None:
-            samples.append(next(read))
-        else:
-            record, data, label = head
-            samples.append(Sample(source, index, real, data=data, label=label, resident=record))
-    return samples
-
-
 def read_whole(source: Any, columns: Columns, max_bytes: int, index: int) -> Any:
     """Return all bytes of one sample's file; none if it cannot be read."""
     (sample,) = read_samples(source, [index], [True], columns, ChunkReader(max_bytes=max_bytes))
@@ -153,7 +125,7 @@ def reread(sample: Sample, columns: Columns, max_bytes: int) -> bool:
     If the cached bytes are still the same, they are removed and read from the server. Return True if the bytes changed.
     """
     source = sample.source
-    if sample.was_reread or sample.error is not None or not read_together(source) or not source.has_disk_cache:
+    if sample.was_reread or sample.error is not None or not isinstance(source, Stored) or not source.has_disk_cache:
         return False
     sample.was_reread = True
     reader = ChunkReader(max_bytes=max_bytes)
@@ -188,16 +160,14 @@ def name_videos(
 
 def _video(source: Any, index: int, max_bytes: int) -> Any:
     """Return an item of a source, with the path of a local file instead of its bytes."""
-    if read_together(source) and isinstance(source, ImageFiles) and not is_remote(source):
+    if isinstance(source, ImageFiles) and source.is_plain and not is_remote(source):
         return os.fsdecode(source.path(index)), source.label(index)
-    if read_together(source):
-        return source.read_several([index], ChunkReader(max_bytes=max_bytes))[0]
-    return _item(source, index)
+    return _items(source, [index], ChunkReader(max_bytes=max_bytes))[0]
 
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
     """Return items of a source, with an exception in place of each that fails."""
-    if read_together(source):
+    if isinstance(source, Stored) and source.is_plain:
         return source.read_several(indices, reader)
     with Watch(len(indices)) as watch:
         items = [_item(source, index) for index in indices]
@@ -268,6 +238,8 @@ def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[
 
 def _is_decoded(data: Any) -> bool:
     """Return True for pixels: a Pillow image, or an array of more than one dimension."""
+    if isinstance(data, (bytes, str)):  # most samples
+        return False
     return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
 
 
@@ -277,10 +249,7 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
         return []
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
-        if read_together(source) and isinstance(source, ImageFiles):
-            with suppress(ValueError):  # of a bad label
-                found.append(source.label(index))  # known without the file
-        elif not isinstance(item := _item(source, index), Exception):
+        if not isinstance(item := _item(source, index), Exception):
             found.append(_pair(item, index, columns)[1])
         if len(found) == 2:
             break
@@ -311,5 +280,4 @@ def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
 
 
 def _is_int64(label: Any) -> bool:
-    """Return True for an integer of 64 bits."""
     return isinstance(label, (int, np.integer)) and -(1 << 63) <= int(label) < 1 << 63

@@ -24,10 +24,9 @@ from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
-from .batch_order import BatchOrder
 from .cache import DecodedImages, cache_of
 from .clips import Clips, VideoClips
-from .order import Order
+from .order import BatchOrder, Order
 from .samples import Columns
 from .sharding import Level, Position, Share
 
@@ -51,7 +50,7 @@ class Reading:
     columns: Columns
     readers: int
     on_error: str
-    max_failures: float | None  # per epoch: a number, or a fraction of the samples
+    max_failures: float | None  # per epoch: a number if it is an int, else a fraction of the samples
     decode: DecodeOptions
     index: SeekIndex | None
     videos: VideoClips | None  # if samples are videos
@@ -227,6 +226,11 @@ def reading_of(
     problem = None if seek is None else seek.problem_with(source)
     if problem:
         raise ValueError(f"the seek index {problem}")
+    if isinstance(max_failures, (float, np.floating)):
+        if not 0.0 <= max_failures <= 1.0:
+            raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {max_failures!r}")
+    elif max_failures is not None:
+        max_failures = whole_number(max_failures, "max_failures, where it is not a fraction,", 0)
     if readers is None:
         readers = _REMOTE_READERS if is_remote(source) else _READERS
     others = clips is not None or index is not None or decode.decoder == NVIMAGECODEC
@@ -246,7 +250,6 @@ def check_choices(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> Non
 
 
 def check_columns(image: Any, label: Any) -> Columns:
-    """Check the column names of a mapping, see :func:`gpuimg.load`."""
     if not isinstance(image, str) or not image:
         raise ValueError(f"image must be the name of a column, not {image!r}")
     if label is not None and (not isinstance(label, str) or not label):
@@ -273,17 +276,6 @@ def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runt
     if isinstance(devices, str) or not len(devices):
         raise ValueError(f"devices must be a list of device names, not {devices!r}")
     return [runtime_for(name) for name in devices]
-
-
-def failure_limit(most: Any, samples: int) -> int | None:
-    """Return the number of failures allowed per epoch; ``most`` is a number, or a fraction of ``samples``."""
-    if most is None:
-        return None
-    if not isinstance(most, (float, np.floating)):
-        return whole_number(most, "max_failures, where it is not a fraction,", 0)
-    if not 0.0 <= most <= 1.0:
-        raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {most!r}")
-    return int(most * samples)
 
 
 def stream_address(stream: Any) -> int | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -92,16 +92,17 @@ class Share:
         """
         left = self.left
         k = np.arange(start, stop, dtype=np.int64)
-        number = k * self.world + self.rank
-        real = number < left
-        found = np.empty_like(k)
+        found = k * self.world + self.rank
+        real = found < left
+        extra = found[~real] - left
         found[real] = _before(self.n, self.levels, self.run, self._dealt(k[real], left))
-        extra = number[~real] - left
         found[~real] = (extra % self.world + extra // self.world) % self.n
         return found, real
 
     def _dealt(self, k: Ints, left: int) -> Ints:
         """Return the places of the rank's samples ``k``, counted among the places that are left."""
+        if self.run == 1:  # the usual case, in less time
+            return k * self.world + self.rank
         row = self.world * self.run
         whole, first = left // row * self.run, _first_of_rest(left, self.world, self.run)[self.rank]
         dealt: Ints = np.where(k < whole, k // self.run * row + self.rank * self.run + k % self.run, first + k - whole)
@@ -129,10 +130,6 @@ class Position:
     levels: tuple[Level, ...] = ()
     taken: int = 0
     given: int = 0
-
-    def after(self, samples: int) -> Position:
-        """Return the position after more samples of the epoch, each of which was delivered."""
-        return replace(self, taken=self.taken + samples, given=self.given + samples)
 
 
 def checked_states(state: Any) -> list[dict[str, Any]]:

@@ -58,34 +58,30 @@ class Stats:
             return self._frozen
         seconds = time.perf_counter() - self._begin
         cores = (time.process_time() - self._cpu) / seconds
-        pipeline = self._pipeline
-        batches = pipeline.batches if pipeline is not None else None
-        waited = batches.waited if batches is not None else 0.0
-        parts: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
-        if pipeline is not None:
-            parts["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
+        reading, cached = (0.0, 0.0, 0.0), None
+        waited = waited_first = ready = 0.0
+        if self._pipeline is not None:
+            reading, cached, batches = self._pipeline.reading(), self._pipeline.cached_count, self._pipeline.batches
+            waited, ready = batches.waited, batches.depths / max(batches.given, 1)
+            waited_first = batches.waited_first if batches.given > 1 else 0.0
+        parts = {"read": dict(zip(("seconds", "held", "waited"), reading, strict=True))}
         parts |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
         parts["record"]["held"] = self._held
+        hardly_waits = waited - waited_first < _LITTLE * (seconds - waited_first)  # after the first batch
         return {
             "images": self.images,
             "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
             **parts,
-            "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
+            "ready": ready,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
             **{name: number for name, number in self._left.items() if number},
-            **({"cached": pipeline.cached_count} if pipeline and pipeline.cached_count is not None else {}),
+            **({} if cached is None else {"cached": cached}),
             **({"index": dict(self._entries)} if self._entries else {}),
-            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),
+            "limit": "consumer" if hardly_waits else _limit(parts, waited, cores),
         }
-
-    def _keeps_up(self, waited: float, seconds: float) -> bool:
-        """Return True if the consumer hardly waits after the first batch."""
-        batches = self._pipeline.batches if self._pipeline is not None else None
-        first = batches.waited_first if batches is not None and batches.given > 1 else 0.0
-        return waited - first < _LITTLE * (seconds - first)
 
 
 def _limit(parts: dict[str, dict[str, float]], waited: float, cores: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
 from .._runtimes.attempt import Attempt
-from .blocks import Blocks
+from .order import Blocks
 from .pipeline import FinishedBatch, Pipeline
 from .prefetch import Prefetcher
 from .samples import Sample, with_data

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from .._batch.batch import Batch
-from .._batch.clips import Start, clip_options, clips_of, source_count, strides
-from .._batch.recording import Recording
-from .._checks import arguments
+from .._batch.clips import opened
+from .._checks.arguments import whole_number
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
-from .._io.file_bytes import Source, SourceNames
-from .._runtimes.devices import runtime_for
+from .._io.file_bytes import Source, check_sources
 from .rng import Rng, as_rng
 
 
@@ -65,27 +64,17 @@ def random_clips(
     >>> x.array(layout="NCTHW").shape
     (3, 3, 4, 48, 64)
     """
-    n = source_count(sources)
-    frames = arguments.whole_number(frames, "frames")
-    steps = strides(stride, n)
-    start = random_start(as_rng(rng, n, "random_clips"), frames, steps)
-    runtime = runtime_for(device)
-    names = SourceNames(sources)
-    options = clip_options(color, max_pixels)
-    clips = clips_of(sources, names, frames, steps, start, short, options, on_error)
-    return Batch(Recording(runtime, clips))
+    check_sources(sources)
+    frames = whole_number(frames, "frames")
+    start = partial(random_start, as_rng(rng, len(sources), "random_clips"), frames)
+    return opened(sources, frames, stride, start, short, device, color, on_error, max_pixels)
 
 
-def random_start(rng: Rng, frames: int, stride: Ints) -> Start:
-    """Return a function from the videos' frame counts (N,) to first frames (N,) of whole clips, drawn uniformly.
+def random_start(rng: Rng, frames: int, stride: Ints, counts: Ints) -> Ints:
+    """Return first frames (N,) of whole clips, drawn uniformly, given the videos' frame counts (N,).
 
     The first frame is 0 where no whole clip fits.
     """
-    unit = rng.units(1)[:, 0]
-
-    def start(counts: Ints) -> Ints:
-        choices = np.maximum(counts - (frames - 1) * stride, 1)
-        first: Ints = np.minimum((unit * choices).astype(np.int64), choices - 1)
-        return first
-
-    return start
+    choices = np.maximum(counts - (frames - 1) * stride, 1)
+    first: Ints = np.minimum((rng.units(1)[:, 0] * choices).astype(np.int64), choices - 1)
+    return first

@@ -1,12 +1,10 @@
 """Conversion of video frames to pixels: a region as displayed, on the CPU; and the arguments of the GPU's kernel.
 
 FFmpeg converts sample formats that the kernels do not support (RGB, packed, more than 16 bits) to 8-bit RGB.
-
 """
 
 from __future__ import annotations
 
-import threading
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -53,23 +51,6 @@ def _layout(name: str) -> _Layout | None:
     return None
 
 
-class Scratch(threading.local):
-    """Memory of one thread for rows, and for pixels to be turned."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, Any] = {}
-
-    def flat(self, name: str, elements: int, dtype: Any) -> Any:
-        """Return ``elements`` elements, contents undefined."""
-        buffer = self._buffers.get(name)
-        if buffer is None or buffer.size < elements:
-            buffer = self._buffers[name] = np.empty(elements, dtype)
-        return buffer[:elements]
-
-
-_scratch = Scratch()
-
-
 def write_pixels(frame: Any, orientation: int, channels: int, region: list[int], out: Any) -> None:
     """Fill ``out``, of at least as many elements, with a region of a frame: 1 channel is luma, 3 are RGB.
 
@@ -84,7 +65,7 @@ def write_pixels(frame: Any, orientation: int, channels: int, region: list[int],
     shown = (width, height) if exif.swaps_sides(orientation) else (height, width)
     stored = exif.stored_regions(np.array([region]), np.array([shown]), np.array([orientation]))[0]
     left, top, right, bottom = stored.tolist()
-    pixels = _scratch.flat("stored", out.size, np.uint8)
+    pixels = np.empty(out.size, np.uint8)
     _write_stored(frame, stored, channels, pixels)
     turned = exif.turned(pixels.reshape(bottom - top, right - left, channels), orientation)
     out.reshape(turned.shape)[:] = turned
@@ -103,7 +84,7 @@ def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
     steps = [plane.line_size // samples[0].itemsize for plane in frame.planes]
     matrix = _matrix_of(frame, found)
     if channels == 1 or found.gray:
-        pixels = out if channels == 1 else _scratch.flat("gray", out.size // 3, np.uint8)
+        pixels = out if channels == 1 else np.empty(out.size // 3, np.uint8)
         yuv.gray_of_frame(samples[0], steps[0], region, matrix, pixels)
         if channels == 3:
             out.reshape(-1, 3)[:] = pixels[:, None]
@@ -111,8 +92,8 @@ def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
     y, u, v = (*samples, samples[1][1:]) if found.interleaved else samples[:3]
     layout = np.array([*steps[:2], 2 if found.interleaved else 1], np.int64)
     width = int(region[2] - region[0])
-    terms = _scratch.flat("terms", 6 * (width + 3), np.float32)
-    rows = _scratch.flat("rows", 3 * (width + _N), np.uint8)
+    terms = np.empty(6 * (width + 3), np.float32)
+    rows = np.empty(3 * (width + _N), np.uint8)
     yuv.rgb_of_frame(y, u, v, layout, _axes_of(frame, found), region, matrix, terms, rows, out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,13 +20,6 @@ _NEAR = 4
 
 #: Open the video, as :func:`gpuimg._video.files.opened` does.
 Open: TypeAlias = Callable[[], AbstractContextManager[tuple[Any, Any]]]
-
-
-class _Pass(NamedTuple):
-    """Frames that are decoded starting at one key frame."""
-
-    key: int
-    frames: list[int]
 
 
 def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
@@ -112,15 +105,15 @@ def _whole(number: int, frame: Any) -> tuple[int, Any]:
     return number, frame
 
 
-def _passes(index: VideoIndex, wanted: Sequence[int]) -> list[_Pass]:
+def _passes(index: VideoIndex, wanted: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Group frames by the key frame to start at; a frame shortly after another joins its group."""
-    passes: list[_Pass] = []
+    passes: list[tuple[int, list[int]]] = []
     reached = -1
     for number in wanted:
         key, position = int(index.key[number]), int(index.position[number])
         if not passes or int(index.key_position[key]) > reached + _NEAR:
-            passes.append(_Pass(key, []))
-        passes[-1].frames.append(number)
+            passes.append((key, []))
+        passes[-1][1].append(number)
         reached = max(reached, position)
     return passes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -122,13 +122,8 @@ def read_index(data: Any, max_pixels: int) -> VideoIndex:
         return _of_frames(container, stream, first)
 
 
-class _First(NamedTuple):
-    """Properties of the first frame that all frames share."""
-
-    height: int
-    width: int
-    orientation: int
-
+#: Height, width and orientation of the first frame, which all frames share, and the codec.
+_First: TypeAlias = tuple[int, int, int, str]
 
 # EXIF orientations by the signs of four entries of a display matrix (ISO/IEC 14496-12, 8.3.2): x and y of a step along
 # a row, then of a step down a column.
@@ -150,14 +145,15 @@ def _orientation(frame: Any) -> int:
 def _read_packets(container: Any, stream: Any) -> tuple[_Packets, _First]:
     """Read all packets; decode only the first ones, until a frame is returned."""
     found = _Packets([], [], [], [])
-    first = None
+    first: _First | None = None
     left = _FIRST_PACKETS
     for packet in container.demux(stream):
         if first is None and left and (left < _FIRST_PACKETS or packet.is_keyframe):
             left -= 1
             with suppress(library().FFmpegError):  # reported when these frames are decoded
                 for frame in stream.decode(packet):
-                    first = _First(frame.height, frame.width, _orientation(frame))
+                    codec = stream.codec_context.codec.canonical_name  # not that of the library that decodes it
+                    first = frame.height, frame.width, _orientation(frame), codec
                     break
         if packet.size:  # the last packet is empty
             found.pts.append(packet.pts)
@@ -189,7 +185,7 @@ def _of_packets(packets: _Packets, stream: Any, first: _First) -> VideoIndex:
     shown, key = shown[order], key[order]
     last = int(shown[-1])
     return VideoIndex(
-        *first, _codec(stream), float(stream.time_base), pts[shown], int(pts[last]) + packets.durations[last],
+        *first, float(stream.time_base), pts[shown], int(pts[last]) + packets.durations[last],
         shown, key, keys, key_pts, pts,
     )  # fmt: skip
 
@@ -216,12 +212,6 @@ def _of_frames(container: Any, stream: Any, first: _First) -> VideoIndex:
     rate = stream.guessed_rate or stream.average_rate or 25
     tick = float(1 / rate)
     return VideoIndex(
-        *first, _codec(stream), tick, np.arange(n), n, zeros, zeros, np.zeros(1, np.int64), np.zeros(1, np.int64),
+        *first, tick, np.arange(n), n, zeros, zeros, np.zeros(1, np.int64), np.zeros(1, np.int64),
         none, counted=True,
     )  # fmt: skip
-
-
-def _codec(stream: Any) -> str:
-    """Return the codec's name, not that of the library that decodes it."""
-    name = stream.codec_context.codec.canonical_name
-    return str(name)

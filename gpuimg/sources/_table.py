@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, SupportsIndex, TypeAlias
 
 from .._checks.text import counted
 from .._io.file_bytes import MAX_BYTES, check_bytes, read
@@ -136,6 +136,12 @@ class Stored(Table):
         contents = [_content(place, one, max_bytes) for place, one in zip(places, found, strict=True)]
         return self._sample(i, contents)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if :meth:`read_several` reads the same as ``self[i]``, which a derived class may override."""
+        kind = type(self)
+        return kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
+
     def read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Return samples at indices that are in range, with an exception in place of each that fails."""
         places: list[Sequence[Place]] = []
@@ -216,12 +222,6 @@ def _content(place: Any, found: Any, max_bytes: int) -> bytes:
     check_bytes(place.size, max_bytes)
     content: bytes = place.read()
     return content
-
-
-def read_together(table: Any) -> TypeGuard[Stored]:
-    """Return True if ``read_several`` reads the same as ``table[i]``, which a derived class may override."""
-    kind = type(table)
-    return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
 
 
 def is_remote(source: Any) -> bool:

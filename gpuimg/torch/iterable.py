@@ -11,8 +11,7 @@ from torch.utils import data
 
 from .._checks.arguments import flag
 from .._checks.types import Samples
-from .._loading.load import load
-from .._loading.options import LoadOptions
+from .._loading.load import LoadOptions, load
 from .._loading.pipeline import LoadedBatch
 from .._loading.settings import UserFunction
 from ..sources.stream import Stream

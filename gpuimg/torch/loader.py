@@ -11,10 +11,10 @@ from .._checks.arguments import flag
 from .._checks.keywords import explained
 from .._checks.types import Samples
 from .._data.images import numpy_dtype
+from .._loading.load import SharedOptions
 from .._loading.load import load as load_arrays
 from .._loading.loader import Loader as PlainLoader
 from .._loading.loader import changed
-from .._loading.options import SharedOptions
 from .._loading.pipeline import FinishedBatch, LoadedBatch
 from .._loading.settings import LOAD_HINTS, UserFunction, check_keys
 from .._runtimes.devices import on_cpu, runtime_for

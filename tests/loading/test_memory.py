@@ -44,25 +44,16 @@ def measured(prepare, images):
     arrays = [found.array(layout="NCHW")] if isinstance(found, gi.Batch) else found.values()
     return sum(array.nbytes for array in arrays), peak() - before
 """
-CALL = """
-name, small, *paths = sys.argv[1:]
-prepare = PREPARE[name]()
-measured(prepare, gi.open_batch([small] * 2, device="cpu"))  # loads code
-print(json.dumps(measured(prepare, gi.open_batch(paths, device="cpu"))))
-"""
-HOSTILE = """
+CALLS = """
 prepare = PREPARE[sys.argv[1]]()
-for shape in ((40, 50), (1, 90), (90, 1)):
+for one in map(json.loads, sys.argv[2:]):
+    of_files = isinstance(one[0], str)
+    images = gi.open_batch(one, device="cpu") if of_files else np.zeros((1, *one, 3), np.uint8)
     try:
-        measured(prepare, np.zeros((1, *shape, 3), np.uint8))
-    except ValueError:
-        pass
-for shape in ((1, 65535), (65535, 1), (30000, 1), (1, 30000)):
-    try:
-        found = measured(prepare, np.zeros((1, *shape, 3), np.uint8))
+        found = measured(prepare, images)
     except ValueError as error:
         found = str(error)
-    print(json.dumps([shape, found]))
+    print(json.dumps(found))
 """
 #: Words of images that are refused.
 REFUSED = ("times as long as wide", "pixels in between; resize it in two steps", "a side may grow to", "too narrow for")
@@ -88,10 +79,11 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], st
     return found
 
 
-def output(process: Forks, code: str, *arguments: str) -> str:
-    done = process.run(IMPORTS + MEASURED + code, *arguments)
+def calls(process: Forks, name: str, *images: Any) -> list[Any]:
+    """Bytes of the result and of more memory, or the error, of a call for each list of paths or shape of an image."""
+    done = process.run(IMPORTS + MEASURED + CALLS, name, *map(json.dumps, images))
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 MIXED = [(1200, 1600), *[(375, 500)] * 4, (300, 640), (300, 640)]
@@ -102,15 +94,14 @@ MIXED = [(1200, 1600), *[(375, 500)] * 4, (300, 640), (300, 640)]
     ("idefics3", [(375, 500)] * 14, NARROW * 3 // 4),  # the bytes of all 14 are 67 MB
 ])  # fmt: skip
 def test_memory_of_a_call(process: Forks, photos: Any, name: str, sizes: list[tuple[int, int]], more: int) -> None:
-    result, grown = json.loads(output(process, CALL, name, photos[90, 120], *(photos[size] for size in sizes)))
+    _, (result, grown) = calls(process, name, [photos[90, 120]] * 2, [photos[size] for size in sizes])
     assert grown <= result + 24 * max(h * w for h, w in sizes) + more
 
 
 @pytest.mark.parametrize("name", [*OURS, *EVALS])
 def test_narrow_images_are_refused_or_cheap(process: Forks, name: str) -> None:
-    lines = [json.loads(line) for line in output(process, HOSTILE, name).splitlines()]
-    assert len(lines) == 4
-    for (height, width), found in lines:
+    first, shapes = [(40, 50), (1, 90), (90, 1)], [(1, 65535), (65535, 1), (30000, 1), (1, 30000)]
+    for (height, width), found in zip(shapes, calls(process, name, *first, *shapes)[3:], strict=True):
         if isinstance(found, str):
             assert any(words in found for words in REFUSED), found
         else:

@@ -98,14 +98,6 @@ def test_a_million_draws_are_in_proportion_to_their_weights() -> None:
     assert chi_square(counts[kept].tolist(), (weights[kept] / weights.sum() * n).tolist()) > 1e-3
 
 
-def test_neighboring_draws_are_independent() -> None:
-    order = order_of(4, False, None, [1, 2, 3, 4], 1)
-    found = order.at(np.arange(400_000), 0, 0)[0].reshape(-1, 2)
-    chances = np.outer([1, 2, 3, 4], [1, 2, 3, 4]).ravel() / 100
-    counts = np.bincount(found[:, 0] * 4 + found[:, 1], minlength=16)
-    assert chi_square(counts.tolist(), (chances * len(found)).tolist()) > 1e-3
-
-
 def test_every_draw_by_weight_has_its_own_crop_and_epoch() -> None:
     loop = loader(weights=[0, 1] + [0] * 28)
     found = [drawn(loop), drawn(loop)]

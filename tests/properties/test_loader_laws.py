@@ -111,25 +111,6 @@ class LoaderMachine(RuleBasedStateMachine):
         self.loader.load_state_dict(state)
         self.running = iter(self.loader)
 
-    @rule(after=st.integers(0, 3))
-    def consumer_fails(self, after: int) -> None:
-        """An exception in the loop."""
-
-        def consume(running: Any) -> None:
-            for k, batch in enumerate(running):
-                self.took(batch)
-                if k == after:
-                    raise ZeroDivisionError
-
-        running, self.running = self.running, None
-        with pytest.raises(ZeroDivisionError):
-            consume(running)
-        del running
-        state = self.loader.state_dict()
-        self.loader.close()
-        self.loader.load_state_dict(state)
-        self.running = iter(self.loader)
-
     @precondition(lambda self: hasattr(self, "seen"))
     @invariant()
     def complete(self) -> None:

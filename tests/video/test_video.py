@@ -384,18 +384,15 @@ def damaged() -> tuple[bytes, int]:
     return data[: bad.pos] + b"\xff" * bad.size + data[bad.pos + bad.size :], 7
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "Invalid data found"),
-        (b"no video at all", "Invalid data found"),
-        (_sound_only, "no video stream, but audio"),
-        (_without_frames, "it contains no frame|End of file"),
-        (lambda: made("h264")[: len(made("h264")) // 2], "Invalid data found"),
-        (b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
-        (b"ffconcat version 1.0\nfile /etc/passwd\n", "Invalid argument"),
-    ],
-)
+@pytest.mark.parametrize(("data", "reason"), [
+    (b"", "Invalid data found"),
+    (b"no video at all", "Invalid data found"),
+    (_sound_only, "no video stream, but audio"),
+    (_without_frames, "it contains no frame|End of file"),
+    (lambda: made("h264")[: len(made("h264")) // 2], "Invalid data found"),
+    (b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
+    (b"ffconcat version 1.0\nfile /etc/passwd\n", "Invalid argument"),
+])  # fmt: skip
 def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
     source = data() if callable(data) else data
     with pytest.raises(gi.VideoError, match=rf"^{len(source)} bytes: .*({reason})"):
@@ -470,16 +467,13 @@ def test_a_file_that_changed_since(tmp_path: Path) -> None:
         x.array()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"stride": [1, 2]}, r"stride must be one number, or an array of shape \(1,\) with one for each clip"),
-        ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
-        ({"times": [[0.0, np.nan]]}, "times must be finite"),
-        ({"times": [[0.0, 1.0]], "start": 3}, "pass either times, or start and stride"),
-        ({"on_error": "skip"}, "on_error must be one of 'raise', 'fill'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"stride": [1, 2]}, r"stride must be one number, or an array of shape \(1,\) with one for each clip"),
+    ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
+    ({"times": [[0.0, np.nan]]}, "times must be finite"),
+    ({"times": [[0.0, 1.0]], "start": 3}, "pass either times, or start and stride"),
+    ({"on_error": "skip"}, "on_error must be one of 'raise', 'fill'"),
+])  # fmt: skip
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         opened([made("h264")], **{"frames": 2, **options})

@@ -126,17 +126,14 @@ def test_bad_videos_are_filled_or_skipped(files: list[Path], tmp_path: Path) -> 
     assert sorted(str(failure)[:6] for failure in loader.failures) == ["clip 2", "clip 3"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"clips": 16}, r"clips must be gpuimg.Clips\(frames, ...\), not 16"),
-        ({"draft": 1.5}, "draft and index are for images, not for clips"),
-        ({"index": "some"}, "draft and index are for images, not for clips"),
-        ({"layout": "THWC"}, "layout must be one of 'NHWC', 'NCHW', 'NTHWC', 'NTCHW', 'NCTHW', not 'THWC'"),
-        ({"clips": None}, "layout must be one of 'NHWC', 'NCHW', not 'NTHWC'"),
-        ({"preprocess": lambda x, rng: np.asarray(x)}, "given 1 clip of 4 frames and returned 4 images"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"clips": 16}, r"clips must be gpuimg.Clips\(frames, ...\), not 16"),
+    ({"draft": 1.5}, "draft and index are for images, not for clips"),
+    ({"index": "some"}, "draft and index are for images, not for clips"),
+    ({"layout": "THWC"}, "layout must be one of 'NHWC', 'NCHW', 'NTHWC', 'NTCHW', 'NCTHW', not 'THWC'"),
+    ({"clips": None}, "layout must be one of 'NHWC', 'NCHW', not 'NTHWC'"),
+    ({"preprocess": lambda x, rng: np.asarray(x)}, "given 1 clip of 4 frames and returned 4 images"),
+])  # fmt: skip
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         loaded([(made("h264"), 0)], **options)
