@@ -178,11 +178,11 @@ class Pipeline:
                 self._reader = None
                 self.read_waited += reader.waited
 
-    def _next_sample(self) -> Sample:
-        if not self._read:
+    def _next_samples(self, count: int) -> list[Sample]:
+        while len(self._read) < count:
             chunk = self._next_chunk()
             self._read.extend(chunk.samples if chunk.part is None else self._mixed(chunk))
-        return self._read.popleft()
+        return [self._read.popleft() for _ in range(count)]
 
     def _next_chunk(self) -> ReadChunk:
         reader = self._reader
@@ -217,7 +217,7 @@ class Pipeline:
             for at in range(0, left, most):
                 size = min(most, left - at)
                 by_size = isinstance(self._schedule.order, BatchOrder)
-                samples = self._next_chunk().samples if by_size else [self._next_sample() for _ in range(size)]
+                samples = self._next_chunk().samples if by_size else self._next_samples(size)
                 if skips:
                     finished = self._refilled(next(numbers), samples, position)
                     position, job = finished.position, partial(Attempt, partial(_same, finished))
@@ -267,9 +267,8 @@ class Pipeline:
         size, failures = len(good), list[Failure]()
         taken = position.taken + size
         while True:
-            while len(good) < size:
-                good.append(self._next_sample())
-                taken += 1
+            taken += size - len(good)
+            good += self._next_samples(size - len(good))
             opened = self._open(good, position.epoch, {})
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
