@@ -414,7 +414,7 @@ def _loops() -> Any:
     return grids
 
 
-@lru_cache(64)
+@lru_cache(16)
 def _constants(code: int, params: tuple[float, ...], n: int) -> Entry:
     """Return an op with the same parameters for ``n`` images, for all plans of as many."""
     codes, column = np.full(n, code, np.int32), np.tile(np.array(params, np.float32), (n, 1))
@@ -432,7 +432,7 @@ def check_channels(codes: int | NDArray[np.int32], channels: int) -> None:
         raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
 
 
-@lru_cache(32)
+@lru_cache(16)
 def _start(n: int, channels: int, of_bytes: bool) -> Plan:
     """Return the identity plan for ``n`` images, except for their sizes, for all plans of as many."""
     source, filters, sizes = (
