@@ -106,6 +106,14 @@ def check_parts(arrays: Arrays, sizes: NDArray[np.int64], *columns: int, tail: i
     check_within(offset, size, (sizes[shard] - tail).reshape(-1, *[1] * len(columns)))
 
 
+def check_names(arrays: Arrays, count: int) -> None:
+    """Reject arrays that are not those of ``count`` :class:`Names`."""
+    ends = expect(arrays, "ends", np.int64, count + 1)
+    expect(arrays, "names", np.uint8, int(ends[-1]))
+    if ends[0] != 0 or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"'ends' must go from 0 to {ends[-1]} in order")
+
+
 def local(path: Path, what: str) -> str:
     """Return a path that must be local, not a URL; ``what`` names it in the message."""
     name = os.fsdecode(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,17 +37,6 @@ class Names:
         found = cls(())
         found.blob, found.ends = arrays["names"].tobytes(), arrays["ends"].astype(np.int64)
         return found
-
-    @staticmethod
-    def check(arrays: dict[str, NDArray[Any]], count: int) -> None:
-        """Reject arrays that are not those of ``count`` names."""
-        blob, ends = arrays.get("names"), arrays.get("ends")
-        if blob is None or blob.dtype != np.uint8 or blob.ndim != 1:
-            raise ValueError("'names' must be one-dimensional uint8")
-        if ends is None or ends.dtype != np.int64 or ends.shape != (count + 1,):
-            raise ValueError(f"'ends' must be int64 of shape {(count + 1,)}")
-        if ends[0] != 0 or ends[-1] != blob.size or (ends[1:] < ends[:-1]).any():
-            raise ValueError(f"'ends' must go from 0 to {blob.size} in order")
 
 
 def printable(name: str | bytes) -> str:

@@ -7,6 +7,7 @@ import glob
 import io
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -154,6 +155,32 @@ class OpenFiles:
             return
         with ThreadPoolExecutor(_SCANS, "gpuimg-scan") as pool:
             yield from pool.map(one, range(len(self.paths)))
+
+
+class Recent:
+    """Cache of the results of ``load`` for the ``capacity`` keys used last; copies are empty.
+
+    One thread at a time loads a key; others wait for its result. Exceptions are not cached.
+    """
+
+    def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
+        self._load, self._capacity = load, capacity
+        self._renew()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._load, self._capacity)
+
+    def _renew(self) -> None:
+        self._found = lru_cache(self._capacity)(self._load)
+        self._locks: dict[int, threading.Lock] = {}
+        self._process = os.getpid()
+
+    def __call__(self, key: int) -> Any:
+        """Return the value of a key: cached, or loaded."""
+        if self._process != os.getpid():  # after a fork, the parent's loading threads do not exist
+            self._renew()
+        with self._locks.setdefault(key, threading.Lock()):
+            return self._found(key)
 
 
 class Scan(NamedTuple):

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.arguments import flag
-from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._checks.types import SizedArray
 from ._blocks import key_of
 from ._csv import ENDINGS, parsed_table
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, cached_arrays, count_of, expect
+from ._indexes import Arrays, cached_arrays, check_names, count_of, expect
 from ._names import Names, printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
@@ -134,7 +133,6 @@ class Folder(ImageFiles):
         return f"{super()._amount()}, {counted(len(self.classes), 'class', 'classes')}"
 
 
-@renamed(index="index_cache")
 def folder(
     root: Path,
     *,
@@ -314,7 +312,7 @@ def _check(arrays: Arrays) -> None:
     n = count_of(arrays, "marks", 0)
     expect(arrays, "marks", np.uint64, n)
     expect(arrays, "sizes", np.int64, n)
-    Names.check(arrays, n)
+    check_names(arrays, n)
 
 
 # -- lists of paths ----------------------------------------------------------------------------------------------------

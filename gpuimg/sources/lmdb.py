@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from ._btree import Values, find_values
 from ._names import printable
-from ._protobuf import message_class, parsed
 from ._reading import OpenFiles, Path
 from ._remote import Remote
 from ._table import Parts
@@ -23,7 +22,7 @@ class LMDB(Parts):
 
     _function = "lmdb"
 
-    def __init__(self, files: OpenFiles, found: Values, parse: Parse) -> None:
+    def __init__(self, files: OpenFiles, found: Values, parse: Parse | None) -> None:
         super().__init__(files, found.offset, found.size)
         self._keys, self._parse = found.keys, parse
 
@@ -37,25 +36,26 @@ class LMDB(Parts):
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        value = contents[0] if self._parse in _FORMATS.values() else bytes(contents[0])
-        return self._parse(self._keys[i], value)
+        key = self._keys[i]
+        if self._parse is not None:
+            return self._parse(key, bytes(contents[0]))
+        try:
+            return contents[0], key.decode()
+        except UnicodeDecodeError:
+            return contents[0], key
 
 
-def lmdb(
-    path: Path, *, format: Literal["raw", "datum"] = "raw", parse: Parse | None = None, remote: Remote | None = None
-) -> LMDB:
+def lmdb(path: Path, *, parse: Parse | None = None, remote: Remote | None = None) -> LMDB:
     """Read images in an LMDB database.
 
     Parameters
     ----------
     path : path
         Folder of the database or its data file; for a URL, the data file.
-    format : {"raw", "datum"}
-        ``"raw"``: a value is an image, and its label the key, as ``str`` or, where that is not UTF-8, ``bytes``.
-        ``"datum"``: a value is Caffe's ``Datum`` with an encoded image, and its label an ``int``.
     parse : callable, optional
-        For other layouts: called with key and value, both ``bytes``, it returns image and label. Several threads call
-        it at once. A ``ValueError`` from it is raised again with the sample's name.
+        Called with key and value, both ``bytes``, it returns image and label. Several threads call it at once. A
+        ``ValueError`` from it is raised again with the sample's name. By default a value is an image, and its label the
+        key, as ``str`` or, where that is not UTF-8, ``bytes``.
     remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
@@ -71,8 +71,6 @@ def lmdb(
         key.
     OSError
         If the file cannot be read.
-    ImportError
-        For ``"datum"`` without protobuf, which the extra ``tfrecord`` installs.
 
     Notes
     -----
@@ -84,19 +82,15 @@ def lmdb(
 
     References
     ----------
-    OpenLDAP ``libraries/liblmdb/mdb.c``: the format of the file. Caffe ``src/caffe/proto/caffe.proto``: ``Datum``.
+    OpenLDAP ``libraries/liblmdb/mdb.c``: the format of the file.
 
     Examples
     --------
-    >>> photos = lmdb("train_lmdb", format="datum")  # doctest: +SKIP
+    >>> photos = lmdb("train_lmdb")  # doctest: +SKIP
     >>> data, label = photos[0]  # doctest: +SKIP
     """
-    if format not in _FORMATS:
-        raise ValueError(f'format must be "raw" or "datum", not {format!r}')
     if parse is not None and not callable(parse):
         raise TypeError(f"parse must be callable, not {type(parse).__name__}")
-    if format == "datum":
-        message_class("Datum")  # raises the error of a missing library
     name = os.fsdecode(path)
     file = os.path.join(name, _DATA) if os.path.isdir(name) else name
     files = OpenFiles([file], remote)
@@ -104,26 +98,4 @@ def lmdb(
         found = find_values(scan)
         if not len(found.keys):
             raise ValueError("no entries in it")
-    return LMDB(files, found, parse or _FORMATS[format])
-
-
-def _raw(key: bytes, value: bytes) -> tuple[bytes, str | bytes]:
-    try:
-        return value, key.decode()
-    except UnicodeDecodeError:
-        return value, key
-
-
-def _datum(_: bytes, value: bytes) -> tuple[bytes, int]:
-    found = parsed("Datum", value)
-    if not found.encoded:
-        raise ValueError(
-            f"a Datum with raw pixels ({found.channels} x {found.height} x {found.width}), not with an encoded image: "
-            "write it with convert_imageset --encoded"
-        )
-    if not found.HasField("data"):
-        raise ValueError("a Datum without data")
-    return found.data, found.label
-
-
-_FORMATS: dict[str, Parse] = {"raw": _raw, "datum": _datum}
+    return LMDB(files, found, parse)

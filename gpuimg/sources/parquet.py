@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,7 @@ import numpy as np
 from .._checks.arguments import whole_number
 from .._io.file_bytes import read
 from ._names import printable
-from ._reading import OpenFiles, Path, Scan, shards
+from ._reading import OpenFiles, Path, Recent, Scan, shards
 from ._remote import Remote, is_url
 from ._table import Table, import_optional
 
@@ -167,47 +164,3 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
     if not (arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)):
         raise ValueError(f"column {image!r} must hold bytes, or a struct with them, not {schema.field(image).type}")
     return counts
-
-
-class Recent:
-    """Cache of the results of ``load`` for the ``capacity`` keys used last; copies are empty.
-
-    The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
-    and the next request loads the key again.
-    """
-
-    def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
-        self._load, self._capacity = load, capacity
-        self._renew()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._load, self._capacity)
-
-    def _renew(self) -> None:
-        self._found: OrderedDict[int, Future[Any]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-
-    def __call__(self, key: int) -> Any:
-        """Return the value of a key: cached, loaded here, or loaded by another thread."""
-        if self._process != os.getpid():  # after a fork, the parent's loading threads do not exist
-            self._renew()
-        with self._lock:
-            future = self._found.get(key)
-            if future is not None:
-                self._found.move_to_end(key)
-            else:
-                mine = self._found[key] = Future()
-                if len(self._found) > self._capacity:
-                    self._found.popitem(last=False)
-        return future.result() if future is not None else self._loaded(key, mine)
-
-    def _loaded(self, key: int, mine: Future[Any]) -> Any:
-        try:
-            mine.set_result(self._load(key))
-        except BaseException as error:
-            with self._lock:
-                if self._found.get(key) is mine:
-                    del self._found[key]
-            mine.set_exception(error)
-        return mine.result()

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.keywords import renamed
-from ._indexes import Arrays, cached_index, check_parts
+from ._indexes import Arrays, cached_index, check_names, check_parts
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, Scan, naming, shards
 from ._remote import Remote
@@ -104,7 +103,6 @@ class TarMembers:
         ]  # fmt: skip
 
 
-@renamed(index="index_cache")
 def tar(
     paths: Path | Sequence[Path],
     *,
@@ -250,7 +248,7 @@ def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[Field, ...])
 def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
     """Reject arrays that cannot be an index of files of these sizes."""
     check_parts(arrays, sizes, columns)
-    Names.check(arrays, len(arrays["shard"]))
+    check_names(arrays, len(arrays["shard"]))
 
 
 def _chosen(members: Members, images: tuple[str, ...], fields: tuple[Field, ...]) -> list[tuple[int, int]]:

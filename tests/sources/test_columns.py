@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 import time
@@ -13,12 +12,10 @@ from typing import Any
 import pytest
 
 from gpuimg.sources import parquet
-from gpuimg.sources.parquet import Recent
+from gpuimg.sources._reading import Recent
 
 from .laws import assert_law, needs, photos
 from .writers import write_parquet as write
-
-columns = importlib.import_module("gpuimg.sources.parquet")  # the name in the package is the function's
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,22 +133,6 @@ def test_threads_wait_for_the_one_that_loads() -> None:
     assert calls == [5]
     assert [recent(key) for key in (6, 5, 7, 5, 6)] == [-6, -5, -7, -5, -6]
     assert calls == [5, 6, 7, 6]  # 7 pushed 6 out, which was used before 5
-
-
-def test_failure_is_tried_again() -> None:
-    calls = []
-
-    def load(key: int) -> int:
-        calls.append(key)
-        if len(calls) == 1:
-            raise OSError("once")
-        return key
-
-    recent = Recent(load, 2)
-    with pytest.raises(OSError, match="once"):
-        recent(5)
-    assert recent(5) == recent(5) == 5
-    assert calls == [5, 5]
 
 
 def test_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

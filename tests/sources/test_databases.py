@@ -69,32 +69,6 @@ def test_trees_of_any_depth(tmp_path: Path, n: int, format_: int) -> None:
     assert_law(lmdb(path), [(entries[key], label(key)) for key in keys], names(path, keys))
 
 
-def varint(number: int) -> bytes:
-    """A number as protocol buffers encode it: 7 bits per byte, lowest first; negative ones have 64 bits."""
-    low, rest = number & 127, (number & (1 << 64) - 1) >> 7
-    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
-
-
-def encoded_datum(label: int, data: bytes) -> bytes:
-    """Caffe's ``Datum``: data is field 4, label field 5, float_data, which is unused, field 6, and encoded field 7."""
-    return b"\x22" + varint(len(data)) + data + b"\x28" + varint(label) + b"\x35" + bytes(4) + b"\x38\1"
-
-
-def test_datum(tmp_path: Path) -> None:
-    data = photos(3)
-    written = [encoded_datum(i - 1, content) for i, content in enumerate(data)]
-    written += [b"\x08\1\x10\2\x18\3\x22\6abcdef\x28\1", b"\xff", b"\x38\1"]
-    path = write(tmp_path / "db", {b"%05d_a.jpg" % i: value for i, value in enumerate(written)})
-    found = lmdb(path, format="datum")
-    assert [found[i] for i in range(3)] == [(content, i - 1) for i, content in enumerate(data)]
-    with pytest.raises(ValueError, match=r"data\.mdb: key 00003_a\.jpg: a Datum with raw pixels \(1 x 2 x 3\)"):
-        found[3]
-    with pytest.raises(ValueError, match=r"data\.mdb: key 00004_a\.jpg: no Datum message, or damaged: "):
-        found[4]
-    with pytest.raises(ValueError, match=r"key 00005_a\.jpg: a Datum without data"):
-        found[5]
-
-
 def split(key: bytes, value: bytes) -> tuple[bytes, tuple[bytes, int]]:
     if len(value) < 4:
         raise ValueError("too short")
@@ -119,10 +93,8 @@ def test_database_that_is_open(tmp_path: Path) -> None:
 
 
 def test_arguments(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match='format must be "raw" or "datum", not \'caffe\''):
-        lmdb(tmp_path, format="caffe")
     with pytest.raises(TypeError, match="parse must be callable, not str"):
-        lmdb(tmp_path, parse="datum")  # type: ignore[arg-type]
+        lmdb(tmp_path, parse="json")  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError, match=r"data\.mdb"):
         lmdb(tmp_path)
 
