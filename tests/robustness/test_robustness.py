@@ -25,7 +25,7 @@ SAMPLES = {
     "indexes": (300, {"refused", "used", "damaged", "no entry", "other size"}),
     "prepared": (100, {"resumed", "refused: ValueError"}),
     "plans": (200, {"refused", "applied"}),
-    "sources": (420, {"tar index: built again", "lmdb: refused", "recordio: refused", "tar: refused"}),
+    "sources": (300, {"lmdb: refused", "recordio: refused", "tar: refused", "tfrecord: some unreadable"}),
     "remote": (1, {"samples"}),
     "videos": (60, {"decoded", "refused"}),
 }

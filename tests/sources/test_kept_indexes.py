@@ -13,9 +13,10 @@ import pytest
 from gpuimg._io import native_read
 from gpuimg._io.native_read import ChunkReader
 
-from ..robustness.sources import OPENERS, written
+from .laws import flipped
+from .test_damage import KINDS
 
-KINDS = sorted(OPENERS)
+OF_INDEXES = ("recordio", "tar", "tfrecord")
 HUGE = (1 << 63) - 1
 
 
@@ -61,37 +62,48 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "other names": ("names", lambda array: array.astype(np.uint16)),
 }  # fmt: skip
 CASES = [
-    *((kind, what) for kind in KINDS for what in CHANGES), *(("tar", what) for what in NAMES),
+    *((kind, what) for kind in OF_INDEXES for what in CHANGES), *(("tar", what) for what in NAMES),
     *((kind, what) for kind in ("tar", "tfrecord") for what in SHARDS),
 ]  # fmt: skip
+
+
+def opened(kind: str, root: Path) -> list[tuple[Any, Any]]:
+    """The samples of a data set with an index, of two shards where the format has them."""
+    paths = [root / "0.rec", root / "1.rec"]
+    for path in paths:
+        if not path.exists():
+            KINDS[kind].write(path)
+    given: Any = paths[0] if kind == "recordio" else paths
+    return [(bytes(data), repr(label)) for data, label in KINDS[kind].open(given, index_cache=root / "index.npz")]
 
 
 @pytest.mark.parametrize(("kind", "what"), CASES)
 def test_impossible_numbers(kind: str, what: str, tmp_path: Path) -> None:
     name, change = (CHANGES | SHARDS | NAMES)[what]
-    name = "span" if kind == "recordio" and name == "size" else name
-    path, index = written(kind, tmp_path), tmp_path / "index.npz"
-    expected = list(OPENERS[kind](path, index_cache=index))
-    forged(index, **{name: change})
+    expected = opened(kind, tmp_path)
+    forged(tmp_path / "index.npz", **{"span" if kind == "recordio" and name == "size" else name: change})
     with pytest.warns(RuntimeWarning, match=r"index\.npz is damaged and is built again: "):
-        found = OPENERS[kind](path, index_cache=index)
-    assert list(found) == expected
+        assert opened(kind, tmp_path) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert list(OPENERS[kind](path, index_cache=index)) == expected
+        assert opened(kind, tmp_path) == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_arrays_that_would_grow_in_memory(kind: str, tmp_path: Path) -> None:
-    path, index = written(kind, tmp_path), tmp_path / "index.npz"
-    expected = list(OPENERS[kind](path, index_cache=index))
+@pytest.mark.parametrize("kind", OF_INDEXES)
+def test_damaged_files(kind: str, tmp_path: Path) -> None:
+    """Those that would grow in memory, and those with a bit flipped anywhere."""
+    expected, index = opened(kind, tmp_path), tmp_path / "index.npz"
+    whole = index.read_bytes()
     with np.load(index) as archive:
         arrays = dict(archive)
     with index.open("wb") as file:
         np.savez_compressed(file, **arrays, more=np.zeros(10_000_000))
     small = index.stat().st_size
-    assert list(OPENERS[kind](path, index_cache=index)) == expected
+    assert opened(kind, tmp_path) == expected
     assert index.stat().st_size != small  # built again
+    for position in np.random.default_rng().integers(0, len(whole), 100).tolist():
+        index.write_bytes(flipped(whole, position))
+        assert opened(kind, tmp_path) == expected
 
 
 @pytest.mark.parametrize("native", [True, False])
