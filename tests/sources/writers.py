@@ -107,6 +107,7 @@ SOURCES = (
     "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
     "array_record",
 )  # fmt: skip
+_NAMES = {"folder": "set", "text file": "list.txt", "recordio": "set.rec", "lmdb": "set_lmdb"}
 
 
 def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
@@ -120,9 +121,7 @@ def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | No
         return source, None, []
     if kind == "coco":
         return source, "set/one", [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
-    name = {"folder": "set", "text file": "list.txt", "recordio": "set.rec", "lmdb": "set_lmdb"}.get(
-        kind, f"set.{kind}"
-    )
+    name = _NAMES.get(kind, f"set.{kind}")
     return source, name, [] if kind == "array_record" else [str(root / name)]
 
 
@@ -141,7 +140,7 @@ def write_source(kind: str, root: Path, data: list[bytes]) -> Callable[..., Any]
         images = [{"id": k, "file_name": f"{k}.jpg", "height": 75, "width": 110} for k in range(len(data))]
         (root / "boxes.json").write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
         return lambda base, **more: gi.coco(f"{base}/set/one", f"{base}/boxes.json", **more)
-    name, options = {"recordio": "set.rec", "lmdb": "set_lmdb"}.get(kind, f"set.{kind}"), {"label": None}
+    name, options = _NAMES.get(kind, f"set.{kind}"), {"label": None}
     path = root / name
     if kind == "tar":
         write_tar(path, *((f"{k}.jpg", one) for k, one in enumerate(data)))
