@@ -32,16 +32,13 @@ from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
 from ..decoding.recoded_oracle import parts_of
 from ..decoding.seek_oracle import checksum_of_entry
-from .mutate import KINDS, Draw, changed, mutation
+from .mutate import Draw, bit_flips, changed, mutation, scan_damage, splices, truncation
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
 _POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
 _MOST_PIXELS = 1 << 18
-_DAMAGES = [
-    KINDS[name]
-    for name in ("bit flips", *("scan damage",) * 4, "overwrites", "runs", "deletions", *("truncation",) * 3)
-]
+_DAMAGES = (bit_flips, *(scan_damage,) * 4, *(splices,) * 3, *(truncation,) * 3)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
