@@ -62,7 +62,7 @@ SUBJECTS = {
     "prepared": Subject("prepared:check", 0.5, 60.0),
     "plans": Subject("plans:check"),
     "sources": Subject("sources:check", room=1 << 30),
-    "remote": Subject("remote:check", 0.02, 120.0, 300, chunk=50, threads=40),
+    "remote": Subject("remote:check", 0.1, 60.0, 300, chunk=50, threads=40),
     "videos": Subject("videos:check", 0.5, 20.0, 600, is_loud=True),
 }
 _SILENCE, _START = 600.0, 900.0  # seconds for a number, and before the first one, after which a child hangs

@@ -26,7 +26,7 @@ SAMPLES = {
     "prepared": (100, {"resumed", "refused: ValueError"}),
     "plans": (200, {"refused", "applied"}),
     "sources": (300, {"lmdb: refused", "recordio: refused", "tar: refused", "tfrecord: some unreadable"}),
-    "remote": (1, {"samples"}),
+    "remote": (10, {"samples", "faults"}),
     "videos": (60, {"decoded", "refused"}),
 }
 FAST = ("jpegs", "guard pages", "guard progressive", "guard recoded", "guard pngs", "plans")
