@@ -79,11 +79,16 @@ class OpenFiles:
 
     def statuses(self) -> Iterator[tuple[int, Any]]:
         """Yield size and version of each file: the modification time in ns, or what the remote storage reports."""
-        if self.storage is None:
-            yield from map(self._status, range(len(self.paths)))
+        return self._of_each(self._status)
+
+    def _of_each(self, function: Callable[[int], T]) -> Iterator[T]:
+        """Yield the result for each file, in order; remote files are read concurrently."""
+        files = range(len(self.paths))
+        if self.storage is None or len(files) == 1:
+            yield from map(function, files)
             return
         with ThreadPoolExecutor(_SCANS, "gpuimg-scan") as pool:
-            yield from pool.map(self._status, range(len(self.paths)))
+            yield from pool.map(function, files)
 
     def _status(self, file: int) -> tuple[int, Any]:
         if self.storage is None or not is_url(self.paths[file]):
@@ -144,17 +149,13 @@ class OpenFiles:
                 yield Scan(given, self.remote(file).status.size, partial(_sought, given), given)
 
     def scanned(self, scan: Callable[[Scan], T]) -> Iterator[T]:
-        """Yield the result of ``scan`` for each file, in order; remote files are scanned concurrently."""
+        """Yield the result of ``scan`` for each file, in order."""
 
         def one(file: int) -> T:
             with self.scanning(file) as opened:
                 return scan(opened)
 
-        if self.storage is None or len(self.paths) == 1:
-            yield from map(one, range(len(self.paths)))
-            return
-        with ThreadPoolExecutor(_SCANS, "gpuimg-scan") as pool:
-            yield from pool.map(one, range(len(self.paths)))
+        return self._of_each(one)
 
 
 class Recent:

@@ -74,11 +74,10 @@ def lmdb(path: Path, *, parse: Parse | None = None, remote: Remote | None = None
 
     Notes
     -----
-    The file is read without the LMDB library, which maps the file and trusts its content: every file that is cut off
-    and some damaged ones crash the process (measured with py-lmdb). Here such a file raises an error, when it is opened
-    or later. Nothing may write to the file at the same time, as there is no lock. All keys are read when it is opened,
-    which takes about 3 us and 24 bytes per key besides the key itself. A sample is then read with one ``pread``. Values
-    have no checksum.
+    The file is read without the LMDB library, which crashes on files that are cut off: here they raise an error, when
+    they are opened or later. Nothing may write to the file at the same time, as there is no lock. All keys are read
+    when it is opened, which takes about 3 us and 24 bytes per key besides the key itself. A sample is then read with
+    one ``pread``. Values have no checksum.
 
     References
     ----------

@@ -7,13 +7,13 @@ header (ITU-T T.81, annex B), and scans.
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 from ..decoding.jpegs import segment
-from .originals import is_baseline
-from .originals import originals as intact_files
+from .originals import is_baseline, originals
 
 T = TypeVar("T")
 
@@ -28,23 +28,18 @@ NUMBERS = (
     (1 << 16) - 1, 1 << 20, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, 1 << 47, (1 << 48) - 1,
     (1 << 63) - 1, 1 << 63,
 )  # fmt: skip
-_MASK = (1 << 64) - 1
 _LEAST = 32  # bytes that are left for a further change
 
 
 class Draw:
-    """Whole numbers from a seed, by SplitMix64 (Steele, Lea and Flood 2014): no library's version changes them."""
+    """Whole numbers from a seed."""
 
     def __init__(self, seed: int) -> None:
-        self._state = seed * 0xD1342543DE82EF95 & _MASK
+        self._random = random.Random(seed)
 
     def word(self) -> int:
         """64 random bits."""
-        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        z = self._state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
-        return z ^ z >> 31
+        return self._random.getrandbits(64)
 
     def below(self, stop: int) -> int:
         """0 to ``stop`` - 1; 0 if that is empty."""
@@ -65,7 +60,7 @@ class Draw:
 
     def text(self, size: int) -> bytes:
         """Random bytes."""
-        return b"".join(self.word().to_bytes(8, "big") for _ in range(-(-size // 8)))[:size]
+        return self._random.randbytes(size)
 
 
 #: What a kind does: file and another intact one -> damaged file.
@@ -291,11 +286,10 @@ _CHOICES = (
 )  # fmt: skip
 
 
-def mutation(seed: int, originals: Mapping[str, bytes] | None = None) -> tuple[bytes, str]:
+def mutation(seed: int) -> tuple[bytes, str]:
     """Damaged JPEG number ``seed``, and what was done to which original: "name; kind; kind"."""
-    files = intact_files() if originals is None else originals
+    files = originals()
     draw = Draw(seed)
-    names = tuple(files)
-    name = draw.pick([name for name in names if is_baseline(name)])
-    data, words = changed(draw, files[name], files[draw.pick(names)], _CHOICES)
+    name = draw.pick([name for name in files if is_baseline(name)])
+    data, words = changed(draw, files[name], files[draw.pick(tuple(files))], _CHOICES)
     return data, f"{name}; {words}"

@@ -199,10 +199,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--delay", type=float, default=0.0)
-    parser.add_argument("--upstream")
     options = parser.parse_args()
     objects = {f"/bucket/{path.name}": path.read_bytes() for path in options.folder.iterdir()}
-    with serving(objects, options.upstream) as server:
+    with serving(objects) as server:
         server.delay = options.delay
         print(server.url, flush=True)
         sys.stdin.read()

@@ -318,11 +318,6 @@ def test_blocks(tmp_path: Path) -> None:
     assert all(start % BLOCK == 0 for start, _ in calls)
     assert sum(stop - start for start, stop in calls) <= len(data)  # nothing twice
     assert max(stop - start for start, stop in calls) <= 8 * BLOCK
-    calls.clear()
-    path = next(path for path in tmp_path.rglob("*-0"))
-    path.write_bytes(data[: BLOCK - 1])  # as a file system may leave it where the machine stops
-    assert blocks.part("a" * 32, len(data), 0, 10, fetch) == data[:10]
-    assert calls == [(0, BLOCK)]
 
 
 def test_the_cache_is_bounded(tmp_path: Path) -> None:
@@ -388,7 +383,10 @@ def test_files_that_do_not_decode_are_read_again(web: Server, tmp_path: Path, fa
     """Answers that look whole and are not: in the cache they would stay for ever."""
     remote = gi.Remote(cache=tmp_path)
     web.fault = lambda request: fault if request.method == "GET" and request.path.endswith("2.jpg") else None
-    assert valid(gi.file_list(urls(web), remote=remote)) == 7
+    for _ in range(2):
+        since = len(web.requests)
+        assert valid(gi.file_list(urls(web), remote=remote)) == 7
+        assert [request.path for request in requests_since(web, since)].count("/bucket/train/2/00002.jpg") <= 3
     web.fault = lambda request: None
     since = len(web.requests)
     assert valid(gi.file_list(urls(web), remote=remote)) == 8
@@ -414,18 +412,6 @@ def test_a_fault_that_the_cache_saw_once(web: Server, tmp_path: Path, on_error: 
     loader = cpu(source, batch_size=4, on_error=on_error)
     assert pixels_of(loader) == pixels_of(cpu(FILES_AND_LABELS, batch_size=4))
     assert not loader.failures
-
-
-@undecoded
-def test_a_bad_file_is_read_again_once(web: Server, tmp_path: Path) -> None:
-    web.objects["/bucket/train/1/00001.jpg"] = FILES[1][:300]
-    source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
-    for first in (True, False):
-        since = len(web.requests)
-        assert valid(source) == 7
-        found = [request.path for request in requests_since(web, since)]
-        assert found.count("/bucket/train/1/00001.jpg") <= 2
-        assert first or len(found) == 1
 
 
 def test_an_answer_without_a_length_is_not_kept(web: Server, tmp_path: Path) -> None:
