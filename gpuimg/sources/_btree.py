@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ._names import Names, printable
+from .._io.file_bytes import printable
+from ._indexes import Names
 from ._reading import Scan
 
 _MAGIC = 0xBEEFC0DE

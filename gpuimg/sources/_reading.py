@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
+from .._io.file_bytes import printable
 from .._io.open_file import OpenFile, Span, open_regular, read_at
 from ._fetching import RemoteReader, RemoteSpan
-from ._names import printable
 from ._remote import Remote, RemoteFile, Status, Storage, is_url
 
 T = TypeVar("T")

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 from .._checks.text import counted
-from .._io.file_bytes import MAX_BYTES, check_bytes, read
+from .._io.file_bytes import MAX_BYTES, check_bytes, printable, read
 from .._io.native_read import ChunkReader
 from .._io.open_file import Span
 from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
-from ._names import printable
 from ._reading import OpenFiles
 from ._remote import Storage, is_url
 

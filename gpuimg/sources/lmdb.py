@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from .._io.file_bytes import printable
 from ._btree import Values, find_values
-from ._names import printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote
 from ._table import Parts

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import whole_number
-from .._io.file_bytes import read
-from ._names import printable
+from .._io.file_bytes import printable, read
 from ._reading import OpenFiles, Path, Recent, Scan, shards
 from ._remote import Remote, is_url
 from ._table import Table, import_optional

@@ -83,15 +83,6 @@ def test_parse(tmp_path: Path) -> None:
         lmdb(write(tmp_path / "short", {b"k": b"x"}), parse=split)[0]
 
 
-def test_database_that_is_open(tmp_path: Path) -> None:
-    library = needs("lmdb")
-    path = write(tmp_path / "db", {b"a": b"x"})
-    environment = library.open(str(path), readonly=True)
-    with environment.begin() as transaction:
-        assert lmdb(path)[0] == lmdb(path)[0] == (transaction.get(b"a"), "a")
-    environment.close()
-
-
 def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="parse must be callable, not str"):
         lmdb(tmp_path, parse="json")  # type: ignore[arg-type]

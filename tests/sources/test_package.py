@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuimg.sources._names import Names, printable
+from gpuimg._io.file_bytes import printable
+from gpuimg.sources._indexes import Names
 from gpuimg.sources._reading import OpenFiles, shards
 
 
