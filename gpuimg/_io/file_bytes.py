@@ -147,7 +147,6 @@ class SourceNames(Sequence[str]):
         return describe(self._sources[index])
 
 
-def printable(name: str | bytes) -> str:
-    """Return a file name or key for messages, with escapes for invisible characters and bytes that are not UTF-8."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else repr(text)[1:-1]
+def printable(path: str) -> str:
+    """Return a path for error messages, with invisible characters escaped."""
+    return path if path.isprintable() else repr(path)[1:-1]

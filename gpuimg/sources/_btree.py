@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.file_bytes import printable
 from ._indexes import Names
-from ._reading import Scan
+from ._reading import Scan, printable
 
 _MAGIC = 0xBEEFC0DE
 _META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, free and main database, last page, txn
@@ -30,19 +29,8 @@ _TAIL = struct.Struct("<HHH")  # flags, end of the pointers, start of the nodes:
 _BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04  # flags of a page
 _ON_PAGES, _DATABASES, _DUPLICATES = 0x01, 0x02, 0x04  # flags of a node
 _EMPTY = (1 << 64) - 1  # the root of a database without entries
+_HEADER = 16  # bytes of a page header
 _DEPTH = 32  # levels of the tree: the limit of the library's cursors
-
-
-class _Layout(NamedTuple):
-    """Differences between the formats of LMDB 0.9 (version 1) and 1.0 (version 3)."""
-
-    version: int
-    header: int  # bytes
-    base: int  # byte of a page that its pointers are relative to
-    align: int  # bytes; alignment of a value on a leaf page
-
-
-_LAYOUTS = (_Layout(1, 16, 0, 1), _Layout(3, 24, 24, 2))
 
 
 class Values(NamedTuple):
@@ -71,7 +59,7 @@ class _Walk:
 
     def __init__(self, scan: Scan) -> None:
         self.read_at, self.length = scan.read_at, scan.size
-        self.layout, self.page_size, self.pages, database = self._newest_meta()
+        self.page_size, self.pages, database = self._newest_meta()
         _, _, self.depth, branches, leaves, _, self.entries, self.root = _DATABASE.unpack(database)
         self.left = branches + leaves  # pages that may still be visited; the bound ends a walk over a cyclic tree
         self.offsets, self.sizes = array("q"), array("q")
@@ -86,28 +74,23 @@ class _Walk:
 
     # -- meta pages ------------------------------------------------------------------------------------------------
 
-    def _newest_meta(self) -> tuple[_Layout, int, int, bytes]:
-        """Return layout, page size, number of pages, and the record of the main database."""
-        head = self.read_at(0, 256)
-        layout = next((a for a in _LAYOUTS if head[a.header : a.header + 4] == _MAGIC.to_bytes(4, "little")), None)
-        if layout is None:
-            raise ValueError("not an LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes")
-        first = self._meta(layout, head)
+    def _newest_meta(self) -> tuple[int, int, bytes]:
+        """Return page size, number of pages, and the record of the main database."""
+        first = self._meta(self.read_at(0, 256))
         size: int = _DATABASE.unpack(first[4])[0]
         if size < 256 or size > 1 << 16 or size & (size - 1):
             raise ValueError(f"damaged: pages of {size} bytes")
-        second = self._meta(layout, self.read_at(size, 256))
+        second = self._meta(self.read_at(size, 256))
         newest = max(first, second, key=lambda meta: meta[7])  # by number of the last transaction
-        return layout, size, newest[6] + 1, newest[5]
+        return size, newest[6] + 1, newest[5]
 
-    def _meta(self, layout: _Layout, page: bytes) -> tuple[Any, ...]:
-        if len(page) < layout.header + _META.size:
-            raise ValueError(f"cut off: {self.length} bytes end within the first two pages")
-        found = _META.unpack_from(page, layout.header)
-        if found[:2] != (_MAGIC, layout.version):
-            raise ValueError(
-                f"format {found[1]} with the magic {found[0]:#010x}, not format 1 (LMDB 0.9) or 3 (LMDB 1.0)"
-            )
+    def _meta(self, page: bytes) -> tuple[Any, ...]:
+        if len(page) < _HEADER + _META.size:
+            reason = f"cut off: {self.length} bytes end within the first two pages"
+            raise ValueError(reason if self.length else "empty: 0 bytes")
+        found = _META.unpack_from(page, _HEADER)
+        if found[:2] != (_MAGIC, 1):
+            raise ValueError("not an LMDB file of format 1 (LMDB 0.9) and a 64-bit little-endian machine")
         return found
 
     # -- the tree --------------------------------------------------------------------------------------------------
@@ -115,15 +98,13 @@ class _Walk:
     def _visit(self, number: int, levels: int) -> Iterator[bytes]:
         """Yield the keys below a page, and record offset and size of their values."""
         page = self._page(number)
-        flags, lower, _ = _TAIL.unpack_from(page, self.layout.header - _TAIL.size)
+        flags, end, _ = _TAIL.unpack_from(page, _HEADER - _TAIL.size)
         kind = flags & (_BRANCH | _LEAF | _OVERFLOW)
         if kind != (_LEAF if levels == 1 else _BRANCH):
             _damaged(number, f"flags {flags:#x}, {levels} levels above the leaves")
-        end = self.layout.base + lower
-        if not self.layout.header <= end <= self.page_size or end % 2:
+        if not _HEADER <= end <= self.page_size or end % 2:
             _damaged(number, f"pointers up to byte {end}")
-        for (pointer,) in struct.iter_unpack("<H", page[self.layout.header : end]):
-            at = pointer + self.layout.base
+        for (at,) in struct.iter_unpack("<H", page[_HEADER:end]):
             if not end <= at <= self.page_size - _NODE.size:
                 _damaged(number, f"an entry at byte {at}")
             low, high, node, key_size = _NODE.unpack_from(page, at)
@@ -150,12 +131,12 @@ class _Walk:
         if node & (_DATABASES | _DUPLICATES):
             what = "a named database" if node & _DATABASES else "several values for the key"
             raise ValueError(f"{what} {printable(key)!r}, but only one value for each key is supported")
-        at += key_size + -key_size % self.layout.align
+        at += key_size
         if node & _ON_PAGES:
             if at + _PAGE_NUMBER.size > self.page_size:
                 _damaged(number, f"the value of {printable(key)!r} at byte {at}")
             (first,) = _PAGE_NUMBER.unpack_from(page, at)
-            offset = first * self.page_size + self.layout.header
+            offset = first * self.page_size + _HEADER
             self._within(first, offset, size)
         else:
             offset = number * self.page_size + at

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.file_bytes import printable
+from ._reading import printable
 from ._table import import_optional
 
 Values: TypeAlias = "list[bytes] | NDArray[Any]"

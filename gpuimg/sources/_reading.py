@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from .._io.file_bytes import printable
 from .._io.open_file import OpenFile, Span, open_regular, read_at
 from ._fetching import RemoteReader, RemoteSpan
 from ._remote import Remote, RemoteFile, Status, Storage, is_url
@@ -256,3 +255,8 @@ def _expand(pattern: str) -> list[str]:
     else:
         choices = alternatives.split(",")
     return [pattern[: match.start()] + choice + rest for choice in choices for rest in _expand(pattern[match.end() :])]
+
+
+def printable(name: str | bytes) -> str:
+    """Return a file name or key for a message, with hexadecimal escapes for bytes that are not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 from .._checks.text import counted
-from .._io.file_bytes import MAX_BYTES, check_bytes, printable, read
+from .._io.file_bytes import MAX_BYTES, check_bytes, read
 from .._io.native_read import ChunkReader
 from .._io.open_file import Span
 from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
-from ._reading import OpenFiles
+from ._reading import OpenFiles, printable
 from ._remote import Storage, is_url
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.

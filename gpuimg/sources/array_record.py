@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._io.file_bytes import printable
 from .._io.open_file import open_regular
 from ._indexes import local
 from ._protobuf import Keys
-from ._reading import OPEN_FILES, Path, Recent, naming, shards
+from ._reading import OPEN_FILES, Path, Recent, naming, printable, shards
 from ._table import Table, import_optional
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from .._checks.arguments import flag
 from .._checks.text import counted
 from .._checks.types import SizedArray
-from .._io.file_bytes import printable
 from ._blocks import key_of
 from ._csv import ENDINGS, parsed_table
 from ._fetching import RemoteWhole
 from ._indexes import Arrays, Names, cached_arrays, check_names, count_of, expect
-from ._reading import OpenFiles, Path
+from ._reading import OpenFiles, Path, printable
 from ._remote import Remote, Storage, is_url
 from ._table import Stored
 

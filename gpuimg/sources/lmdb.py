@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from .._io.file_bytes import printable
 from ._btree import Values, find_values
-from ._reading import OpenFiles, Path
+from ._reading import OpenFiles, Path, printable
 from ._remote import Remote
 from ._table import Parts
 
@@ -67,7 +66,7 @@ def lmdb(path: Path, *, parse: Parse | None = None, remote: Remote | None = None
     Raises
     ------
     ValueError
-        If the file is empty, not an LMDB file, cut off or damaged, or holds named databases or several values for a
+        If the file is empty, not one of LMDB 0.9, cut off or damaged, or holds named databases or several values for a
         key.
     OSError
         If the file cannot be read.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._checks.arguments import whole_number
-from .._io.file_bytes import printable, read
-from ._reading import OpenFiles, Path, Recent, Scan, shards
-from ._remote import Remote, is_url
+from ._reading import OpenFiles, Path, Recent, Scan, printable, shards
+from ._remote import Remote
 from ._table import Table, import_optional
 
 
@@ -49,15 +47,9 @@ class Parquet(Table):
         table, row = self._groups(group), i - self._start(group)
         image = table.column(self._image)[row].as_py()
         label = None if self._label is None else table.column(self._label)[row].as_py()
-        if not isinstance(image, dict):
-            data, path = image, None
-        else:
-            data, path = image.get("bytes"), image.get("path")
-        if data is None and path is not None:
-            path = os.path.join(os.path.dirname(self._paths[self._file[group]]), path)
-            data = read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
+        data = image.get("bytes") if isinstance(image, dict) else image
         if data is None:
-            raise ValueError(f"column {self._image!r} is empty")
+            raise ValueError(f"column {self._image!r} has no bytes")
         return data, label
 
     def _load(self, group: int) -> Any:
@@ -89,8 +81,7 @@ def parquet(
     paths : path, sequence of paths, or pattern
         Or URLs. ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
     image : str
-        Image column: bytes, or a struct of ``bytes`` and ``path``. If ``bytes`` is null, the file at ``path`` is read,
-        relative to the folder of the Parquet file.
+        Image column: bytes, or a struct with a field ``bytes``.
     label : str or None
         Label column, of any type; None: labels are None.
     cached_groups : int

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.file_bytes import printable
 from ._indexes import Arrays, cached_index, check_within, count_of, expect
-from ._reading import OpenFiles, Path, Scan
+from ._reading import OpenFiles, Path, Scan, printable
 from ._remote import Remote
 from ._table import Parts
 

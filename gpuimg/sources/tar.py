@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._io.file_bytes import printable
 from ._indexes import Arrays, Names, cached_index, check_names, check_parts
-from ._reading import OpenFiles, Path, Scan, naming, shards
+from ._reading import OpenFiles, Path, Scan, naming, printable, shards
 from ._remote import Remote
 from ._table import Parts, Place
 

@@ -131,8 +131,8 @@ def flip(position: int) -> Damage:
     ("recordio", lambda whole: whole[:-1], None, "cut off: record 37 ends at byte 3292 of 3291"),
     ("lmdb", lambda whole: whole[:4200], None, "cut off: 4200 bytes end within the first two pages"),
     ("lmdb", lambda whole: whole[:20000], None, r"cut off: page \d+ and its overflow pages end at byte \d+ of 20000"),
-    ("lmdb", lambda whole: b"x", None, "not an LMDB file of a 64-bit"),
-    ("lmdb", lambda whole: bytes(8192), None, "not an LMDB file of a 64-bit"),
+    ("lmdb", lambda whole: b"x", None, "cut off: 1 bytes end within the first two pages"),
+    ("lmdb", lambda whole: bytes(8192), None, r"not an LMDB file of format 1 \(LMDB 0.9\) and a 64-bit"),
     ("parquet", lambda whole: b"no table", None, "not a Parquet file, or damaged: "),
     ("parquet", lambda whole: flipped(whole, len(whole) // 4), 0, "row 0: .*CRC"),
 ])  # fmt: skip

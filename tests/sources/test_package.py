@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuimg._io.file_bytes import printable
 from gpuimg.sources._indexes import Names
-from gpuimg.sources._reading import OpenFiles, shards
+from gpuimg.sources._reading import OpenFiles, printable, shards
 
 
 def test_names_take_little_memory() -> None:

@@ -32,7 +32,7 @@ from ..watchdog import no_hang
 from .laws import assert_same, needs
 from .remote_server import Request, Server, serving
 from .test_mxnet import GOLDEN
-from .writers import archive, write_parquet, write_source
+from .writers import archive, write_source
 
 fsspec, *_ = map(needs, ("fsspec", "aiohttp", "s3fs", "moto"))
 
@@ -71,13 +71,6 @@ def requests_since(server: Server, since: int = 0) -> list[Request]:
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def _parquet(root: Path) -> Callable[..., Table]:
-    write_parquet(root / "0.parquet", FILES[:7], list(range(7)))
-    (root / "x.jpg").write_bytes(FILES[9])
-    write_parquet(root / "1.parquet", [{"bytes": None, "path": "x.jpg"}, {"bytes": FILES[8], "path": None}], [7, 8])
-    return lambda base, **options: gi.parquet(f"{base}/{{0,1}}.parquet", **options)
-
-
 def _folder(root: Path) -> Callable[..., Table]:
     for data, label in SAMPLES[:20]:
         path = root / "train" / f"class {label % 3}" / ("deep/er" if label % 2 else ".") / f"{label}.JPG"
@@ -95,9 +88,13 @@ def _recordio(root: Path) -> Callable[..., Table]:
 
 
 EVERY: dict[str, Callable[[Path], Callable[..., Table]]] = {
-    **{kind: partial(write_source, kind, data=FILES[:5]) for kind in ("tar", "tfrecord", "lmdb", "text file", "coco")},
-    "recordio": _recordio, "parquet": _parquet, "folder": _folder,
-}  # fmt: skip
+    **{
+        kind: partial(write_source, kind, data=FILES[:5])
+        for kind in ("tar", "tfrecord", "lmdb", "parquet", "text file", "coco")
+    },
+    "recordio": _recordio,
+    "folder": _folder,
+}
 
 
 @pytest.mark.parametrize("kind", EVERY)
