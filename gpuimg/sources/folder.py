@@ -207,7 +207,13 @@ def folder(
     counts: list[int] = []
     left_out: list[str] = []
     result = Folder(base, _class_files(base, classes, endings, counts, left_out), None)
-    _warn_of(left_out, base)
+    if left_out:
+        warnings.warn(
+            f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
+            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return _labeled(result, base, classes, counts, endings)
 
 
@@ -222,17 +228,6 @@ def _labeled(result: Folder, base: str, classes: list[str], counts: list[int], e
     result._labels = np.repeat(np.arange(len(classes), dtype=np.int32), counts)
     result.classes = classes
     return result
-
-
-def _warn_of(left_out: list[str], base: str) -> None:
-    """Warn of images that are not read although a plugin decodes them."""
-    if left_out:
-        warnings.warn(
-            f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
-            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 def _class_files(
