@@ -65,7 +65,6 @@ class Table(ABC):
 
     @property
     def _is_remote(self) -> bool:
-        """True if samples are read from URLs."""
         return self._storage is not None
 
     def _origin(self) -> str | bytes | None:

@@ -251,7 +251,6 @@ def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
 
 
 def _chosen(members: Members, images: tuple[str, ...], fields: tuple[Field, ...]) -> list[tuple[int, int]]:
-    """Return offset and size of the image and the labels of a sample."""
     image = next((members[ending] for ending in images if ending in members), _MISSING)
     return [image, *(members.get(field.ending, _MISSING) for field in fields)]
 

@@ -137,7 +137,6 @@ def disturbed(folder: Path, form: str) -> Counter[str]:
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of each format in turn, and then of whole files."""
     forms = list(files())
 
     def checked(number: int) -> Counter[str]:

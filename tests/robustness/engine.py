@@ -69,8 +69,6 @@ _WARM = 3  # numbers before memory counts
 
 
 class Result(NamedTuple):
-    """What came of a number."""
-
     number: int
     outcomes: dict[str, int]
     finding: str = ""

@@ -157,8 +157,6 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
 
 
 class Checker:
-    """Decodes cases, and says what became of each."""
-
     def __init__(self, file: Callable[[int], bytes], folder: Path) -> None:
         self._file = file
         self._decoders = [

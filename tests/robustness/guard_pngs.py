@@ -77,7 +77,6 @@ def _pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end:
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of cases by number."""
     return _outcome
 
 

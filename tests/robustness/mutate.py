@@ -38,7 +38,6 @@ class Draw:
         self._random = random.Random(seed)
 
     def word(self) -> int:
-        """64 random bits."""
         return self._random.getrandbits(64)
 
     def below(self, stop: int) -> int:
@@ -50,16 +49,13 @@ class Draw:
         return low + self.below(high - low + 1)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
         return items[self.below(len(items))]
 
     def region(self, height: int, width: int) -> tuple[int, int, int, int]:
-        """A region of an image: x0, y0, x1, y1."""
         x0, y0 = self.below(width), self.below(height)
         return x0, y0, self.between(x0 + 1, width), self.between(y0 + 1, height)
 
     def text(self, size: int) -> bytes:
-        """Random bytes."""
         return self._random.randbytes(size)
 
 

@@ -146,7 +146,6 @@ def _results(folder: Path) -> dict[str, Any]:
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a folder."""
     cases = _cases(folder)
     before, out = _tree(folder), folder / "out"
 

@@ -81,7 +81,6 @@ def s3(objects: dict[str, bytes]) -> Iterator[Server]:
 
 
 def options(server: Server, **others: Any) -> gi.Remote:
-    """Return the settings for moto's server."""
     return gi.Remote(storage_options={**KEYS, "endpoint_url": server.url}, **others)
 
 

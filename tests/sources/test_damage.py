@@ -77,7 +77,6 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def written(kind: str, folder: Path) -> Path:
-    """A new file of a kind."""
     needs(LIBRARIES.get(kind, "gpuimg"))
     path = folder / "a.rec"  # the ending that RecordIO's index is found by
     KINDS[kind].write(path)

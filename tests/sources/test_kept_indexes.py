@@ -31,8 +31,6 @@ def forged(index: Path, **changes: Callable[[np.ndarray[Any, Any]], Any]) -> Non
 
 
 def put(value: int) -> Callable[[np.ndarray[Any, Any]], Any]:
-    """Replace the first number of an array."""
-
     def change(array: np.ndarray[Any, Any]) -> Any:
         array[(0,) * array.ndim] = value
         return array

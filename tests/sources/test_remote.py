@@ -64,7 +64,6 @@ def shards(server: Server) -> str:
 
 
 def requests_since(server: Server, since: int = 0) -> list[Request]:
-    """GET requests so far."""
     return [request for request in server.requests[since:] if request.method == "GET"]
 
 

@@ -175,7 +175,6 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def summed(header: bytes) -> bytes:
-    """A header with its checksum."""
     blank = header[:148] + b" " * 8 + header[156:]
     return header[:148] + b"%06o\0 " % sum(blank) + header[156:]
 

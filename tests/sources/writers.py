@@ -30,20 +30,17 @@ def write_tar(path: Any, *members: tuple[str, bytes], form: int = tarfile.PAX_FO
 
 
 def archive(samples: Iterable[tuple[bytes, int]]) -> bytes:
-    """A shard of images and labels."""
     members = [(f"{k:05d}.{end}", one) for data, k in samples for end, one in (("jpg", data), ("cls", b"%d" % k))]
     file: io.BytesIO = write_tar(io.BytesIO(), *members)
     return file.getvalue()
 
 
 def masked(data: bytes) -> bytes:
-    """The checksum of TFRecord."""
     checksum: int = needs("google_crc32c").value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def framed(*payloads: bytes) -> bytes:
-    """A TFRecord file."""
     parts = [one for data in payloads for one in (len(data).to_bytes(8, "little"), data)]
     return b"".join(part + masked(part) for part in parts)
 
@@ -85,7 +82,6 @@ def write_parquet(path: Path, images: list[Any], labels: Any = None, group: int 
 
 
 def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> Path:
-    """An ArrayRecord file."""
     writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
     for data in payloads:
         writer.write(data)
@@ -94,7 +90,6 @@ def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> 
 
 
 def write_examples(path: Path, examples: Iterable[Mapping[str, tuple[Any, str]]]) -> Path:
-    """A TFRecord file of TensorFlow's examples."""
     needs("google_crc32c")
     writer = needs("tfrecord").TFRecordWriter(str(path))
     for example in examples:
