@@ -15,7 +15,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.sources import Table
-from gpuimg.sources._reading import OPEN_FILES
+from gpuimg.sources._reading import OPEN_FILES, OpenFiles
 
 from .laws import assert_threads, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 from .test_mxnet import GOLDEN
@@ -202,3 +202,16 @@ def test_few_files_are_open(kind: str, most: int, tmp_path: Path) -> None:
     assert open_files(tmp_path) <= before + most + 1
     del table, single
     assert open_files(tmp_path) == before or kind == "array_record"
+
+
+def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system may return fewer bytes than requested before the end of the file."""
+    path = tmp_path / "a"
+    path.write_bytes(bytes(range(100)))
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: pread(descriptor, min(size, 7), offset))
+    files = OpenFiles([str(path)])
+    assert files.span(0, 10, 50).read() == bytes(range(10, 60))
+    assert files.span(0, 100, 0).read() == b""
+    with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
+        files.span(0, 80, 30).read()

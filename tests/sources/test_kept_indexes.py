@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from gpuimg._io import native_read
 from gpuimg._io.native_read import ChunkReader
+from gpuimg.sources._indexes import Names
+from gpuimg.sources._reading import printable
 
 from .laws import flipped
 from .test_damage import KINDS
@@ -118,3 +121,15 @@ def test_no_part_is_read_outside_of_its_buffer(native: bool, tmp_path: Path, mon
         fits = offset >= 0 and 0 <= begin <= 1000 and 0 <= size <= 1000 - begin
         allowed = min(size, max(10_000 - offset, 0)) if fits else -1
         assert got == allowed or (got == -1 and offset == HUGE)  # which some systems refuse
+
+
+def test_names_take_little_memory() -> None:
+    assert printable("a\N{SNOWMAN}") == printable("a\N{SNOWMAN}".encode()) == "a\N{SNOWMAN}"
+    assert printable(b"a\xff") == printable("a\udcff") == "a\\xff"
+    given = [b"a", b"", b"\xff\0", "\N{SNOWMAN}".encode()]
+    names = Names(given)
+    for copy in (names, Names.of(names.arrays()), pickle.loads(pickle.dumps(names))):
+        assert [copy[i] for i in range(len(copy))] == given
+    assert len(Names([])) == len(Names.of(Names([]).arrays())) == 0
+    many = Names(b"%07d.jpg" % i for i in range(10_000))
+    assert len(many.blob) + many.ends.nbytes < 10_000 * (11 + 8) + 99

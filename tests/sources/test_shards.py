@@ -14,6 +14,7 @@ import pytest
 
 import gpuimg
 from gpuimg.sources import tar
+from gpuimg.sources._reading import shards as files_of
 from tests.data_sets import FILES
 
 from .laws import assert_law, needs, photos
@@ -142,6 +143,17 @@ def test_keys_of_a_json_label(tmp_path: Path) -> None:
         path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", data))
         with pytest.raises(ValueError, match=rf"a\.tar: k: its \.{ending} cannot be read: "):
             tar(path, label=ending)[0]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), [
+    ("a.tar", ["a.tar"]), ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
+    ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]), ("a{,-b}", ["a", "a-b"]),
+    ("a{b}", ["a{b}"]), ("a{1..}", ["a{1..}"]), (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
+])  # fmt: skip
+def test_patterns(pattern: Any, expected: list[str]) -> None:
+    assert files_of(pattern) == tuple(expected)
+    with pytest.raises(ValueError, match="paths must name at least one file"):
+        files_of("a-{2..1}")
 
 
 def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
