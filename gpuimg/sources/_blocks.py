@@ -72,17 +72,18 @@ class Blocks:
 
         found = {block: cached(block) for block in blocks_of(start, stop)}
         missing = [block for block, data in found.items() if data is None]
-        with ExitStack() as stack:
-            for lock in sorted({hash((key, block)) % _LOCKS for block in missing}):
-                stack.enter_context(self._fetching[lock])
-            found |= {block: cached(block) for block in missing}  # another thread may have fetched it
-            for run in _runs([block for block in missing if found[block] is None]):
-                first = run[0] * BLOCK
-                data = fetch(first, min((run[-1] + 1) * BLOCK, size))
-                for block in run:
-                    one = data[block * BLOCK - first :][:BLOCK]
-                    self.put(key, block, one)
-                    found[block] = one[max(start - block * BLOCK, 0) : stop - block * BLOCK]
+        if missing:
+            with ExitStack() as stack:
+                for lock in sorted({hash((key, block)) % _LOCKS for block in missing}):
+                    stack.enter_context(self._fetching[lock])
+                found |= {block: cached(block) for block in missing}  # another thread may have fetched it
+                for run in _runs([block for block in missing if found[block] is None]):
+                    first = run[0] * BLOCK
+                    data = fetch(first, min((run[-1] + 1) * BLOCK, size))
+                    for block in run:
+                        one = data[block * BLOCK - first :][:BLOCK]
+                        self.put(key, block, one)
+                        found[block] = one[max(start - block * BLOCK, 0) : stop - block * BLOCK]
         return b"".join(part for part in found.values() if part is not None)
 
     # -- the folder ------------------------------------------------------------------------------------------------
