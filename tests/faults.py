@@ -119,7 +119,7 @@ FAULTS = [
           "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),
     Fault("tfrecord: a file may end within its last checksum", "gpuimg/sources/tfrecord.py",
           "if size + _CHECKSUM.size > end - position:", "if size > end - position:", "sources/damage"),
-    Fault("lmdb: the first meta page is taken for the newest", "gpuimg/sources/_btree.py",
+    Fault("lmdb: the first meta page is taken for the newest", "gpuimg/sources/lmdb.py",
           "newest = max(first, second, key=lambda meta: meta[7])", "newest = first", "sources/databases"),
     Fault("recordio: parts of a record are not padded to four bytes", "gpuimg/sources/recordio.py",
           "parts.append(part)\n        position += size + -size % 4", "parts.append(part)\n        position += size",

@@ -46,9 +46,6 @@ def add_source(command: Any) -> None:
         "--image", metavar="NAME",
         help="feature or column with the image, or endings in tar files: jpg,png (default: as in Python)",
     )  # fmt: skip
-    command.add_argument(
-        "--format", choices=("raw", "datum"), default="raw", help="format of LMDB values (default: raw)"
-    )
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -91,7 +88,7 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
     "array_record": lambda options, of: sources.array_record(options.source, **of, **_given(image=options.image)),
     "parquet": lambda options, of: sources.parquet(options.source, **of, **_given(image=options.image)),
     "recordio": lambda options, _: sources.recordio(_one(options)),
-    "lmdb": lambda options, _: sources.lmdb(_one(options), format=options.format),
+    "lmdb": lambda options, _: sources.lmdb(_one(options)),
     "coco": _coco,
 }
 

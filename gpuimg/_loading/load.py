@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
 from .._checks.arguments import flag, whole_number
-from .._checks.keywords import explained, renamed
+from .._checks.keywords import explained
 from .._checks.text import counted
 from .._checks.types import (
     Alpha,
@@ -52,7 +52,6 @@ from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
 
-@renamed(resident="cache")
 @explained(LOAD_HINTS)
 def load(
     source: Samples | Stream,

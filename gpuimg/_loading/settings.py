@@ -185,6 +185,7 @@ LOAD_HINTS = {
     "multiprocessing_context": "the loader has threads instead of worker processes",
     "timeout": "sources that read over a network have separate timeouts; see gpuimg.Remote",
     "rank": "pass shard=(rank, world)",
+    "resident": "its name is cache=",
     "world_size": "pass shard=(rank, world)",
 }
 

@@ -11,8 +11,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import groupby
 
 from .._io.open_file import open_regular, read_at, replacing
@@ -21,6 +20,7 @@ BLOCK = 1 << 20  # bytes of a block
 _PIECE = 1 << 16  # bytes per checksum, so that part of a block can be verified without reading all of it
 _SUM = 4  # bytes of a CRC-32
 _LONGEST_RUN = 8  # neighboring blocks fetched with one request
+_LOCKS = 1024
 _FRESH = 60.0  # seconds; a modification time younger than this is not updated on use
 _NAME = re.compile(r"[0-9a-f]{32}-\d+(\.\d+\.\d+)?")  # of a block or of its temporary file
 _LEFT_OVER = 3600.0  # seconds; an older temporary file was left by a process that was killed
@@ -55,7 +55,7 @@ class Blocks:
 
     def _renew(self) -> None:
         self._unscanned = self._slack  # bytes written since the last scan; the first write scans
-        self._in_flight: dict[tuple[str, int], Future[bytes]] = {}
+        self._fetching = [threading.Lock() for _ in range(_LOCKS)]  # by hash of a block
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -65,49 +65,26 @@ class Blocks:
         """Return bytes of a file of ``size`` bytes; missing blocks are fetched whole, each by only one thread."""
         if self._process != os.getpid():  # after a fork, the parent's fetching threads do not exist
             self._renew()
-        found: dict[int, bytes] = {}
-        for block in blocks_of(start, stop):
-            begin = max(start - block * BLOCK, 0)
-            end = min(stop - block * BLOCK, BLOCK)
-            data = self.get(key, block, min(BLOCK, size - block * BLOCK), begin, end)
-            if data is not None:
-                found[block] = data
-        missing = [block for block in blocks_of(start, stop) if block not in found]
-        for block, data in self._fetched(key, size, missing, fetch).items():
-            found[block] = data[max(start - block * BLOCK, 0) : stop - block * BLOCK]
-        return b"".join(found[block] for block in sorted(found))
 
-    def _fetched(self, key: str, size: int, missing: list[int], fetch: Fetch) -> dict[int, bytes]:
-        """Return the missing blocks: fetch them, or wait where another thread is fetching them already."""
-        if not missing:
-            return {}
-        own: dict[int, Future[bytes]] = {}
-        others: dict[int, Future[bytes]] = {}
-        with self._lock:
-            for block in missing:
-                flight = self._in_flight.get((key, block))
-                if flight is None:
-                    own[block] = self._in_flight[key, block] = Future()
-                else:
-                    others[block] = flight
-        try:
-            for run in _runs(sorted(own)):
-                first = run[0] * BLOCK
-                data = fetch(first, min((run[-1] + 1) * BLOCK, size))
-                for block in run:
-                    one = data[block * BLOCK - first :][:BLOCK]
-                    self.put(key, block, one)
-                    own[block].set_result(one)
-        except BaseException as error:
-            for future in own.values():
-                if not future.done():
-                    future.set_exception(error)
-            raise
-        finally:
-            with self._lock:
-                for block in own:
-                    del self._in_flight[key, block]
-        return {block: future.result() for block, future in (own | others).items()}
+        def cached(block: int) -> bytes | None:
+            at = block * BLOCK
+            return self.get(key, block, min(BLOCK, size - at), max(start - at, 0), min(stop - at, BLOCK))
+
+        found = {block: cached(block) for block in blocks_of(start, stop)}
+        missing = [block for block, data in found.items() if data is None]
+        if missing:
+            with ExitStack() as stack:
+                for lock in sorted({hash((key, block)) % _LOCKS for block in missing}):
+                    stack.enter_context(self._fetching[lock])
+                found |= {block: cached(block) for block in missing}  # another thread may have fetched it
+                for run in _runs([block for block in missing if found[block] is None]):
+                    first = run[0] * BLOCK
+                    data = fetch(first, min((run[-1] + 1) * BLOCK, size))
+                    for block in run:
+                        one = data[block * BLOCK - first :][:BLOCK]
+                        self.put(key, block, one)
+                        found[block] = one[max(start - block * BLOCK, 0) : stop - block * BLOCK]
+        return b"".join(part for part in found.values() if part is not None)
 
     # -- the folder ------------------------------------------------------------------------------------------------
 

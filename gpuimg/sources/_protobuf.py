@@ -1,4 +1,4 @@
-"""Protocol buffers that image data sets use: classes built from descriptors, and records of ``tf.train.Example``."""
+"""Records of ``tf.train.Example``, a protocol buffer whose class is built from a descriptor."""
 
 from __future__ import annotations
 
@@ -8,63 +8,47 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ._names import printable
+from ._reading import printable
 from ._table import import_optional
 
 Values: TypeAlias = "list[bytes] | NDArray[Any]"
 
-# Name, number and type of each field; those of a list are repeated.
-_OPTIONAL = {
-    "Example": [("features", 1, "Features")],
-    "Entry": [("key", 1, "BYTES"), ("value", 2, "Feature")],  # of Features.feature, a map; keys need not be UTF-8
-    "Feature": [("bytes_list", 1, "BytesList"), ("float_list", 2, "FloatList"), ("int64_list", 3, "Int64List")],
-    "Datum": [
-        ("channels", 1, "INT32"), ("height", 2, "INT32"), ("width", 3, "INT32"), ("data", 4, "BYTES"),
-        ("label", 5, "INT32"), ("encoded", 7, "BOOL"),
-    ],
-}  # fmt: skip
-_REPEATED = {
-    "Features": [("feature", 1, "Entry")],
-    "BytesList": [("value", 1, "BYTES")],
-    "FloatList": [("value", 1, "FLOAT")],
-    "Int64List": [("value", 1, "INT64")],
+# Messages of tf.train.Example: number and type of each field by its name; those of a list are repeated.
+_MESSAGES = {
+    "Example": {"features": (1, "Features")},
+    "Features": {"feature": (1, "list of Entry")},  # a map
+    "Entry": {"key": (1, "BYTES"), "value": (2, "Feature")},  # keys need not be UTF-8
+    "Feature": {"bytes_list": (1, "BytesList"), "float_list": (2, "FloatList"), "int64_list": (3, "Int64List")},
+    "BytesList": {"value": (1, "list of BYTES")},
+    "FloatList": {"value": (1, "list of FLOAT")},
+    "Int64List": {"value": (1, "list of INT64")},
 }
 
 
 @cache
-def message_class(name: str) -> Any:
-    """Return the class of ``tf.train.Example`` or of Caffe's ``Datum``.
+def example_class() -> Any:
+    """Return the class of ``tf.train.Example``.
 
     References
     ----------
-    TensorFlow ``core/example/example.proto`` and ``feature.proto``. Caffe ``src/caffe/proto/caffe.proto``.
+    TensorFlow ``core/example/example.proto`` and ``feature.proto``.
     """
     descriptors, pools, factory = (
-        import_optional(f"google.protobuf.{module}", f"{name} messages", "protobuf", "tfrecord")
+        import_optional(f"google.protobuf.{module}", "Example messages", "protobuf", "tfrecord")
         for module in ("descriptor_pb2", "descriptor_pool", "message_factory")
     )
     file = descriptors.FileDescriptorProto(name="gpuimg.proto", package="gpuimg", syntax="proto2")
-    for label, messages in (("LABEL_OPTIONAL", _OPTIONAL), ("LABEL_REPEATED", _REPEATED)):
-        for message, fields in messages.items():
-            oneof = {"oneof_index": 0} if message == "Feature" else {}
-            added = file.message_type.add(name=message, oneof_decl=[{"name": "kind"}] if oneof else [])
-            for field, number, of in fields:
-                kind = {"type": f"TYPE_{of}"} if of.isupper() else {"type": "TYPE_MESSAGE", "type_name": of}
-                added.field.add(name=field, number=number, label=label, **kind, **oneof)
+    for message, fields in _MESSAGES.items():
+        oneof = {"oneof_index": 0} if message == "Feature" else {}
+        added = file.message_type.add(name=message, oneof_decl=[{"name": "kind"}] if oneof else [])
+        for field, (number, of) in fields.items():
+            *is_list, of = of.split("list of ")
+            kind = {"type": f"TYPE_{of}"} if of.isupper() else {"type": "TYPE_MESSAGE", "type_name": of}
+            label = "LABEL_REPEATED" if is_list else "LABEL_OPTIONAL"
+            added.field.add(name=field, number=number, label=label, **kind, **oneof)
     pool = pools.DescriptorPool()  # not the default one, in which TensorFlow registers its own
     pool.Add(file)
-    return factory.GetMessageClass(pool.FindMessageTypeByName(f"gpuimg.{name}"))
-
-
-def parsed(name: str, content: bytes) -> Any:
-    """Parse a message; raise ValueError if it is none."""
-    kind = message_class(name)
-    from google.protobuf.message import DecodeError
-
-    try:
-        return kind.FromString(memoryview(content))  # files that are read together are arrays
-    except DecodeError as error:
-        raise ValueError(f"no {name} message, or damaged: {error}") from error
+    return factory.GetMessageClass(pool.FindMessageTypeByName("gpuimg.Example"))
 
 
 class Keys(NamedTuple):
@@ -81,14 +65,20 @@ class Keys(NamedTuple):
                 raise TypeError(f"{name} must be the name of a feature, or None, not {key!r}")
         if image is None:
             return cls(None, None)
-        message_class("Example")  # raises the error of a missing library
+        example_class()  # raises the error of a missing library
         return cls(image, label)
 
     def sample(self, record: bytes) -> tuple[bytes, Any]:
         """Return image and label of a record; raise ValueError if it lacks one, listing what it has."""
         if self.image is None:
             return record, None
-        found = {entry.key: entry.value for entry in parsed("Example", record).features.feature}
+        from google.protobuf.message import DecodeError
+
+        try:
+            example = example_class().FromString(memoryview(record))  # records that are read together are arrays
+        except DecodeError as error:
+            raise ValueError(f"no Example message, or damaged: {error}") from error
+        found = {entry.key: entry.value for entry in example.features.feature}
         images = _values(found, self.image)
         if not isinstance(images, list):
             raise ValueError(f"feature {self.image!r} must hold bytes, not {images.dtype}")

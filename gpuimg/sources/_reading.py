@@ -7,6 +7,7 @@ import glob
 import io
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,6 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from .._io.open_file import OpenFile, Span, open_regular, read_at
 from ._fetching import RemoteReader, RemoteSpan
-from ._names import printable
 from ._remote import Remote, RemoteFile, Status, Storage, is_url
 
 T = TypeVar("T")
@@ -78,11 +78,16 @@ class OpenFiles:
 
     def statuses(self) -> Iterator[tuple[int, Any]]:
         """Yield size and version of each file: the modification time in ns, or what the remote storage reports."""
-        if self.storage is None:
-            yield from map(self._status, range(len(self.paths)))
+        return self._of_each(self._status)
+
+    def _of_each(self, function: Callable[[int], T]) -> Iterator[T]:
+        """Yield the result for each file, in order; remote files are read concurrently."""
+        files = range(len(self.paths))
+        if self.storage is None or len(files) == 1:
+            yield from map(function, files)
             return
         with ThreadPoolExecutor(_SCANS, "gpuimg-scan") as pool:
-            yield from pool.map(self._status, range(len(self.paths)))
+            yield from pool.map(function, files)
 
     def _status(self, file: int) -> tuple[int, Any]:
         if self.storage is None or not is_url(self.paths[file]):
@@ -143,17 +148,39 @@ class OpenFiles:
                 yield Scan(given, self.remote(file).status.size, partial(_sought, given), given)
 
     def scanned(self, scan: Callable[[Scan], T]) -> Iterator[T]:
-        """Yield the result of ``scan`` for each file, in order; remote files are scanned concurrently."""
+        """Yield the result of ``scan`` for each file, in order."""
 
         def one(file: int) -> T:
             with self.scanning(file) as opened:
                 return scan(opened)
 
-        if self.storage is None or len(self.paths) == 1:
-            yield from map(one, range(len(self.paths)))
-            return
-        with ThreadPoolExecutor(_SCANS, "gpuimg-scan") as pool:
-            yield from pool.map(one, range(len(self.paths)))
+        return self._of_each(one)
+
+
+class Recent:
+    """Cache of the results of ``load`` for the ``capacity`` keys used last; copies are empty.
+
+    One thread at a time loads a key; others wait for its result. Exceptions are not cached.
+    """
+
+    def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
+        self._load, self._capacity = load, capacity
+        self._renew()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._load, self._capacity)
+
+    def _renew(self) -> None:
+        self._found = lru_cache(self._capacity)(self._load)
+        self._locks: dict[int, threading.Lock] = {}
+        self._process = os.getpid()
+
+    def __call__(self, key: int) -> Any:
+        """Return the value of a key: cached, or loaded."""
+        if self._process != os.getpid():  # after a fork, the parent's loading threads do not exist
+            self._renew()
+        with self._locks.setdefault(key, threading.Lock()):
+            return self._found(key)
 
 
 class Scan(NamedTuple):
@@ -228,3 +255,8 @@ def _expand(pattern: str) -> list[str]:
     else:
         choices = alternatives.split(",")
     return [pattern[: match.start()] + choice + rest for choice in choices for rest in _expand(pattern[match.end() :])]
+
+
+def printable(name: str | bytes) -> str:
+    """Return a file name or key for a message, with hexadecimal escapes for bytes that are not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

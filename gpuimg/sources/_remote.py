@@ -30,6 +30,10 @@ _VALIDATORS = (
 )  # fmt: skip
 # HTTP statuses after which a retry may succeed: timeout, too early, too many requests; and all of 500 and above.
 _TRANSIENT = frozenset((408, 425, 429))
+_PERMANENT = (
+    FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, LookupError,
+    AttributeError, ImportError, NotImplementedError,
+)  # fmt: skip
 _ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 410: errno.ENOENT}
 _CONNECTIONS = 128  # per file system at most: each of the loader's readers uses up to four
 _LISTED_AT_ONCE = 8  # folders listed concurrently
@@ -369,14 +373,9 @@ def _is_transient(error: Exception) -> bool:
     status = _status_of(error)
     if status is not None:
         return status in _TRANSIENT or status >= 500
-    if isinstance(error, OSError) and error.errno in (errno.ESTALE, errno.EISDIR, errno.ENOENT, errno.EACCES):
+    if isinstance(error, OSError) and error.errno == errno.ESTALE:
         return False
-    if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
-        return False  # raised by libraries, without an errno
-    return not (
-        isinstance(error, (ValueError, TypeError, LookupError, AttributeError, ImportError, NotImplementedError))
-        or "Credentials" in type(error).__name__
-    )
+    return not isinstance(error, _PERMANENT) and "Credentials" not in type(error).__name__
 
 
 def _with_url(error: Exception, url: str, what: str) -> Exception:

@@ -18,8 +18,7 @@ from .._io.native_read import ChunkReader
 from .._io.open_file import Span
 from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
-from ._names import printable
-from ._reading import OpenFiles
+from ._reading import OpenFiles, printable
 from ._remote import Storage, is_url
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
@@ -66,7 +65,6 @@ class Table(ABC):
 
     @property
     def _is_remote(self) -> bool:
-        """True if samples are read from URLs."""
         return self._storage is not None
 
     def _origin(self) -> str | bytes | None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._io.open_file import open_regular
 from ._indexes import local
-from ._names import printable
 from ._protobuf import Keys
-from ._reading import OPEN_FILES, Path, naming, shards
+from ._reading import OPEN_FILES, Path, Recent, naming, printable, shards
 from ._table import Table, import_optional
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
@@ -28,7 +26,7 @@ class ArrayRecord(Table):
 
     def __init__(self, paths: tuple[str, ...], keys: Keys) -> None:
         self._paths, self._keys = paths, keys
-        self._opened = lru_cache(OPEN_FILES)(self._open)
+        self._opened = Recent(self._open, OPEN_FILES)
         counts = []
         for path in paths:
             with naming(path):
@@ -37,13 +35,6 @@ class ArrayRecord(Table):
         if not len(self):
             more = ", nor in the others" if len(paths) > 1 else ""
             raise ValueError(f"{printable(paths[0])}: no records in it{more}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_opened"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._opened = lru_cache(OPEN_FILES)(self._open)
 
     def __len__(self) -> int:
         return int(self._end[-1])

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from .._checks.arguments import flag
 from .._checks.text import counted
-from ._names import printable
-from ._reading import OpenFiles, Path
+from ._reading import OpenFiles, Path, printable
 from ._remote import Remote
 from ._segments import Segments, numbers_of
 from .folder import ImageFiles

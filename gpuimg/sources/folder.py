@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import re
@@ -13,15 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.arguments import flag
-from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._checks.types import SizedArray
 from ._blocks import key_of
-from ._csv import ENDINGS, parsed_table
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, cached_arrays, count_of, expect
-from ._names import Names, printable
-from ._reading import OpenFiles, Path
+from ._indexes import Arrays, Names, cached_arrays, check_names, count_of, expect
+from ._reading import OpenFiles, Path, printable
 from ._remote import Remote, Storage, is_url
 from ._table import Stored
 
@@ -134,7 +132,6 @@ class Folder(ImageFiles):
         return f"{super()._amount()}, {counted(len(self.classes), 'class', 'classes')}"
 
 
-@renamed(index="index_cache")
 def folder(
     root: Path,
     *,
@@ -210,7 +207,13 @@ def folder(
     counts: list[int] = []
     left_out: list[str] = []
     result = Folder(base, _class_files(base, classes, endings, counts, left_out), None)
-    _warn_of(left_out, base)
+    if left_out:
+        warnings.warn(
+            f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
+            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return _labeled(result, base, classes, counts, endings)
 
 
@@ -225,17 +228,6 @@ def _labeled(result: Folder, base: str, classes: list[str], counts: list[int], e
     result._labels = np.repeat(np.arange(len(classes), dtype=np.int32), counts)
     result.classes = classes
     return result
-
-
-def _warn_of(left_out: list[str], base: str) -> None:
-    """Warn of images that are not read although a plugin decodes them."""
-    if left_out:
-        warnings.warn(
-            f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
-            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 def _class_files(
@@ -314,7 +306,7 @@ def _check(arrays: Arrays) -> None:
     n = count_of(arrays, "marks", 0)
     expect(arrays, "marks", np.uint64, n)
     expect(arrays, "sizes", np.int64, n)
-    Names.check(arrays, n)
+    check_names(arrays, n)
 
 
 # -- lists of paths ----------------------------------------------------------------------------------------------------
@@ -425,7 +417,7 @@ def _classified(source: ImageFiles, classes: Any) -> ImageFiles:
 
 
 def _is_table(path: bytes | None) -> bool:
-    return path is not None and path.lower().endswith(ENDINGS)
+    return path is not None and path.lower().endswith((b".csv", b".tsv"))
 
 
 def _parsed(path: bytes, columns: Sequence[str] | None, remote: Remote | None) -> tuple[list[bytes], Any]:
@@ -439,14 +431,10 @@ def _parsed(path: bytes, columns: Sequence[str] | None, remote: Remote | None) -
         )
     if _is_table(path):
         try:
-            return parsed_table(lines, path.lower().endswith(b".tsv"), columns, _is_image)
+            return _parsed_table(lines, path.lower().endswith(b".tsv"), columns)
         except ValueError as error:
             raise ValueError(f"{printable(path)}: {error}") from None
     return _parsed_lines(path, lines)
-
-
-def _is_image(name: str) -> bool:
-    return name.lower().endswith((*EXTENSIONS, *_WITH_PLUGIN))
 
 
 def _parsed_lines(path: bytes, lines: list[bytes]) -> tuple[list[bytes], Any]:
@@ -482,3 +470,69 @@ def _fields(line: bytes) -> tuple[bytes, int | None]:
     if not -(1 << 63) <= label < 1 << 63:
         raise ValueError(f"the label {label} takes more than 64 bits")
     return name.strip(), label
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _parsed_table(lines: Sequence[bytes], is_tsv: bool, columns: Sequence[str] | None) -> tuple[list[bytes], Any]:
+    """Return paths and labels of a table; None for the labels of a table without a column of them."""
+    text = [line.decode("utf-8", "surrogateescape") for line in lines]
+    text[:1] = [line.removeprefix("\ufeff") for line in text[:1]]
+    first = text[0] if text else ""
+    delimiter = "\t" if is_tsv else ";" if ";" in first and "," not in first else ","
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        rows.extend((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from None
+    header = [name.strip() for name in rows[0][1]] if rows else []
+    if rows and any(name.lower().endswith((*EXTENSIONS, *_WITH_PLUGIN)) for name in header):  # a sample, not names
+        header = ["path", "label"][: len(header)] if columns is None else list(columns)
+    else:
+        rows = rows[1:]
+    if not rows:
+        raise ValueError("no paths in it")
+    for number, row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"line {number}: {len(row)} values, but there are {len(header)} columns")
+    places = [header.index(name) for name in _chosen(header, columns)]
+    for number, row in rows:
+        for k in places[:2]:
+            if not row[k].strip():
+                raise ValueError(f"line {number}: no value in the column {header[k]!r}")
+    found = {header[k]: [row[k] for _, row in rows] for k in places}
+    paths = [os.fsencode(value) for value in found.pop(header[places[0]])]
+    if len(found) < 2:
+        return paths, _numbers(*found.values()) if found else None
+    values = [_numbers(column) for column in found.values()]
+    values = [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
+    return paths, [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _chosen(header: list[str], columns: Sequence[str] | None) -> Sequence[str]:
+    """Return the names of the columns of paths and labels."""
+    if columns is not None:
+        missing = [name for name in columns if name not in header]
+        if missing:
+            raise ValueError(f"no column {missing[0]!r}; its columns are {', '.join(map(repr, header))}")
+        return columns
+    if "path" in header and "label" in header:
+        return "path", "label"
+    if len(header) > 2:
+        raise ValueError(
+            f"its columns are {', '.join(map(repr, header))}: pass those of the path and the label, such as "
+            f"columns={tuple(header[:2])}"
+        )
+    return sorted(header, key=lambda name: name != "path")  # a column "path" first; others in their order
+
+
+def _numbers(column: list[str]) -> Any:
+    """Return a column as an array of int64 or float64 if all its values are numbers."""
+    for kind, dtype in ((int, np.int64), (float, np.float64)):
+        try:
+            return np.array(list(map(kind, column)), dtype)
+        except (ValueError, OverflowError):
+            pass
+    return column

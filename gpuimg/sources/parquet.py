@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._checks.arguments import whole_number
-from .._io.file_bytes import read
-from ._names import printable
-from ._reading import OpenFiles, Path, Scan, shards
-from ._remote import Remote, is_url
+from ._reading import OpenFiles, Path, Recent, Scan, printable, shards
+from ._remote import Remote
 from ._table import Table, import_optional
 
 
@@ -53,15 +47,9 @@ class Parquet(Table):
         table, row = self._groups(group), i - self._start(group)
         image = table.column(self._image)[row].as_py()
         label = None if self._label is None else table.column(self._label)[row].as_py()
-        if not isinstance(image, dict):
-            data, path = image, None
-        else:
-            data, path = image.get("bytes"), image.get("path")
-        if data is None and path is not None:
-            path = os.path.join(os.path.dirname(self._paths[self._file[group]]), path)
-            data = read(path) if self._storage is None or not is_url(path) else self._storage.whole(path, "")
+        data = image.get("bytes") if isinstance(image, dict) else image
         if data is None:
-            raise ValueError(f"column {self._image!r} is empty")
+            raise ValueError(f"column {self._image!r} has no bytes")
         return data, label
 
     def _load(self, group: int) -> Any:
@@ -93,8 +81,7 @@ def parquet(
     paths : path, sequence of paths, or pattern
         Or URLs. ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
     image : str
-        Image column: bytes, or a struct of ``bytes`` and ``path``. If ``bytes`` is null, the file at ``path`` is read,
-        relative to the folder of the Parquet file.
+        Image column: bytes, or a struct with a field ``bytes``.
     label : str or None
         Label column, of any type; None: labels are None.
     cached_groups : int
@@ -167,47 +154,3 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
     if not (arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)):
         raise ValueError(f"column {image!r} must hold bytes, or a struct with them, not {schema.field(image).type}")
     return counts
-
-
-class Recent:
-    """Cache of the results of ``load`` for the ``capacity`` keys used last; copies are empty.
-
-    The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
-    and the next request loads the key again.
-    """
-
-    def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
-        self._load, self._capacity = load, capacity
-        self._renew()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._load, self._capacity)
-
-    def _renew(self) -> None:
-        self._found: OrderedDict[int, Future[Any]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-
-    def __call__(self, key: int) -> Any:
-        """Return the value of a key: cached, loaded here, or loaded by another thread."""
-        if self._process != os.getpid():  # after a fork, the parent's loading threads do not exist
-            self._renew()
-        with self._lock:
-            future = self._found.get(key)
-            if future is not None:
-                self._found.move_to_end(key)
-            else:
-                mine = self._found[key] = Future()
-                if len(self._found) > self._capacity:
-                    self._found.popitem(last=False)
-        return future.result() if future is not None else self._loaded(key, mine)
-
-    def _loaded(self, key: int, mine: Future[Any]) -> Any:
-        try:
-            mine.set_result(self._load(key))
-        except BaseException as error:
-            with self._lock:
-                if self._found.get(key) is mine:
-                    del self._found[key]
-            mine.set_exception(error)
-        return mine.result()

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.keywords import renamed
 from ._indexes import Arrays, cached_index, check_within, count_of, expect
-from ._names import printable
-from ._reading import OpenFiles, Path, Scan
+from ._reading import OpenFiles, Path, Scan, printable
 from ._remote import Remote
 from ._table import Parts
 
@@ -42,7 +40,6 @@ class RecordIO(Parts):
         return unpack(joined(contents[0]))
 
 
-@renamed(index="index_cache")
 def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | None = None) -> RecordIO:
     """Read images in a RecordIO file of MXNet, as ``im2rec`` and ``mxnet.recordio`` write it.
 

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.keywords import renamed
-from ._indexes import Arrays, cached_index, check_parts
-from ._names import Names, printable
-from ._reading import OpenFiles, Path, Scan, naming, shards
+from ._indexes import Arrays, Names, cached_index, check_names, check_parts
+from ._reading import OpenFiles, Path, Scan, naming, printable, shards
 from ._remote import Remote
 from ._table import Parts, Place
 
@@ -104,7 +102,6 @@ class TarMembers:
         ]  # fmt: skip
 
 
-@renamed(index="index_cache")
 def tar(
     paths: Path | Sequence[Path],
     *,
@@ -250,11 +247,10 @@ def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[Field, ...])
 def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
     """Reject arrays that cannot be an index of files of these sizes."""
     check_parts(arrays, sizes, columns)
-    Names.check(arrays, len(arrays["shard"]))
+    check_names(arrays, len(arrays["shard"]))
 
 
 def _chosen(members: Members, images: tuple[str, ...], fields: tuple[Field, ...]) -> list[tuple[int, int]]:
-    """Return offset and size of the image and the labels of a sample."""
     image = next((members[ending] for ending in images if ending in members), _MISSING)
     return [image, *(members.get(field.ending, _MISSING) for field in fields)]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.keywords import renamed
 from ._indexes import Arrays, cached_index, check_parts
 from ._protobuf import Keys
 from ._reading import OpenFiles, Path, Scan, shards
@@ -46,7 +45,6 @@ class TFRecord(Parts):
         return self._keys.sample(data)
 
 
-@renamed(index="index_cache")
 def tfrecord(
     paths: Path | Sequence[Path],
     *,

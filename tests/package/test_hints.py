@@ -51,21 +51,6 @@ def test_keywords_of_a_dataloader(name: str) -> None:
         assert used in inspect.signature(load).parameters
 
 
-@pytest.mark.parametrize("name", ["folder", "tar", "tfrecord", "recordio"])
-def test_the_old_name_of_index_cache(name: str, tmp_path: Path) -> None:
-    """The old name works as the new one, with a warning at the caller's line."""
-    function = getattr(gpuimg, name)
-    path = tmp_path if name == "folder" else tmp_path / "no.rec"  # there is no such file, or it needs no cache
-    with pytest.raises((OSError, ValueError)) as expected:
-        function(path, index_cache=tmp_path / "cache")
-    with pytest.warns(DeprecationWarning, match="use index_cache=") as warned, pytest.raises(expected.type) as caught:
-        function(path, index=tmp_path / "cache")
-    assert str(caught.value) == str(expected.value)
-    assert [one.filename for one in warned] == [__file__]
-    with pytest.raises(TypeError, match="got both index_cache and index"):
-        function(path, index="a", index_cache="b")
-
-
 BOXES = [[(0, 0, 4, 4)]] * 2
 #: What the functions with flags are given besides; by default a batch, and an rng or a seed if they have one.
 GIVEN: dict[str, tuple[Any, ...]] = {

@@ -48,7 +48,6 @@ MISSING = [
      'reading ArrayRecord needs array_record; in a checkout of gpuimg, pip install ".[array-record]"'),
     ("google.protobuf", "gpuimg.tfrecord('nowhere')", "reading Example messages needs protobuf;"),
     ("google.protobuf", "gpuimg.array_record('nowhere')", "reading Example messages needs protobuf;"),
-    ("google.protobuf", "gpuimg.lmdb('nowhere', format='datum')", "reading Datum messages needs protobuf;"),
     ("google.protobuf", "gpuimg.tfrecord('nowhere', image=None)", "[Errno 2] No such file"),
     ("fsspec", "gpuimg.tar('s3://bucket/a.tar')",
      'reading s3://bucket/a.tar needs fsspec; in a checkout of gpuimg, pip install ".[remote]"'),

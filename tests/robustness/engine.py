@@ -17,8 +17,6 @@ import json
 import os
 import platform
 import resource
-import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -53,7 +51,6 @@ class Subject(NamedTuple):
 SUBJECTS = {
     "jpegs": Subject("jpegs:batches", 0.1, kept=200),
     "guard pages": Subject("guard_pages:check", chunk=2000),
-    "guard progressive": Subject("guard_pages:check_progressive", chunk=2000),
     "guard recoded": Subject("guard_pages:check_recoded", chunk=2000),
     "guard pngs": Subject("guard_pngs:check", chunk=2000),
     "gpu jpegs": Subject("gpu_jpegs:check", 0.05, 60.0, 400, is_loud=True),
@@ -64,24 +61,17 @@ SUBJECTS = {
     "prepared": Subject("prepared:check", 0.5, 60.0),
     "plans": Subject("plans:check"),
     "sources": Subject("sources:check", room=1 << 30),
-    "remote": Subject("remote:check", 0.02, 120.0, 300, chunk=50, threads=40),
+    "remote": Subject("remote:check", 0.1, 60.0, 300, chunk=50, threads=40),
     "videos": Subject("videos:check", 0.5, 20.0, 600, is_loud=True),
 }
-COMMAND = (sys.executable, "-X", "faulthandler", "-m", "tests.robustness", "--child")
-_SILENCE, _START = 180.0, 900.0  # seconds without a word, after which a child hangs; at first, when it compiles
+_SILENCE, _START = 600.0, 900.0  # seconds for a number, and before the first one, after which a child hangs
 _WARM = 3  # numbers before memory counts
 
 
 class Result(NamedTuple):
-    """What came of a number."""
-
     number: int
     outcomes: dict[str, int]
     finding: str = ""
-
-
-class ChildDied(Exception):  # noqa: N818  (not an error of this program)
-    """A child exited without having reported, by a signal or for want of progress: with its last words."""
 
 
 def _kept() -> dict[str, int]:
@@ -101,14 +91,18 @@ def _end_process(error: Any) -> None:
 
 
 def child(name: str, first: int, stop: int) -> None:
-    """Check numbers, with a message before and after each."""
+    """Check numbers, with a line of output for each."""
     reports = os.dup(1)  # a separate descriptor: output of libraries does not mix with them
     os.dup2(2, 1)
 
-    def say(**event: Any) -> None:
-        os.write(reports, json.dumps(event).encode() + b"\n")
+    words = os.dup(2)
+    faulthandler.enable(words)
+    faulthandler.dump_traceback_later(_START, exit=True, file=words)
 
-    faulthandler.enable(os.dup(2))
+    def report(number: int, outcomes: Mapping[str, int], finding: str) -> None:
+        os.write(reports, json.dumps([number, outcomes, finding]).encode() + b"\n")
+        faulthandler.dump_traceback_later(_SILENCE, exit=True, file=words)
+
     sys.unraisablehook = _end_process
     subject = SUBJECTS[name]
     module, _, function = subject.check.partition(":")
@@ -119,8 +113,8 @@ def child(name: str, first: int, stop: int) -> None:
             mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (mapped + subject.room,) * 2)
         before: dict[str, int] = {}
+        report(first, {}, "")  # it has begun
         for number in range(first, stop):
-            say(number=number)
             said, start, broken = os.fstat(2).st_size, time.perf_counter(), list[str]()
             outcomes: Mapping[str, int] = {"broken": 1}
             try:
@@ -143,59 +137,30 @@ def child(name: str, first: int, stop: int) -> None:
             over = [what for what in before if kept[what] > before[what] + limits[what]]
             broken += [f"{before[what]} {what} before, {kept[what]} now" for what in over]
             before |= {what: kept[what] for what in over}  # reported once
-            say(number=number, outcomes=outcomes, finding="; ".join(broken))
+            report(number, outcomes, "; ".join(broken))
 
 
-def _events(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield a child's messages as they come; raise ChildDied where it crashes, or hangs."""
-    with tempfile.TemporaryFile() as words:
-        child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=words, env={**os.environ, **environment})
-        assert child.stdout is not None
-        rest, patience, how = b"", _START, ""
-        try:
-            while not how:
-                if not select.select([child.stdout], [], [], patience)[0]:
-                    child.send_signal(signal.SIGABRT)  # faulthandler writes where it is
-                    time.sleep(1.0)
-                    how = "no progress"
-                elif data := os.read(child.stdout.fileno(), 1 << 16):
-                    *lines, rest = (rest + data).split(b"\n")
-                    yield from map(json.loads, lines)
-                    patience = _SILENCE
-                elif status := child.wait():
-                    how = (
-                        f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"exit status {status}"
-                    )
-                else:
-                    return
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
-        words.seek(0)
-        raise ChildDied(f"{how}: {words.read().decode(errors='replace').partition('Extension modules:')[0][-3000:]}")
-
-
-def run(
-    name: str, first: int, stop: int, *, bounds: bool = False, command: Sequence[str] = COMMAND
-) -> Iterator[Result]:
+def run(name: str, first: int, stop: int, *, bounds: bool = False) -> Iterator[Result]:
     """Check numbers ``first`` to ``stop - 1`` of a subject; a child that dies is a finding."""
-    environment = {"PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     if bounds:
         folder = Path(__file__).parents[2] / ".soak-bounds"  # other machine code, in other files
         environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(folder)}
     while first < stop:
-        end, has_begun = min(first + SUBJECTS[name].chunk, stop), False
-        try:
-            for event in _events([*command, name, str(first), str(end)], environment):
-                has_begun = True
-                if "outcomes" in event:
-                    first = event["number"] + 1
-                    yield Result(event["number"], event["outcomes"], event["finding"])
-        except ChildDied as died:
-            if not has_begun:
-                raise RuntimeError(f"{name} does not begin: {died}") from died
-            yield Result(first, {"died": 1}, str(died))
+        end = min(first + SUBJECTS[name].chunk, stop)
+        with tempfile.TemporaryFile() as reports, tempfile.TemporaryFile() as words:
+            command = [sys.executable, "-X", "faulthandler", "-m", "tests.robustness", "--child", name]
+            child = subprocess.run([*command, str(first), str(end)], stdout=reports, stderr=words, env=environment)
+            reports.seek(0)
+            words.seek(0)
+            has_begun, *results = [Result(*json.loads(line)) for line in reports] or [None]
+            last_words = words.read().decode(errors="replace").partition("Extension modules:")[0][-3000:]
+        yield from results
+        first += len(results)
+        if not has_begun:
+            raise RuntimeError(f"{name} does not begin: status {child.returncode}: {last_words}")
+        if child.returncode:
+            yield Result(first, {"died": 1}, f"status {child.returncode}: {last_words}")
             first += 1
 
 

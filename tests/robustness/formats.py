@@ -77,7 +77,6 @@ def originals() -> dict[str, list[bytes]]:
 
 
 def mutation(form: str, number: int) -> tuple[bytes, str]:
-    """Damaged file of a format, and what was done to it."""
     draw, files = Draw(number), originals()[form]
     which = draw.below(len(files))
     data, words = changed(draw, files[which], draw.pick(files))
@@ -138,7 +137,6 @@ def _warm() -> None:
 
 
 def _decoded(form: str, number: int) -> str:
-    """Decode one damaged file; return how it ended."""
     data, words = mutation(form, number)
     Path("/proc/self/clear_refs").write_text("5")  # begin to measure the peak
     before, pixels, size, turn, outcome = peak(), None, 0, 1, "decoded"
@@ -161,5 +159,4 @@ def _decoded(form: str, number: int) -> str:
 
 
 def peak() -> int:
-    """Most bytes resident."""
     return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024

@@ -22,21 +22,13 @@ from gpuimg._batch.batch import recording_of
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
 from gpuimg.kernels.jpeg import upload
 
-from ..decoding.jpegs import QUALITIES, SAMPLINGS, encoded, noise
-from .mutate import Draw, mutation
-from .originals import picture
+from ..decoding.jpegs import QUALITIES, encoded
+from .guard_pages import file
+from .mutate import Draw
 
 BATCH = 6
 #: Bits of a file that a thread searches, from a few to what a GPU uses.
 SPANS = (upload.LEAST_SPAN, 256, 1024, SPAN)
-
-
-def made(draw: Draw) -> bytes:
-    """A file of any sampling and quality, of waves or of noise."""
-    size = draw.between(1, draw.pick((17, 100))), draw.between(1, 100)
-    image = picture(*size, draw.below(50)) if draw.below(5) else noise(*size, draw.below(1 << 30))
-    options = draw.pick(({}, {"restart_marker_blocks": draw.between(1, 9)}))
-    return encoded(image, draw.pick(SAMPLINGS), quality=draw.pick(QUALITIES), **options)
 
 
 def periodic(draw: Draw) -> bytes:
@@ -48,16 +40,6 @@ def periodic(draw: Draw) -> bytes:
     return encoded(image, draw.pick(("4:2:0", "4:4:4", "gray")), quality=draw.pick(QUALITIES))
 
 
-def damaged(draw: Draw) -> bytes:
-    """A file of the mutations, or another one that is damaged in its scan."""
-    if draw.below(2):
-        return mutation(draw.word())[0]
-    data = bytearray(made(draw))
-    for _ in range(draw.pick((1, 2, 20))):
-        data[draw.between(len(data) // 3, len(data) - 3)] = draw.below(255)
-    return bytes(data)
-
-
 def regions(draw: Draw, sizes: Any) -> list[tuple[int, ...]]:
     """A part of each image: top, left, height and width."""
     found = [draw.region(*size) for size in sizes.tolist()]
@@ -65,7 +47,7 @@ def regions(draw: Draw, sizes: Any) -> list[tuple[int, ...]]:
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of a batch of made, periodic or damaged files: whole, in part, or at a reduced size."""
+    """Return the check of a batch of files of :mod:`.guard_pages` or periodic ones: whole, in part, or reduced."""
     from ..ptx.device import executing  # takes a compiler of CUDA kernels
 
     os.environ["GPUIMG_SELFTEST"] = "0"
@@ -76,8 +58,7 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
 
     def checked(number: int) -> Counter[str]:
         draw = Draw(number)
-        kind = (damaged, made, damaged, periodic)[number % 4]
-        files = [kind(draw) for _ in range(2 if kind is periodic else BATCH)]
+        files = [periodic(draw) for _ in range(2)] if number % 4 == 3 else [file(draw.word()) for _ in range(BATCH)]
         vars(cuda_decode)["Upload"] = partial(Upload, span=draw.pick(SPANS))
         way, color = draw.pick(("whole", "part", "draft")), draw.pick(("rgb", "gray"))
         options = {"on_error": "fill", "max_pixels": 1 << 16, "color": color, "draft": 1.0 if way == "draft" else None}

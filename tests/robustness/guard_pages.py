@@ -32,16 +32,13 @@ from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
 from ..decoding.recoded_oracle import parts_of
 from ..decoding.seek_oracle import checksum_of_entry
-from .mutate import KINDS, Draw, changed, mutation
+from .mutate import Draw, bit_flips, changed, mutation, scan_damage, splices, truncation
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
 _POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
 _MOST_PIXELS = 1 << 18
-_DAMAGES = [
-    KINDS[name]
-    for name in ("bit flips", *("scan damage",) * 4, "overwrites", "runs", "deletions", *("truncation",) * 3)
-]
+_DAMAGES = (bit_flips, *(scan_damage,) * 4, *(splices,) * 3, *(truncation,) * 3)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -124,11 +121,6 @@ def file(seed: int) -> bytes:
     return _damaged(draw, made(draw) if draw.below(3) else made_progressive(np.random.default_rng(seed)))
 
 
-def progressive_file(seed: int) -> bytes:
-    """Progressive file number ``seed``, half of which are damaged."""
-    return _damaged(Draw(seed), made_progressive(np.random.default_rng(seed)))
-
-
 def recoded_file(seed: int) -> bytes:
     """Recoded file number ``seed``: a third are damaged anywhere, and a third behind right checksums."""
     draw, data = Draw(seed), b""
@@ -165,8 +157,6 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
 
 
 class Checker:
-    """Decodes cases, and says what became of each."""
-
     def __init__(self, file: Callable[[int], bytes], folder: Path) -> None:
         self._file = file
         self._decoders = [
@@ -251,4 +241,4 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
             return None
 
 
-check, check_progressive, check_recoded = (partial(Checker, one) for one in (file, progressive_file, recoded_file))
+check, check_recoded = partial(Checker, file), partial(Checker, recoded_file)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from gpuimg._decoding import pillow, png
 from gpuimg._decoding.options import DecodeOptions
 
-from ..decoding.pngs import BUILDS, FILTERS, made
+from ..decoding.pngs import BUILDS, FILTERS
+from ..decoding.pngs import made as made_file
 from . import formats
 from .guard_pages import Flush
 from .mutate import Draw, changed
@@ -31,7 +34,7 @@ def file(seed: int) -> bytes:
         return formats.mutation("png", seed)[0]
     filters = [draw.pick(FILTERS) for _ in range(draw.between(1, 6))]
     size = draw.between(1, 60), draw.between(1, 60)
-    data = made(np.random.default_rng(seed), *size, *draw.pick(BUILDS), filters, part=draw.between(20, 3000))
+    data = made_file(np.random.default_rng(seed), *size, *draw.pick(BUILDS), filters, part=draw.between(20, 3000))
     if draw.below(2):
         data = changed(draw, data)[0]
         if draw.below(3):
@@ -39,41 +42,27 @@ def file(seed: int) -> bytes:
     return data
 
 
-class _Numpy:
+def _numpy(made: list[Flush], fill: int, *, at_end: bool) -> SimpleNamespace:
     """NumPy, except that arrays which the decoder makes are flush against a page that cannot be touched."""
 
-    def __init__(self, fill: int, *, at_end: bool) -> None:
-        self._fill, self._at_end = fill, at_end
-        self._made: list[Flush] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def _new(self, shape: int | Sequence[int], dtype: Any, fill: int) -> NDArray[Any]:
+    def empty(shape: int | Sequence[int], dtype: Any, fill: int = fill) -> NDArray[Any]:
         count = math.prod(np.atleast_1d(shape).tolist())
-        self._made.append(Flush(count * np.dtype(dtype).itemsize, fill, at_end=self._at_end))
-        found: NDArray[Any] = self._made[-1].bytes.view(dtype).reshape(shape)
+        made.append(Flush(count * np.dtype(dtype).itemsize, fill, at_end=at_end))
+        found: NDArray[Any] = made[-1].bytes.view(dtype).reshape(shape)
         return found
 
-    def empty(self, shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
-        return self._new(shape, dtype, self._fill)
-
-    def zeros(self, shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
-        return self._new(shape, dtype, 0)
-
-    def frombuffer(self, data: Any, dtype: Any) -> NDArray[Any]:
-        found = self._new(len(data), dtype, self._fill)
+    def frombuffer(data: Any, dtype: Any) -> NDArray[Any]:
+        found = empty(len(data), dtype)
         found[:] = np.frombuffer(data, dtype)
         return found
 
-    def check(self) -> None:
-        broken = [one for memory in self._made if (one := memory.broken())]
-        assert not broken, broken
+    return SimpleNamespace(**vars(np) | {"empty": empty, "zeros": partial(empty, fill=0), "frombuffer": frombuffer})
 
 
 def _pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end: bool) -> NDArray[np.uint8] | None:
     """The pixels of a region; None where the decoder leaves the file to Pillow."""
-    memory = _Numpy(fill, at_end=at_end)
+    made: list[Flush] = []
+    memory = _numpy(made, fill, at_end=at_end)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(png, "np", memory)
         part = png.part_of(data, options, region)
@@ -82,12 +71,12 @@ def _pixels(data: bytes, options: DecodeOptions, region: Any, fill: int, at_end:
             out = memory.empty(math.prod(part.shape), np.uint8)
             part.write(out)
             out = out.reshape(part.shape)
-    memory.check()
+    broken = [one for memory in made if (one := memory.broken())]
+    assert not broken, broken
     return out
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of cases by number."""
     return _outcome
 
 

@@ -40,7 +40,6 @@ def files(seed: int) -> list[bytes]:
 
 
 def _words(data: bytes) -> tuple[int, ...]:
-    """The table of the positions of entries."""
     return struct.unpack_from(f"<{len(files(0)) + 1}Q", data, _HEADER)
 
 
@@ -72,7 +71,6 @@ def _table_word(draw: Draw, data: bytes, _: bytes) -> bytes:
 
 
 def _another(draw: Draw, data: bytes, other: bytes) -> bytes:
-    """The index of other files."""
     return other
 
 
@@ -80,7 +78,6 @@ _KINDS = (*ANYWHERE, bit_flips, _table_word, _table_word, _header_field, _header
 
 
 def check(folder: Path) -> Callable[[int], Counter[str]]:
-    """Return the check of an index."""
     decoder, path = jpegs.Decoder(), folder / "index"
 
     @cache

@@ -7,13 +7,13 @@ header (ITU-T T.81, annex B), and scans.
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 from ..decoding.jpegs import segment
-from .originals import is_baseline
-from .originals import originals as intact_files
+from .originals import is_baseline, originals
 
 T = TypeVar("T")
 
@@ -28,23 +28,17 @@ NUMBERS = (
     (1 << 16) - 1, 1 << 20, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, 1 << 47, (1 << 48) - 1,
     (1 << 63) - 1, 1 << 63,
 )  # fmt: skip
-_MASK = (1 << 64) - 1
 _LEAST = 32  # bytes that are left for a further change
 
 
 class Draw:
-    """Whole numbers from a seed, by SplitMix64 (Steele, Lea and Flood 2014): no library's version changes them."""
+    """Whole numbers from a seed."""
 
     def __init__(self, seed: int) -> None:
-        self._state = seed * 0xD1342543DE82EF95 & _MASK
+        self._random = random.Random(seed)
 
     def word(self) -> int:
-        """64 random bits."""
-        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        z = self._state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
-        return z ^ z >> 31
+        return self._random.getrandbits(64)
 
     def below(self, stop: int) -> int:
         """0 to ``stop`` - 1; 0 if that is empty."""
@@ -55,17 +49,14 @@ class Draw:
         return low + self.below(high - low + 1)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
         return items[self.below(len(items))]
 
     def region(self, height: int, width: int) -> tuple[int, int, int, int]:
-        """A region of an image: x0, y0, x1, y1."""
         x0, y0 = self.below(width), self.below(height)
         return x0, y0, self.between(x0 + 1, width), self.between(y0 + 1, height)
 
     def text(self, size: int) -> bytes:
-        """Random bytes."""
-        return b"".join(self.word().to_bytes(8, "big") for _ in range(-(-size // 8)))[:size]
+        return self._random.randbytes(size)
 
 
 #: What a kind does: file and another intact one -> damaged file.
@@ -94,56 +85,27 @@ def bit_flips(draw: Draw, data: bytes, _: bytes) -> bytes:
     return bytes(result)
 
 
-def overwrites(draw: Draw, data: bytes, _: bytes) -> bytes:
-    for _i in range(draw.pick((1, 2, 5, draw.between(1, 100)))):
-        data = patched(data, place(draw, data), bytes((draw.pick((0, 1, 0x7F, 0x80, 0xFE, 0xFF, draw.below(256))),)))
-    return data
-
-
 def numbers(draw: Draw, data: bytes, _: bytes) -> bytes:
     size = draw.pick((1, 2, 4, 8))
     value = draw.pick((*NUMBERS, len(data), draw.word() >> draw.below(64))) & ((1 << 8 * size) - 1)
     return patched(data, place(draw, data), value.to_bytes(size, "big" if draw.below(2) else "little"))
 
 
-def runs(draw: Draw, data: bytes, _: bytes) -> bytes:
-    at, size = place(draw, data), draw.between(2, 400)
-    return patched(data, at, draw.pick((bytes(size), b"\xff" * size, draw.text(size), b"\xff\xd0" * (size // 2))))
-
-
-def insertions(draw: Draw, data: bytes, _: bytes) -> bytes:
-    at, size = place(draw, data), draw.pick((1, 1, 2, draw.between(1, 300)))
-    return data[:at] + draw.pick((draw.text(size), bytes(size), b"\xff" * size)) + data[at:]
-
-
-def deletions(draw: Draw, data: bytes, _: bytes) -> bytes:
-    at = place(draw, data)
-    return data[:at] + data[at + draw.pick((1, 1, 2, draw.between(1, 300))) :]
+def splices(draw: Draw, data: bytes, other: bytes) -> bytes:
+    """Bytes put in place of others, or between them, or taken away: random, equal, or from this file or the other."""
+    for _i in range(draw.pick((1, 1, 2, 5, draw.between(1, 20)))):
+        at, size, source = place(draw, data), draw.pick((1, 1, 2, draw.between(1, 400))), draw.pick((data, other))
+        start, byte = draw.below(len(source)), draw.pick((b"\0", b"\x7f", b"\x80", b"\xff"))
+        new = draw.pick((draw.text(size), byte * size, b"\xff\xd0" * size, source[start : start + size]))
+        data = draw.pick((patched(data, at, new), data[:at] + new + data[at:], data[:at] + data[at + size :] or data))
+    return data
 
 
 def truncation(draw: Draw, data: bytes, _: bytes) -> bytes:
     return data[: draw.pick((draw.below(len(data)), place(draw, data), max(len(data) - draw.between(1, 3), 0)))]
 
 
-def repeats(draw: Draw, data: bytes, _: bytes) -> bytes:
-    at, size = place(draw, data), draw.between(4, 300)
-    return data[: at + size] + data[at:]
-
-
-def exchanges(draw: Draw, data: bytes, _: bytes) -> bytes:
-    one, other, size = place(draw, data), place(draw, data), draw.between(1, 200)
-    return patched(patched(data, one, data[other : other + size]), other, data[one : one + size])
-
-
-def foreign_part(draw: Draw, data: bytes, other: bytes) -> bytes:
-    at = draw.below(min(len(data), len(other)))
-    return patched(data, at, other[at : at + draw.between(1, 2000)])
-
-
-ANYWHERE: tuple[Kind, ...] = (
-    bit_flips, bit_flips, overwrites, numbers, numbers, numbers, runs, insertions, deletions, truncation, repeats,
-    exchanges, foreign_part,
-)  # fmt: skip
+ANYWHERE: tuple[Kind, ...] = (*(bit_flips,) * 2, *(numbers,) * 3, *(splices,) * 6, truncation)
 
 
 def changed(draw: Draw, data: bytes, other: bytes = b"", kinds: Sequence[Kind] = ANYWHERE) -> tuple[bytes, str]:
@@ -203,12 +165,6 @@ def scan_damage(draw: Draw, data: bytes, _: bytes) -> bytes:
     return bytes(result)
 
 
-def cut_in_a_segment(draw: Draw, data: bytes, _: bytes) -> bytes:
-    """In a marker, its length, the first bytes of its body, or a scan."""
-    scan = draw.between(draw.pick(places(data, (SOS,))), len(data))
-    return data[: draw.pick((draw.pick(places(data, range(256))) + draw.between(0, 5), scan))]
-
-
 def other_segments(draw: Draw, data: bytes, other: bytes) -> bytes:
     """Segments that are removed, repeated, moved, or of another file."""
     pieces, new = segments(data), draw.pick(segments(other))
@@ -223,25 +179,6 @@ def junk_around(draw: Draw, data: bytes, other: bytes) -> bytes:
     size = draw.pick((1, 2, 3, 100, 5000))
     junk = draw.pick((draw.text(size), bytes(size), b"\xff" * size, b"\xff\xd8" * size, b"\xff\xd9" * size, other))
     return draw.pick((data + junk, junk + data, junk[:20]))
-
-
-def new_segment(draw: Draw, data: bytes, _: bytes) -> bytes:
-    """Another restart interval, or quantization table, before a scan."""
-    at, table = draw.pick(places(data, (SOS,))), draw.pick((b"\0", b"\xff", draw.text(1))) * 64
-    interval = draw.pick((0, 1, 2, 3, 7, 1000, 65535)).to_bytes(2, "big")
-    return data[:at] + draw.pick((segment(DRI, interval), segment(DQT, b"\0" + table))) + data[at:]
-
-
-def foreign_scans(draw: Draw, data: bytes, other: bytes) -> bytes:
-    return data[: draw.pick(places(data, (SOS,)))] + other[draw.pick(places(other, (SOS,))) :]
-
-
-def many_scans(draw: Draw, data: bytes, _: bytes) -> bytes:
-    """Many scans of one image: each is a pass over all its blocks."""
-    scans = [piece for piece in segments(data) if piece[:2] == b"\xff\xda"] or [b""]
-    more = b"".join(draw.pick(scans) for _i in range(draw.pick((5, 20, 100))))
-    at = places(data, (EOI,))[-1] or len(data)
-    return data[:at] + more + data[at:]
 
 
 def segment_length(draw: Draw, data: bytes, _: bytes) -> bytes:
@@ -332,24 +269,23 @@ def huffman_table(draw: Draw, data: bytes, _: bytes) -> bytes:
 KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", " "): kind
     for kind in (
-        *ANYWHERE, scan_damage, cut_in_a_segment, junk_around, other_segments, foreign_scans, new_segment, many_scans,
-        segment_length, marker_in_scan, header_field, frame_size, frame_components, hidden_frame, huffman_table,
+        *ANYWHERE, scan_damage, junk_around, other_segments, segment_length, marker_in_scan, header_field, frame_size,
+        frame_components, hidden_frame, huffman_table,
     )
 }  # fmt: skip
 
 # More often: bit flips and truncation, the damage of real life; damage with many variants; and damage of scans, as most
 # damage of headers keeps our decoders from reading the file.
 _CHOICES = (
-    *KINDS.values(), *(bit_flips,) * 2, *(scan_damage,) * 36, *(truncation,) * 2, *(header_field,) * 6,
-    *(other_segments,) * 3, *(new_segment,) * 2, *(junk_around,) * 2, frame_size, huffman_table,
+    *KINDS.values(), *(bit_flips,) * 2, *(splices,) * 8, *(scan_damage,) * 36, *(truncation,) * 3, *(header_field,) * 6,
+    *(other_segments,) * 6, *(junk_around,) * 2, frame_size, huffman_table,
 )  # fmt: skip
 
 
-def mutation(seed: int, originals: Mapping[str, bytes] | None = None) -> tuple[bytes, str]:
+def mutation(seed: int) -> tuple[bytes, str]:
     """Damaged JPEG number ``seed``, and what was done to which original: "name; kind; kind"."""
-    files = intact_files() if originals is None else originals
+    files = originals()
     draw = Draw(seed)
-    names = tuple(files)
-    name = draw.pick([name for name in names if is_baseline(name)])
-    data, words = changed(draw, files[name], files[draw.pick(names)], _CHOICES)
+    name = draw.pick([name for name in files if is_baseline(name)])
+    data, words = changed(draw, files[name], files[draw.pick(tuple(files))], _CHOICES)
     return data, f"{name}; {words}"

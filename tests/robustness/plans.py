@@ -13,7 +13,6 @@ from .mutate import Draw, changed
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a plan."""
     pictures = np.random.default_rng(5).integers(0, 256, (3, 20, 20, 3), np.uint8)
     path, plans = folder / "plan.npy", list[bytes]()
     for recorded in (

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import gpuimg as gi
 from gpuimg._prepare.manifest import NAME
@@ -30,14 +30,6 @@ _VALUES: Sequence[Any] = (
 
 #: Changes a prepared folder, next to the folder "outside".
 Kind: TypeAlias = "Callable[[Draw, Path], None]"
-
-
-class Case(NamedTuple):
-    """A data set, how it is prepared, and what comes of it."""
-
-    source: Any
-    options: dict[str, Any]
-    whole: Path
 
 
 def _lines(out: Path) -> list[bytes]:
@@ -122,8 +114,8 @@ FORGED: Sequence[Kind] = (
 )  # fmt: skip
 
 
-def _cases(root: Path) -> list[Case]:
-    """Class folders to files and to shards, a list with labels, and a tar to files and to shards."""
+def _cases(root: Path) -> list[tuple[Any, dict[str, Any], Path]]:
+    """Sources, options, results: class folders to files and shards, a list with labels, a tar to files and shards."""
     files = {f"{'ab'[k // 4]}/{k}.jpg": jpeg(picture(20 + k, 24, k)) for k in range(8)} | {"b/bad.jpg": b"bad"}
     write_files(root / "in", files)
     write_tar(root / "in.tar", *files.items())
@@ -136,7 +128,7 @@ def _cases(root: Path) -> list[Case]:
     ):
         options: dict[str, Any] = {"tar_size": size, "short_side": 16, "threads": 1, "measure": False}
         gi.prepare(source, root / f"whole{k}", **options)
-        cases.append(Case(source, options, root / f"whole{k}"))
+        cases.append((source, options, root / f"whole{k}"))
     return cases
 
 
@@ -154,7 +146,6 @@ def _results(folder: Path) -> dict[str, Any]:
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a folder."""
     cases = _cases(folder)
     before, out = _tree(folder), folder / "out"
 

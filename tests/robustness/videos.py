@@ -24,15 +24,12 @@ def original(kind: str) -> bytes:
 
 
 def mutation(number: int) -> bytes:
-    """Damaged video of a number."""
     draw = Draw(number)
     data, _ = changed(draw, original(draw.pick(KINDS)), original(draw.pick(KINDS)))
     return data
 
 
 def check(folder: Path) -> Callable[[int], str]:
-    """Return the check of a video."""
-
     def checked(number: int) -> str:
         data = mutation(number)
         try:

@@ -26,8 +26,6 @@ from urllib.parse import unquote, urlsplit
 
 
 class Request(NamedTuple):
-    """One request to the server."""
-
     number: int  # of all requests, from 0
     method: str
     path: str
@@ -41,8 +39,6 @@ Fault = int | str | None
 
 
 class Answer(NamedTuple):
-    """A status, headers and a body."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -67,11 +63,9 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Without a slash at its end."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def record(self, method: str, path: str, wanted: str | None) -> Request:
-        """Count a request."""
         with self._lock:
             request = Request(len(self.requests), method, path, wanted)
             self.requests.append(request)
@@ -182,7 +176,6 @@ def _handed_on(netloc: str, request: Request, headers: Mapping[str, str], body: 
 
 @contextmanager
 def serving(objects: Mapping[str, bytes] | None = None, upstream: str | None = None) -> Iterator[Server]:
-    """A server that runs as long as the block."""
     server = Server(objects, upstream)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, name="test-server")
     thread.start()
@@ -199,10 +192,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--delay", type=float, default=0.0)
-    parser.add_argument("--upstream")
     options = parser.parse_args()
     objects = {f"/bucket/{path.name}": path.read_bytes() for path in options.folder.iterdir()}
-    with serving(objects, options.upstream) as server:
+    with serving(objects) as server:
         server.delay = options.delay
         print(server.url, flush=True)
         sys.stdin.read()

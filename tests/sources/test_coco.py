@@ -62,21 +62,6 @@ def test_boxes(tmp_path: Path) -> None:
     assert_vanished(found, 1, tmp_path / "5.jpg")
 
 
-def test_what_pycocotools_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    library = pytest.importorskip("pycocotools.coco")
-    path = write(tmp_path)
-    reference = library.COCO(str(path))
-    capsys.readouterr()
-    found = coco(tmp_path, path)
-    assert [entry["image_id"] for _, entry in found] == sorted(reference.imgs)
-    for _, entry in found:
-        annotations = reference.loadAnns(reference.getAnnIds(imgIds=entry["image_id"]))
-        assert entry["labels"].tolist() == [annotation["category_id"] for annotation in annotations]
-        wanted = np.array([annotation["bbox"] for annotation in annotations]).reshape(-1, 4)
-        widths = entry["boxes"][:, 2:] - entry["boxes"][:, :2]
-        np.testing.assert_allclose(np.concatenate([entry["boxes"][:, :2], widths], 1), wanted, atol=0.011)
-
-
 def test_without_annotations(tmp_path: Path) -> None:
     path = tmp_path / "test.json"
     path.write_text(json.dumps({"images": IMAGES[1:2]}))

@@ -15,7 +15,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.sources import Table
-from gpuimg.sources._reading import OPEN_FILES
+from gpuimg.sources._reading import OPEN_FILES, OpenFiles
 
 from .laws import assert_threads, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 from .test_mxnet import GOLDEN
@@ -77,7 +77,6 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def written(kind: str, folder: Path) -> Path:
-    """A new file of a kind."""
     needs(LIBRARIES.get(kind, "gpuimg"))
     path = folder / "a.rec"  # the ending that RecordIO's index is found by
     KINDS[kind].write(path)
@@ -131,8 +130,8 @@ def flip(position: int) -> Damage:
     ("recordio", lambda whole: whole[:-1], None, "cut off: record 37 ends at byte 3292 of 3291"),
     ("lmdb", lambda whole: whole[:4200], None, "cut off: 4200 bytes end within the first two pages"),
     ("lmdb", lambda whole: whole[:20000], None, r"cut off: page \d+ and its overflow pages end at byte \d+ of 20000"),
-    ("lmdb", lambda whole: b"x", None, "not an LMDB file of a 64-bit"),
-    ("lmdb", lambda whole: bytes(8192), None, "not an LMDB file of a 64-bit"),
+    ("lmdb", lambda whole: b"x", None, "cut off: 1 bytes end within the first two pages"),
+    ("lmdb", lambda whole: bytes(8192), None, r"not an LMDB file of format 1 \(LMDB 0.9\) and a 64-bit"),
     ("parquet", lambda whole: b"no table", None, "not a Parquet file, or damaged: "),
     ("parquet", lambda whole: flipped(whole, len(whole) // 4), 0, "row 0: .*CRC"),
 ])  # fmt: skip
@@ -203,3 +202,16 @@ def test_few_files_are_open(kind: str, most: int, tmp_path: Path) -> None:
     assert open_files(tmp_path) <= before + most + 1
     del table, single
     assert open_files(tmp_path) == before or kind == "array_record"
+
+
+def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system may return fewer bytes than requested before the end of the file."""
+    path = tmp_path / "a"
+    path.write_bytes(bytes(range(100)))
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: pread(descriptor, min(size, 7), offset))
+    files = OpenFiles([str(path)])
+    assert files.span(0, 10, 50).read() == bytes(range(10, 60))
+    assert files.span(0, 100, 0).read() == b""
+    with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
+        files.span(0, 80, 30).read()

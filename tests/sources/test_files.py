@@ -124,13 +124,6 @@ def test_list_of_paths(tmp_path: Path) -> None:
     assert repr(file_list(paths * 400)) == "<gpuimg.file_list: 1,200 images>"
 
 
-def test_columns_of_a_table_are_taken_by_position() -> None:
-    frame = pytest.importorskip("pandas").DataFrame({"path": ["a", "b", "c"], "label": [5, 3, 4]}, index=[2, 0, 1])
-    assert file_list(frame["path"], frame["label"]).labels == [5, 3, 4]
-    tensor = pytest.importorskip("torch").tensor([5, 3, 4])
-    assert [type(label) for label in file_list(frame["path"], tensor).labels] == [int] * 3
-
-
 def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, "a.jpg", "b c.jpg", "d 5.jpg", "e")
     text = tmp_path / "list.txt"
@@ -198,14 +191,14 @@ def test_table(tmp_path: Path, name: str, content: str, options: dict[str, Any],
     assert found.class_to_idx == {label: k for k, label in enumerate(found.classes)}
 
 
-def test_classes_of_a_series() -> None:
-    frame = pytest.importorskip("pandas").DataFrame(
-        {"path": ["a", "b", "c"], "label": ["y", "x", "y"]}, index=[2, 0, 1]
-    )
+def test_columns_of_a_table_are_taken_by_position() -> None:
+    paths, classes = ["a", "b", "c"], ["y", "x", "y"]
+    frame = pytest.importorskip("pandas").DataFrame({"path": paths, "label": classes}, index=[2, 0, 1])
     found = file_list(frame["path"], frame["label"], classes=True)
     assert (found.labels, found.classes, found.class_to_idx) == ([1, 0, 1], ["x", "y"], {"x": 0, "y": 1})
-    other = file_list(["d"], ["y"], classes=found.classes)
-    assert other.labels == [1]
+    assert file_list(["d"], ["y"], classes=found.classes).labels == [1]
+    tensor = pytest.importorskip("torch").tensor([5, 3, 4])
+    assert [type(label) for label in file_list(frame["path"], tensor).labels] == [int] * 3
 
 
 @pytest.mark.parametrize(("content", "options", "match"), [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuimg.sources import array_record, tfrecord
-from gpuimg.sources._protobuf import Keys
 
 from .laws import assert_law, needs, photos
 from .writers import framed as frame
@@ -79,27 +77,6 @@ def test_features_that_are_not_there(tmp_path: Path) -> None:
         found[1]
     with pytest.raises(ValueError, match="record 2: feature 'hi' holds no value"):
         found[2]
-
-
-@given(
-    entries=st.dictionaries(st.text(max_size=9), st.lists(st.binary(max_size=40), min_size=1, max_size=1), max_size=6),
-    data=st.data(),
-)
-def test_an_example_whole_and_damaged(entries: dict[str, list[bytes]], data: st.DataObject) -> None:
-    written = needs("tfrecord").example_pb2.Example()
-    for key, value in entries.items():
-        written.features.feature[key].bytes_list.value.extend(value)
-    example = bytearray(written.SerializeToString())
-    for key, value in entries.items():
-        assert Keys(key, key).sample(memoryview(example)) == (value[0], value[0])
-    position = data.draw(st.integers(0, max(len(example) - 1, 0)))
-    cut = bytes(example[:position])
-    if example:
-        example[position] ^= data.draw(st.integers(1, 255))
-    for damaged in (cut, bytes(example), data.draw(st.binary(max_size=200))):
-        for key in entries:
-            with contextlib.suppress(ValueError):
-                Keys(key, key).sample(damaged)
 
 
 def test_a_feature_whose_name_is_not_text(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import pickle
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +29,10 @@ from ..data_sets import FILES, cpu, pixels_of, valid_indices
 from ..processes import python
 from ..robustness.remote import SAMPLES, data_set, options, s3
 from ..watchdog import no_hang
-from .laws import assert_law, assert_same, needs
+from .laws import assert_same, needs
 from .remote_server import Request, Server, serving
-from .test_damage import KINDS, written
 from .test_mxnet import GOLDEN
-from .writers import archive, write_parquet
+from .writers import archive, write_source
 
 fsspec, *_ = map(needs, ("fsspec", "aiohttp", "s3fs", "moto"))
 
@@ -65,24 +64,10 @@ def shards(server: Server) -> str:
 
 
 def requests_since(server: Server, since: int = 0) -> list[Request]:
-    """GET requests so far."""
     return [request for request in server.requests[since:] if request.method == "GET"]
 
 
 # -- what is read ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_tar_on_s3(stored: Server) -> None:
-    source = gi.tar("s3://bucket/0.tar", remote=options(stored))
-    assert_law(source, SAMPLES[::3], [f"s3://bucket/0.tar: {label:05d}" for _, label in SAMPLES[::3]])
-
-
-def _parquet(root: Path) -> Callable[..., Table]:
-    write_parquet(root / "0.parquet", FILES[:7], list(range(7)))
-    (root / "x.jpg").write_bytes(FILES[9])
-    write_parquet(root / "1.parquet", [{"bytes": None, "path": "x.jpg"}, {"bytes": FILES[8], "path": None}], [7, 8])
-    return lambda base, **options: gi.parquet(f"{base}/{{0,1}}.parquet", **options)
 
 
 def _folder(root: Path) -> Callable[..., Table]:
@@ -95,31 +80,20 @@ def _folder(root: Path) -> Callable[..., Table]:
     return lambda base, **options: gi.folder(f"{base}/train", **options)
 
 
-def _file_list(root: Path) -> Callable[..., Table]:
-    for data, label in SAMPLES[:5]:
-        (root / f"{label}.jpg").write_bytes(data)
-    (root / "list.txt").write_text("".join(f"{label}.jpg {label}\n" for label in range(5)))
-    return lambda base, **options: gi.file_list(f"{base}/list.txt", **options)
-
-
-def _coco(root: Path) -> Callable[..., Table]:
-    (root / "1.jpg").write_bytes(FILES[0])
-    boxes = [{"id": 5, "image_id": 1, "category_id": 18, "bbox": [1, 2, 10, 20], "area": 99.0}]
-    image = {"id": 1, "file_name": "1.jpg", "height": 30, "width": 40}
-    content = {"images": [image], "categories": [{"id": 18, "name": "dog"}], "annotations": boxes}
-    (root / "boxes.json").write_text(json.dumps(content))
-    return lambda base, **options: gi.coco(f"{base}", f"{base}/boxes.json", **options)
-
-
-def _one_file(kind: str, root: Path) -> Callable[..., Table]:
-    path = written(kind, root)
-    return lambda base, **options: KINDS[kind].open(f"{base}/{path.name}", **options)
+def _recordio(root: Path) -> Callable[..., Table]:
+    for ending in ("rec", "idx"):
+        shutil.copy(GOLDEN / f"golden.{ending}", root)
+    return lambda base, **options: gi.recordio(f"{base}/golden.rec", **options)
 
 
 EVERY: dict[str, Callable[[Path], Callable[..., Table]]] = {
-    **{kind: partial(_one_file, kind) for kind in ("tar", "tfrecord", "recordio", "recordio without idx", "lmdb")},
-    "parquet": _parquet, "folder": _folder, "file list": _file_list, "coco": _coco,
-}  # fmt: skip
+    **{
+        kind: partial(write_source, kind, data=FILES[:5])
+        for kind in ("tar", "tfrecord", "lmdb", "parquet", "text file", "coco")
+    },
+    "recordio": _recordio,
+    "folder": _folder,
+}
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -192,28 +166,6 @@ def test_neighbors_are_one_request(web: Server) -> None:
     before = len(web.requests)
     assert len(valid_indices(cpu(source))) == 64
     assert len(requests_since(web, before)) == 4  # of three files; the first 32 samples while their size is not known
-
-
-@pytest.mark.slow
-def test_blocks_are_one_request_each() -> None:
-    """Shuffled by blocks of k, reading takes one k-th of the requests of single samples, on both ranks together."""
-    far = [(SAMPLES[i % 64][0] + bytes(1 << 16), i) for i in range(192)]  # no neighbors but the next ones are near
-    with serving({"/bucket/0.tar": archive(far)}) as server:
-        source = gi.tar(f"{server.url}/bucket/0.tar")
-
-        def requests(shuffle: Any, epoch: int = 0) -> int:
-            before, found = len(server.requests), []
-            for rank in range(2):
-                loader = cpu(source, shuffle=shuffle, shard=(rank, 2), batch_size=6)
-                loader.set_epoch(epoch)
-                found += valid_indices(loader)
-            assert sorted(found) == list(range(192))
-            return len(requests_since(server, before))
-
-        assert requests(True) > 0.7 * 192  # a few single samples are neighbors by chance
-        for k in (4, 8, 24):
-            # One block of each epoch may go over the end of the archive to its start.
-            assert max(requests(gi.Blocks(k, 48), epoch) for epoch in range(3)) <= 192 // k + 1
 
 
 def test_far_parts_are_separate_concurrent_requests(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,11 +314,6 @@ def test_blocks(tmp_path: Path) -> None:
     assert all(start % BLOCK == 0 for start, _ in calls)
     assert sum(stop - start for start, stop in calls) <= len(data)  # nothing twice
     assert max(stop - start for start, stop in calls) <= 8 * BLOCK
-    calls.clear()
-    path = next(path for path in tmp_path.rglob("*-0"))
-    path.write_bytes(data[: BLOCK - 1])  # as a file system may leave it where the machine stops
-    assert blocks.part("a" * 32, len(data), 0, 10, fetch) == data[:10]
-    assert calls == [(0, BLOCK)]
 
 
 def test_the_cache_is_bounded(tmp_path: Path) -> None:
@@ -432,7 +379,10 @@ def test_files_that_do_not_decode_are_read_again(web: Server, tmp_path: Path, fa
     """Answers that look whole and are not: in the cache they would stay for ever."""
     remote = gi.Remote(cache=tmp_path)
     web.fault = lambda request: fault if request.method == "GET" and request.path.endswith("2.jpg") else None
-    assert valid(gi.file_list(urls(web), remote=remote)) == 7
+    for _ in range(2):
+        since = len(web.requests)
+        assert valid(gi.file_list(urls(web), remote=remote)) == 7
+        assert [request.path for request in requests_since(web, since)].count("/bucket/train/2/00002.jpg") <= 3
     web.fault = lambda request: None
     since = len(web.requests)
     assert valid(gi.file_list(urls(web), remote=remote)) == 8
@@ -460,18 +410,6 @@ def test_a_fault_that_the_cache_saw_once(web: Server, tmp_path: Path, on_error: 
     assert not loader.failures
 
 
-@undecoded
-def test_a_bad_file_is_read_again_once(web: Server, tmp_path: Path) -> None:
-    web.objects["/bucket/train/1/00001.jpg"] = FILES[1][:300]
-    source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
-    for first in (True, False):
-        since = len(web.requests)
-        assert valid(source) == 7
-        found = [request.path for request in requests_since(web, since)]
-        assert found.count("/bucket/train/1/00001.jpg") <= 2
-        assert first or len(found) == 1
-
-
 def test_an_answer_without_a_length_is_not_kept(web: Server, tmp_path: Path) -> None:
     """It may be incomplete."""
     web.fault = lambda request: "unsaid" if request.method == "GET" else None
@@ -492,20 +430,6 @@ def test_members_that_do_not_decode_are_read_again(web: Server, tmp_path: Path) 
         web.fault = lambda request, fault=fault: fault if request.method == "GET" else None  # type: ignore[misc]
         source = gi.tar(url, index_cache=tmp_path / "index", label=None, remote=remote)
         assert pixels_of(cpu(source, batch_size=4, on_error="fill")) == wanted
-
-
-def test_damage_to_what_is_kept(web: Server, tmp_path: Path) -> None:
-    remote = gi.Remote(cache=tmp_path)
-    sources = [gi.file_list(urls(web), remote=remote), gi.tar(f"{web.url}/bucket/0.tar", remote=remote)]
-    expected = [[data for data, _ in source] for source in sources]
-    for path in tmp_path.rglob("*-*"):
-        data = bytearray(path.read_bytes())
-        data[np.random.default_rng().integers(len(data))] ^= 1
-        path.write_bytes(data)
-    assert [[data for data, _ in source] for source in sources] == expected
-    since = len(web.requests)
-    assert [[data for data, _ in source] for source in sources] == expected
-    assert not requests_since(web, since)
 
 
 def test_the_checksums_of_blocks(tmp_path: Path) -> None:
@@ -581,9 +505,9 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
     blocks = Blocks(tmp_path, 1 << 30)
     with ThreadPoolExecutor(4) as pool:
         jobs = [pool.submit(blocks.part, "b" * 32, BLOCK, k, k + 1, fetch) for k in range(4)]
-        assert all(isinstance(job.exception(), OSError) for job in jobs)
-        assert blocks.part("b" * 32, BLOCK, 0, 3, fetch) == bytes(3)
-    assert calls == [0, 0]
+        assert sum(isinstance(job.exception(), OSError) for job in jobs) == 1
+        assert [job.result() for job in jobs if job.exception() is None] == [b"\0"] * 3
+    assert calls == [0, 0]  # the second one for all others
 
 
 # -- what users type ---------------------------------------------------------------------------------------------------

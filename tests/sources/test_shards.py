@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
@@ -15,6 +14,7 @@ import pytest
 
 import gpuimg
 from gpuimg.sources import tar
+from gpuimg.sources._reading import shards as files_of
 from tests.data_sets import FILES
 
 from .laws import assert_law, needs, photos
@@ -145,6 +145,17 @@ def test_keys_of_a_json_label(tmp_path: Path) -> None:
             tar(path, label=ending)[0]
 
 
+@pytest.mark.parametrize(("pattern", "expected"), [
+    ("a.tar", ["a.tar"]), ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
+    ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]), ("a{,-b}", ["a", "a-b"]),
+    ("a{b}", ["a{b}"]), ("a{1..}", ["a{1..}"]), (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
+])  # fmt: skip
+def test_patterns(pattern: Any, expected: list[str]) -> None:
+    assert files_of(pattern) == tuple(expected)
+    with pytest.raises(ValueError, match="paths must name at least one file"):
+        files_of("a-{2..1}")
+
+
 def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
     samples = shards(tmp_path, 12, 2)
     by_name = [sample for k in sorted(range(12), key=str) for sample in samples[2 * k : 2 * k + 2]]
@@ -176,7 +187,6 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def summed(header: bytes) -> bytes:
-    """A header with its checksum."""
     blank = header[:148] + b" " * 8 + header[156:]
     return header[:148] + b"%06o\0 " % sum(blank) + header[156:]
 
@@ -244,14 +254,6 @@ def test_index_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(OSError, match="No space left"):
         tar(tmp_path / "0.tar", index_cache=tmp_path / "index.npz")
     assert os.listdir(tmp_path) == ["0.tar"]
-
-
-def test_messages_are_escaped(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tar", ("\udcff.jpg", b"x"), form=tarfile.GNU_FORMAT)
-    assert tar(path, label=None).describe(0) == f"{path}: \\xff"
-    with pytest.raises(ValueError, match=re.escape(r"a.tar: \xff has no label .cls")):
-        tar(path)
-    assert json.dumps(tar(path, label=None).describe(0))
 
 
 @pytest.mark.parametrize("size", [-1, -512, -60_000])

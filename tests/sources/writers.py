@@ -6,12 +6,13 @@ import io
 import json
 import struct
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gpuimg as gi
 
+from ..samples import write_files
 from .laws import needs
 
 MAGIC = struct.pack("<I", 0xCED7230A)  # of RecordIO
@@ -29,20 +30,17 @@ def write_tar(path: Any, *members: tuple[str, bytes], form: int = tarfile.PAX_FO
 
 
 def archive(samples: Iterable[tuple[bytes, int]]) -> bytes:
-    """A shard of images and labels."""
     members = [(f"{k:05d}.{end}", one) for data, k in samples for end, one in (("jpg", data), ("cls", b"%d" % k))]
     file: io.BytesIO = write_tar(io.BytesIO(), *members)
     return file.getvalue()
 
 
 def masked(data: bytes) -> bytes:
-    """The checksum of TFRecord."""
     checksum: int = needs("google_crc32c").value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def framed(*payloads: bytes) -> bytes:
-    """A TFRecord file."""
     parts = [one for data in payloads for one in (len(data).to_bytes(8, "little"), data)]
     return b"".join(part + masked(part) for part in parts)
 
@@ -84,7 +82,6 @@ def write_parquet(path: Path, images: list[Any], labels: Any = None, group: int 
 
 
 def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> Path:
-    """An ArrayRecord file."""
     writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
     for data in payloads:
         writer.write(data)
@@ -93,7 +90,6 @@ def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> 
 
 
 def write_examples(path: Path, examples: Iterable[Mapping[str, tuple[Any, str]]]) -> Path:
-    """A TFRecord file of TensorFlow's examples."""
     needs("google_crc32c")
     writer = needs("tfrecord").TFRecordWriter(str(path))
     for example in examples:
@@ -106,6 +102,7 @@ SOURCES = (
     "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
     "array_record",
 )  # fmt: skip
+_NAMES = {"folder": "set", "text file": "list.txt", "recordio": "set.rec", "lmdb": "set_lmdb"}
 
 
 def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
@@ -114,31 +111,39 @@ def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | No
         return [(one, k) for k, one in enumerate(data)], None, []
     if kind == "mappings":
         return [{"image": {"bytes": one, "path": None}, "label": k} for k, one in enumerate(data)], None, []
+    source = write_source(kind, root, data)(root)
+    if kind == "file_list":
+        return source, None, []
+    if kind == "coco":
+        return source, "set/one", [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
+    name = _NAMES.get(kind, f"set.{kind}")
+    return source, name, [] if kind == "array_record" else [str(root / name)]
+
+
+def write_source(kind: str, root: Path, data: list[bytes]) -> Callable[..., Any]:
+    """Write a data set of a kind with these samples; return what opens it by the path or URL of its folder."""
     if kind in ("folder", "file_list", "text file", "coco"):
-        (root / "set" / "one").mkdir(parents=True)
-        paths = [root / "set" / "one" / f"{k}.jpg" for k in range(len(data))]
-        for path, one in zip(paths, data, strict=True):
-            path.write_bytes(one)
+        names = [f"set/one/{k}.jpg" for k in range(len(data))]
+        write_files(root, dict(zip(names, data, strict=True)))
         if kind == "folder":
-            return gi.folder(root / "set"), "set", [str(root / "set")]
+            return lambda base, **more: gi.folder(f"{base}/set", **more)
         if kind == "file_list":
-            return gi.file_list(paths), None, []
+            return lambda base, **more: gi.file_list([f"{base}/{name}" for name in names], **more)
         if kind == "text file":
-            (root / "list.txt").write_text("".join(f"set/one/{path.name} 3\n" for path in paths))
-            return gi.file_list(root / "list.txt"), "list.txt", [str(root / "list.txt")]
+            (root / "list.txt").write_text("".join(f"{name} 3\n" for name in names))
+            return lambda base, **more: gi.file_list(f"{base}/list.txt", **more)
         images = [{"id": k, "file_name": f"{k}.jpg", "height": 75, "width": 110} for k in range(len(data))]
         (root / "boxes.json").write_text(json.dumps({"images": images, "categories": [], "annotations": []}))
-        given = [str(root / "boxes.json"), "--images", str(root / "set" / "one")]
-        return gi.coco(root / "set" / "one", root / "boxes.json"), "set/one", given
-    path = root / {"recordio": "set.rec", "lmdb": "set_lmdb"}.get(kind, f"set.{kind}")
-    options: dict[str, Any] = {"label": None}
+        return lambda base, **more: gi.coco(f"{base}/set/one", f"{base}/boxes.json", **more)
+    name, options = _NAMES.get(kind, f"set.{kind}"), {"label": None}
+    path = root / name
     if kind == "tar":
         write_tar(path, *((f"{k}.jpg", one) for k, one in enumerate(data)))
     elif kind == "recordio":
         options = {}
         path.write_bytes(b"".join(record(packed(one, k)) for k, one in enumerate(data)))
     elif kind == "lmdb":
-        options = {}
+        name, options = "set_lmdb/data.mdb", {}
         write_lmdb(path, {b"%d" % k: one for k, one in enumerate(data)})
     elif kind == "tfrecord":
         write_examples(path, [{"image/encoded": (one, "byte")} for one in data])
@@ -147,4 +152,4 @@ def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | No
     else:
         options = {"image": None}
         write_array(path, *data)
-    return getattr(gi, kind)(path, **options), path.name, [] if kind == "array_record" else [str(path)]
+    return lambda base, **more: getattr(gi, kind)(f"{base}/{name}", **options, **more)
