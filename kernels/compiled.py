@@ -28,9 +28,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from . import disk
-from .cores import allowed_cores
 from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, set_compiler_process, sigutils, types
-from .native import LIBRARY
+from .native import LIBRARY, allowed_cores
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]

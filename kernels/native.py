@@ -35,6 +35,11 @@ class UnusableError(Exception):
     """A library is not used; the message is the reason."""
 
 
+def allowed_cores() -> int:
+    """Return the number of cores that this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 # -- names that the libraries and their builder share ------------------------------------------------------------------
 
 #: Functions of Python's C API that entrances call, in the order of the table that a library has for their addresses.

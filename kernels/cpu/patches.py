@@ -16,7 +16,6 @@ from ..lang import types
 from ..layout import NEAREST
 from ..scalar import confine, f32, i32, loop, scalar, up
 from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy
-from .positions import project_row
 from .vectors import LANES, PIXELS, make_sum_four_patches
 
 # Distance of lanes that have no tap, in units of the filter: farther than any tap, so that they weigh nothing.
@@ -30,6 +29,19 @@ _HALF = LANES // 2  # lanes of the loads of small patches
 def _inverse(filter, support):
     """Return units of the filter per source pixel; 0 for "nearest", whose one tap always has weight 1."""
     return f32(0.0) if filter == NEAREST else f32(1.0) / support
+
+
+@loop
+def project_row(m, y, x0, height, width, xs, ys):
+    """Compute the coordinates that matrix ``m`` maps the pixels of row ``y`` of a grid to, from column ``x0`` on."""
+    # Matrices count from the grid's center, so that float32 is most precise where the image is.
+    v = f32(y) - f32(height - 1) * f32(0.5)
+    m0, m1, m2, m3, m4, m5, m6, m7, m8 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]
+    left = f32(width - 1) * f32(0.5)
+    for x in range(xs.size):
+        u = f32(x0 + x) - left
+        xs[x] = sampling.project(m0, m1, m2, m6, m7, m8, u, v)
+        ys[x] = sampling.project(m3, m4, m5, m6, m7, m8, u, v)
 
 
 @loop
@@ -117,7 +129,7 @@ def _make_row(channels: int, lanes: int) -> Any:
         for block in range(0, n if complete else 0, PIXELS):
             x = up(min(block, n - PIXELS))
             if _last(starts, x) <= end:
-                sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, (r, g, b))
+                sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, r, g, b)
             else:
                 complete = False
         return complete

@@ -38,7 +38,7 @@ from ..user import count
 from .artefacts import compress
 from .elastic import elastic
 from .intrinsics import FLOATS, INTS, array_at, caller, copy
-from .positions import project_row
+from .patches import project_row
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 

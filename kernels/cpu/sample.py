@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import sampling
 from ..compiled import NativeFunction
-from ..lang import types
+from ..lang import from_dtype, types
 from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
@@ -35,15 +35,12 @@ from .intrinsics import (
     floats_of,
     ints_of,
     load_bytes,
-    record_at,
-    record_pointer,
     sum_turned_color,
     sum_turned_gray,
     turn,
     uints_of,
 )  # fmt: skip
-from .patches import patches_space, sample_patches
-from .positions import project_row
+from .patches import patches_space, project_row, sample_patches
 from .records import CALLS, SCRATCH, SOURCE
 
 u32 = np.uint32
@@ -230,9 +227,8 @@ def work_space(height, width, nx, ny, columns):
 #: The type of the three ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
 #: first row and the one after the last, scratch.
 SAMPLE = types.void(
-    record_pointer(CALLS), record_pointer(SOURCE), record_pointer(RECORD), types.int64, types.int64,
-    record_pointer(SCRATCH),
-)  # fmt: skip
+    from_dtype(CALLS), from_dtype(SOURCE), from_dtype(RECORD), types.int64, types.int64, from_dtype(SCRATCH)
+)
 
 
 @loop
@@ -265,16 +261,13 @@ def _work_space(floats, ints, height, width, nx, ny):
 
 
 # Like _gathered, one function: its parts share the work space, and would each take a dozen arguments.
-def _separable(calls_, source_, record_, y0, y1, scratch_):
+def _separable(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of a separable grid by two one-dimensional passes.
 
     The call for row 0 computes the tap tables; later calls for the same grid find them in the scratch.
     """
-    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     channels = source.channels
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
     # Of each axis: s positions, w weights, o offsets.
@@ -366,13 +359,10 @@ ADD_TAPS_FUNCTIONS = {
 _call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
 
 
-def _gathered(calls_, source_, record_, y0, y1, scratch_):
+def _gathered(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of any grid by two-dimensional taps, one tap of a row of pixels at a time."""
-    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     packed = uints_of(scratch.packed)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
@@ -414,13 +404,10 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
 GATHERED_FUNCTION = NativeFunction("gathered", _gathered, SAMPLE)
 
 
-def _patched(calls_, source_, record_, y0, y1, scratch_):
+def _patched(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of a grid with a nearest-neighbor or linear filter, all taps of a pixel at once."""
-    scratch = record_at(scratch_)
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
-    sample_patches(record_at(calls_), record_at(source_), record_at(record_), y0, y1, planes, floats, ints)
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
+    sample_patches(calls, source, record, y0, y1, planes, floats, ints)
 
 
 PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import cast, color
 from ..compiled import NativeFunction
 from ..lang import types
@@ -24,7 +22,8 @@ from .intrinsics import (
     as_elements,
     caller,
     copy,
-    move_run,
+    move_14,
+    move_16,
     records_at,
     stream_line,
 )
@@ -122,9 +121,9 @@ def _make_patches(kind: int) -> Any:
             place = to + (k // merge * merge * merge + k % merge) * one.size
             for _ in range(one.repeats):
                 if count == 14:
-                    move_run(row, np.int64(at), out, np.int64(place), 14)
+                    move_14(row, at, out, place)
                 elif count == 16:
-                    move_run(row, np.int64(at), out, np.int64(place), 16)
+                    move_16(row, at, out, place)
                 else:
                     copy(row[at : at + count], out[place : place + count])
                 place += one.repeat
