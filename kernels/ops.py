@@ -47,9 +47,7 @@ class Op:
     name: str
     parameters: tuple[str, ...]
     channelwise: bool = False
-    coordinates: bool = (
-        False  # uses the pixel's position in an earlier grid: its parameters begin with a matrix
-    )
+    coordinates: bool = False  # uses the pixel's position in an earlier grid: its parameters begin with a matrix
     statistic: str | None = None  # has at most one named parameter, since CHANNELS and SLOT follow it
     neighbors: bool = False  # reads surrounding pixels: has no formula of one pixel
     user: bool = False  # calls a function of the user: cannot be saved
