@@ -186,18 +186,10 @@ class DiskCache:
     def _fingerprint(self) -> str:
         return fingerprint(self._function, *self._options)
 
-    # Other members that Numba uses.
+    def _nothing(self) -> None:
+        pass
 
-    cache_path = None
-
-    def enable(self) -> None:
-        """Nothing to do."""
-
-    def disable(self) -> None:
-        """Nothing to do."""
-
-    def flush(self) -> None:
-        """Nothing to do."""
+    cache_path, enable, disable, flush = None, _nothing, _nothing, _nothing  # other members that Numba uses
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

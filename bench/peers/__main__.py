@@ -39,7 +39,7 @@ def levels(images: Any) -> Any:
 
 
 def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
-    """Return differences from gpuimg's results in levels or, of random results, mean and spread; refuse wrong ones."""
+    """Refuse wrong results; return differences from gpuimg's in levels, except for random works."""
     if work in ("decode", "eval"):
         if [one.shape for one in results] != [one.shape for one in ours]:
             raise ValueError("images of other shapes than gpuimg's")
@@ -47,15 +47,14 @@ def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
         if work == "eval":
             pairs = [(levels(one), levels(other)) for one, other in pairs]
         every = np.concatenate([np.abs(one - other).ravel() for one, other in pairs])
-        within = round(float((every <= 2).mean()), 4)
-        return {"mean_difference_in_levels": round(float(every.mean()), 3), "within_2_levels": within}
+        return {"mean_difference_in_levels": round(float(every.mean()), 3)}
     if results.shape != (count, 3, SIZE, SIZE) or results.dtype != np.float32:
         raise ValueError(f"{results.dtype} of shape {results.shape} instead of float32 {(count, 3, SIZE, SIZE)}")
     values = levels(results)
     low, high = float(values.min()), float(values.max())
     if not -_SLACK <= low <= high <= 255 + _SLACK:
         raise ValueError(f"values from {low:.1f} to {high:.1f} instead of 0 to 255")
-    return {"mean_level": round(float(values.mean()), 1), "standard_deviation": round(float(values.std()), 1)}
+    return {}
 
 
 class Race:

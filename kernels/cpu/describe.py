@@ -35,20 +35,10 @@ PATCHED: Final = 1 << 8
     NEEDS=NEEDS,
 )
 def describe_pass(passes, k, records, programs, regions, used, first_slot, end_slot, needs_):
-    """Set a pass to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
+    """Set pass ``k`` to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
 
-    Parameters
-    ----------
-    passes : (P,) PASS
-    k : int
-    records : (N,) layout.RECORD
-    programs : (N, L) float32
-    regions : (N, 4) int64
-    used : (len(OPS),) uint8
-        Not 0 for the ops that occur in the programs.
-    first_slot, end_slot : int
-        The statistics that the pass computes.
-    needs : (1,) NEEDS
+    ``used`` is not 0 for the codes of ops in the programs. The pass computes the statistics ``first_slot`` to
+    ``end_slot``.
     """
     one = passes[k]
     one.records, one.programs, one.regions = records.ctypes.data, programs.ctypes.data, regions.ctypes.data
@@ -106,21 +96,14 @@ def describe(
         Those of the files; none for images that are no files.
     turns : (9,) int64
         By EXIF orientation, the bits of :mod:`.records`.
-    shown_sizes : (N, 2) int64
-        Of the images at their scale.
-    scales : (N,) int64
-        Eighths of their stored sizes that images are decoded at.
+    shown_sizes, scales : (N, 2) int64, (N,) int64
+        Of the images at their scale, in eighths of their stored sizes.
     passes : (P,) PASS
         If empty, images are read whole.
     first : (N,) int64
         The index of each image's first occurrence; empty where no image occurs twice.
-    channels : int
-        Of the images.
-    out : (M,) uint8
-        Memory of the results.
-    starts, lengths : (N,) int64
-        Bytes of it that are an image's result; without lengths, as many as the image has values.
-    needs : (1,) NEEDS
+    out, starts, lengths : (M,) uint8, (N,) int64, (N,) int64
+        Memory, and the bytes of it that are an image's result; without lengths, as many as the image has values.
     """
     needs, left = needs_[0], 0
     for i in range(len(images)):

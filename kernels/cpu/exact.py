@@ -408,22 +408,8 @@ def _take_axis(memory, axis, at, size, out, kind, rule, most, low, high, even):
 def _resize_exactly(source_, elements, stride, channels, one, memory_, size, out, stored, address, streamed):
     """Resize a window of bytes, and store the part of the result that is wanted.
 
-    Parameters
-    ----------
-    source, elements : pointer, int
-        The pixels that have taps, and what lies between; up to 15 elements after the last of them are read.
-    stride : int
-        Bytes from one row to the next.
-    channels : int
-        1 or 3, interleaved.
-    one : EXACT
-    memory, size : pointer, int
-        Work space, see :func:`exact_space`.
-    out : pointer
-        The result, of the kind that the store writes.
-    stored : STORED
-    address, streamed : int
-        Of the loop that stores, and whether past the caches.
+    ``source`` has the pixels that have taps, and what lies between; up to 15 elements after the last of them are read.
+    ``memory`` is work space, see :func:`exact_space`; ``address`` is that of the loop that stores to ``out``.
     """
     source, memory = array_at(source_, elements), array_at(memory_, size)
     x0, y0, x1, y1 = one.part[0], one.part[1], one.part[2], one.part[3]

@@ -8,6 +8,7 @@ weights in x are never written to memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .. import sampling
@@ -23,6 +24,15 @@ _NOWHERE = f32(1e9)
 
 _COLORS_A_LOAD = LANES // 3  # taps of color that a load holds whole
 _HALF = LANES // 2  # lanes of the loads of small patches
+
+
+def by_source(name: str, loops: Mapping[str, Any], *types_: Any) -> tuple[dict[str, NativeFunction], Any]:
+    """Return a native function for each dtype of a source, its first argument, and an intrinsic that calls them."""
+    functions = {
+        dtype: NativeFunction(f"{name}_{dtype}", loops[dtype], types.void(kind, *types_))
+        for dtype, kind in SOURCES.items()
+    }
+    return functions, caller(types.void(BYTES, *types_))  # or any other pointer
 
 
 @scalar
@@ -42,6 +52,16 @@ def project_row(m, y, x0, height, width, xs, ys):
         u = f32(x0 + x) - left
         xs[x] = sampling.project(m0, m1, m2, m6, m7, m8, u, v)
         ys[x] = sampling.project(m3, m4, m5, m6, m7, m8, u, v)
+
+
+@loop
+def plane_rows(planes, at, width):
+    """Return ``width`` pixels of the grid in each plane, from element ``at`` on."""
+    plane = planes.size // 3
+    return (
+        planes[at : at + width], planes[plane + at : plane + at + width],
+        planes[2 * plane + at : 2 * plane + at + width],
+    )  # fmt: skip
 
 
 @loop
@@ -173,18 +193,10 @@ def _sum_patches(
         copy(r, b)
 
 
-def _types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, types.int64, types.int64, types.int64, types.float32, INTS, FLOATS, FLOATS,
-        FLOATS, types.int64, FLOATS, FLOATS, FLOATS, types.int64,
-    )  # fmt: skip
-
-
-SUM_PATCHES_FUNCTIONS = {
-    name: NativeFunction(f"sum_patches_{name}", _sum_patches, _types(kind)) for name, kind in SOURCES.items()
-}
-_call_sum_patches = caller(_types(BYTES))  # or any other pointer
-
+SUM_PATCHES_FUNCTIONS, _call_sum_patches = by_source(
+    "sum_patches", dict.fromkeys(SOURCES, _sum_patches), *[types.int64] * 5, types.float32, INTS, FLOATS, FLOATS,
+    FLOATS, types.int64, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 # Columns taken at a time, so that the tables of a row stay in the first-level cache. Narrower tiles, whose patches
 # share more cache lines, lose more by their short loops (measured: 16 columns take twice the time).
@@ -214,7 +226,6 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
     starts, lines = ints[:n], ints[n : 2 * n]
     filter, support_x, support_y = record.filter, record.support[0], record.support[1]
     inverse_x, inverse_y = _inverse(filter, support_x), _inverse(filter, support_y)
-    plane = planes.size // 3
     m = record.matrix[:]
     _lay_steps(steps, columns, channels, inverse_x)
     for tile in range(0, width, n):
@@ -226,9 +237,8 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
             _weigh_rows(below, rows, inverse_y, source.scale, total_x, total_y, weights)
             for x in range(n):  # from pixels to elements
                 starts[x] = lines[x] * stride + starts[x] * channels
-            at = (y - y0) * width + x0
+            r, g, b = plane_rows(planes, (y - y0) * width + x0, n)
             _call_sum_patches(
                 calls.sum_patches, (pixels, source.elements, channels, stride, rows, columns, inverse_x, starts, left,
-                weights, steps, loads, planes[at : at + n], planes[plane + at : plane + at + n],
-                planes[2 * plane + at : 2 * plane + at + n], n)
+                weights, steps, loads, r, g, b, n)
             )  # fmt: skip

@@ -48,21 +48,9 @@ def call_table(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs, and its address; other loops are not compiled.
 
-    Parameters
-    ----------
-    source : {"uint8", "float32"}
-    kind : int
-        Of the result.
-    form : {"planes", "pixels", "patches"}
-        How its pixels lie.
-    codes : tuple of int
-        The ops that occur in the programs.
-    ways : int
-        Of the images to be sampled, as bits, see :func:`.describe.survey`.
-    functions : tuple
-        The user's functions.
-    others : tuple of str
-        Loops that the call needs besides, to be compiled together with these.
+    ``source`` is a dtype, ``kind`` and ``form`` are those of the result, ``codes`` the ops of the programs, ``ways`` as
+    :func:`.describe.describe_pass` returns them, and ``functions`` the user's. ``others`` are loops that the call needs
+    besides, to be compiled together with these.
     """
     loops = {"store": STORE_FUNCTIONS[kind, form]}
     if ways & 1 << WHOLE:

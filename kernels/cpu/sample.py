@@ -10,8 +10,6 @@ source. Offsets of x are counted in elements of a row, those of y in elements fr
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import sampling
@@ -20,7 +18,6 @@ from ..lang import from_dtype, types
 from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
-    BYTES,
     FLOATS,
     INTS,
     LINE,
@@ -40,7 +37,7 @@ from .intrinsics import (
     turn,
     uints_of,
 )  # fmt: skip
-from .patches import patches_space, project_row, sample_patches
+from .patches import by_source, patches_space, plane_rows, project_row, sample_patches
 from .records import CALLS, SCRATCH, SOURCE
 
 u32 = np.uint32
@@ -156,17 +153,10 @@ def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, o
                 out[k] += w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
 
 
-def _mix_rows_types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, INTS, FLOATS, types.int64, types.int64, types.int64, types.int64, FLOATS,
-        types.int64,
-    )  # fmt: skip
-
-
-MIX_ROWS_FUNCTIONS = {
-    name: NativeFunction(f"mix_rows_{name}", _mix_rows, _mix_rows_types(kind)) for name, kind in SOURCES.items()
-}
-_call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
+MIX_ROWS_FUNCTIONS, _call_mix_rows = by_source(
+    "mix_rows", dict.fromkeys(SOURCES, _mix_rows), types.int64, types.int64, INTS, FLOATS, *[types.int64] * 4, FLOATS,
+    types.int64,
+)  # fmt: skip
 
 
 @loop
@@ -229,16 +219,6 @@ def work_space(height, width, nx, ny, columns):
 SAMPLE = types.void(
     from_dtype(CALLS), from_dtype(SOURCE), from_dtype(RECORD), types.int64, types.int64, from_dtype(SCRATCH)
 )
-
-
-@loop
-def _plane_rows(planes, at, width):
-    """Return a row of the grid in each plane, from element ``at`` on."""
-    plane = planes.size // 3
-    return (
-        planes[at : at + width], planes[plane + at : plane + at + width],
-        planes[2 * plane + at : 2 * plane + at + width],
-    )  # fmt: skip
 
 
 @loop
@@ -306,7 +286,7 @@ def _separable(calls, source, record, y0, y1, scratch):
             _mix_columns(turned, channels, first, ox, wx, x, x + columns, width, nx, summed)
             _turn_back(summed, channels, planes, (y - y0) * width + x, width, rows, columns)
         if channels == 1:
-            r, g, b = _plane_rows(planes, (y - y0) * width, rows * width)
+            r, g, b = plane_rows(planes, (y - y0) * width, rows * width)
             copy(r, g)
             copy(r, b)
 
@@ -346,17 +326,10 @@ def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, 
         b[x] += weight * source[at + second + second]
 
 
-def _add_taps_types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, INTS, INTS, FLOATS, FLOATS, UINTS, FLOATS, FLOATS, FLOATS, types.int64
-    )
-
-
-_ADD_TAPS = {"uint8": _add_byte_taps, "float32": _add_float_taps}
-ADD_TAPS_FUNCTIONS = {
-    name: NativeFunction(f"add_taps_{name}", _ADD_TAPS[name], _add_taps_types(kind)) for name, kind in SOURCES.items()
-}
-_call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
+ADD_TAPS_FUNCTIONS, _call_add_taps = by_source(
+    "add_taps", {"uint8": _add_byte_taps, "float32": _add_float_taps}, types.int64, types.int64, INTS, INTS, FLOATS,
+    FLOATS, UINTS, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 
 def _gathered(calls, source, record, y0, y1, scratch):
@@ -382,7 +355,7 @@ def _gathered(calls, source, record, y0, y1, scratch):
             calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
             total)
         )  # fmt: skip
-        r, g, b = _plane_rows(planes, (y - y0) * width, width)
+        r, g, b = plane_rows(planes, (y - y0) * width, width)
         for x in range(width):
             r[x] = f32(0.0)
             g[x] = f32(0.0)

@@ -10,14 +10,11 @@ from ..compiled import NativeFunction
 from ..lang import types
 from ..scalar import f32, loop
 from .intrinsics import (
-    BYTES,
     F32,
     FLOATS,
     I8,
-    SOURCES,
     array_at,
     bytes_at,
-    caller,
     copy,
     emitted,
     floats_of,
@@ -27,6 +24,7 @@ from .intrinsics import (
     store,
     vector,
 )
+from .patches import by_source, plane_rows
 from .sample import SAMPLE
 
 _PIXELS: Final = 16  # of color that are split at a time
@@ -85,36 +83,26 @@ def _make_take_pixels(split: Any) -> Any:
     return take_pixels
 
 
-_TAKE_PIXELS = {"uint8": _make_take_pixels(_split_bytes), "float32": _make_take_pixels(_split_pixels)}
-
-
-def _types(source: Any) -> Any:
-    whole = types.int64
-    return types.void(source, whole, whole, whole, whole, types.float32, FLOATS, FLOATS, FLOATS, whole)
-
-
-TAKE_PIXELS_FUNCTIONS = {
-    name: NativeFunction(f"take_pixels_{name}", _TAKE_PIXELS[name], _types(kind)) for name, kind in SOURCES.items()
-}
-_call_take_pixels = caller(_types(BYTES))  # or any other pointer
+TAKE_PIXELS_FUNCTIONS, _call_take_pixels = by_source(
+    "take_pixels", {"uint8": _make_take_pixels(_split_bytes), "float32": _make_take_pixels(_split_pixels)},
+    *[types.int64] * 4, types.float32, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 
 def _whole(calls, source, record, y0, y1, scratch):
     """Rows ``y0`` to ``y1`` of a grid whose pixels are the source's, row for row and column for column."""
     values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     planes = floats_of(scratch.planes)
-    plane = planes.size // 3
     height, width, m = record.height, record.width, record.matrix
     # Centers of pixels lie at halves, which are cut off.
     first = np.int64(m[2] - m[0] * (f32(width - 1) * f32(0.5)))
     step = channels if m[0] > f32(0.0) else -channels
     for y in range(y0, y1):
         line = np.int64(m[4] * (f32(y) - f32(height - 1) * f32(0.5)) + m[5])
-        at = (y - y0) * width
+        r, g, b = plane_rows(planes, (y - y0) * width, width)
         _call_take_pixels(
             calls.take_pixels, (values, source.elements, channels, line * record.stride + first * channels, step,
-            source.scale, planes[at : at + width], planes[plane + at : plane + at + width],
-            planes[2 * plane + at : 2 * plane + at + width], width)
+            source.scale, r, g, b, width)
         )  # fmt: skip
 
 
