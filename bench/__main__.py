@@ -10,8 +10,6 @@ first part, the load is below 0.7. If that takes longer than ``--patience``, the
 part that was disturbed is measured again at the end. Loops are compiled for this machine first, into build/loops.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

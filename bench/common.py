@@ -1,7 +1,5 @@
 """Shared code of the benchmarks: rounds, ratios, the command line, and the result file with its origin."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

@@ -10,8 +10,6 @@ This command writes the text between the marks again, and the bars in docs/figur
 so that no mark has a figure that no result has.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -14,8 +14,6 @@ Works take turns; medians of the rounds, ratios round by round, by the CPU time 
 other work.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -11,8 +11,6 @@
 - busy: CPU seconds by seconds of batches of 64, one after the other, with all threads.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable

@@ -11,8 +11,6 @@ pixel as ImageNet. The files of "progressive" are about 500x375, and all progres
     python -m bench.photos --set S [--count 16]
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """A machine without other work: waits for it, and watches it while a part of the benchmarks runs."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

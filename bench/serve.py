@@ -11,8 +11,6 @@ The services differ only in the preparation of the images: batches of up to 32 i
 other, or other times; one image a call; and one image at a time by Pillow and NumPy, on two threads.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import importlib

@@ -6,8 +6,6 @@ The formulas are torchvision's float ones (``torchvision/transforms/v2/functiona
 branches so that the CPU's row loop vectorizes and the GPU's warps do not diverge.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .ops import LEVELS

@@ -6,8 +6,6 @@ installation, Numba compiles the loops instead; also with ``GPUIMG_NATIVE=jit``,
 (``NUMBA_BOUNDSCHECK=1``). ``GPUIMG_NATIVE=v3`` and the like choose a level.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib

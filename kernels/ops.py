@@ -9,8 +9,6 @@ To add an op, write its formula, add a row at the end (codes are positions, and 
 function that records it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ Each op has two functions, both inlined: one reads its parameters and statistics
 formula to a pixel. The CPU calls the first once a row, the GPU once a pixel.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

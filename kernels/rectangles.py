@@ -1,7 +1,5 @@
 """Rectangles of random area, aspect ratio and position: the first of several tries that fits into an image."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import cached_jit

@@ -5,8 +5,6 @@ interpolated where FFmpeg does so by default (see :func:`axes`); elsewhere pixel
 ITU-T T.871 (JFIF) is for JPEGs.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -12,8 +12,6 @@ The result also has each peer's CPU time and peak memory (worker processes inclu
 batch. Failed and missing peers are named with the reason, and do not stop the others.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import tempfile

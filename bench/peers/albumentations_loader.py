@@ -1,7 +1,5 @@
 """Albumentations on images that OpenCV decodes, in a DataLoader."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

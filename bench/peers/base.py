@@ -1,7 +1,5 @@
 """The interface of a peer, and the works that all of them run."""
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

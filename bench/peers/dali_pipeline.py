@@ -1,7 +1,5 @@
 """NVIDIA DALI in pipeline mode, as in its ImageNet examples (ResNet-50 and EfficientNet)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

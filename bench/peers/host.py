@@ -4,8 +4,6 @@ The others wait in their processes while one of them runs. A process is started 
 reads the files from one pickle, and answers requests on a socket.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import resource

@@ -1,7 +1,5 @@
 """kornia-rs in threads: libjpeg-turbo, and its resize and normalization in Rust."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import kornia_rs

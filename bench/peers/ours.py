@@ -1,7 +1,5 @@
 """gpuimg: the functions on one batch after another, and the loader, which works ahead."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Pillow and NumPy in threads, the usual program without a library for loading."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decoding alone with simplejpeg, a thin wrapper of libjpeg-turbo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """PyTorch's DataLoader over encoded files, for the peers that run in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """torchvision's transforms v2 on images that Pillow decodes, in a DataLoader, as in its reference training scripts."""
 
-from __future__ import annotations
-
 import io
 from functools import partial
 from typing import Any

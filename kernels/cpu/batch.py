@@ -3,8 +3,6 @@
 Threads claim images with an atomic counter. :mod:`.records` defines the records that the host fills for the loop.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

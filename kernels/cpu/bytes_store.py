@@ -4,8 +4,6 @@ Planes and interleaved pixels are patches as large as the image. Short rows of a
 loops that cast have long runs of values.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

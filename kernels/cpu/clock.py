@@ -1,7 +1,5 @@
 """A monotonic clock and a pause for code that runs without the GIL, from the C library."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the images of a batch read, and the memory that a thread needs for them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ..compiled import cached_jit

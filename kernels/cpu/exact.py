@@ -6,8 +6,6 @@ along columns sums 64 bytes of such rows at a time. Only what the wanted part ne
 result at a time are stored, see :mod:`.bytes_store`, while they are in the first-level cache.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -4,8 +4,6 @@ While another thread is busy in Python, every ``os.open``, ``os.read`` and ``os.
 back, for a few microseconds of work. Errors are not reported here: the caller tries again, in Python, what failed.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 

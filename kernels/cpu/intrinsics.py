@@ -5,8 +5,6 @@ processor does not have. Arrays that are built here from an address own no memor
 caller keeps what they point to alive.
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ then weighted in x by lane, and only at the end summed by channel. So a tap cost
 weights in x are never written to memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Sums of whole numbers do not depend on their order: the results are the same without.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from ..lang import ir

@@ -4,8 +4,6 @@ The loop over operations is outside and the loop over pixels inside, so that LLV
 are the scalar functions that the CUDA kernels call, too.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

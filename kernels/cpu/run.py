@@ -3,8 +3,6 @@
 The loops of a plan are called by address (:data:`.records.CALLS`), so that this one is compiled once for all plans.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -8,8 +8,6 @@ The tap table of an axis has a row for each tap, with an element for each positi
 source. Offsets of x are counted in elements of a row, those of y in elements from row to row.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import sampling

@@ -4,8 +4,6 @@ All take the same arguments: planes, the number of pixels, the result, the first
 whether to write past the caches, the pixels of a row, and the addresses of a PATCHES and of work space for three rows.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .. import cast, color

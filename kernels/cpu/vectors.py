@@ -5,8 +5,6 @@ one of its rows: taps one after the other, the channels of each side by side. Su
 y; then each lane is weighted in x; then lanes of the same channel are added, for four pixels together.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..lang import cgutils, types

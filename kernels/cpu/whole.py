@@ -1,7 +1,5 @@
 """Pixels that a grid takes over as they are: a part of the source, mirrored or not, without taps."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +22,7 @@ from .intrinsics import (
     store,
     vector,
 )
-from .patches import by_source, plane_rows
+from .patches import by_source
 from .sample import SAMPLE
 
 _PIXELS: Final = 16  # of color that are split at a time
@@ -93,16 +91,18 @@ def _whole(calls, source, record, y0, y1, scratch):
     """Rows ``y0`` to ``y1`` of a grid whose pixels are the source's, row for row and column for column."""
     values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     planes = floats_of(scratch.planes)
+    plane = planes.size // 3
     height, width, m = record.height, record.width, record.matrix
     # Centers of pixels lie at halves, which are cut off.
     first = np.int64(m[2] - m[0] * (f32(width - 1) * f32(0.5)))
     step = channels if m[0] > f32(0.0) else -channels
     for y in range(y0, y1):
         line = np.int64(m[4] * (f32(y) - f32(height - 1) * f32(0.5)) + m[5])
-        r, g, b = plane_rows(planes, (y - y0) * width, width)
+        at = (y - y0) * width
         _call_take_pixels(
             calls.take_pixels, (values, source.elements, channels, line * record.stride + first * channels, step,
-            source.scale, r, g, b, width)
+            source.scale, planes[at : at + width], planes[plane + at : plane + at + width],
+            planes[2 * plane + at : 2 * plane + at + width], width)
         )  # fmt: skip
 
 

@@ -1,7 +1,5 @@
 """Conversion of video frames from planes of Y'CbCr to interleaved pixels, on a CPU; formulas are in kernels/yuv.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiled import cached_jit

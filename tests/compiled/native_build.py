@@ -1,7 +1,5 @@
 """Small libraries for tests, each built in a separate process, in which Numba compiles for nothing else."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums of products by each kind of instruction that the processor has, and without any."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba
