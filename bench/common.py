@@ -112,7 +112,6 @@ def processor() -> str:
 
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
-    """Return the environment of a measurement: machine, versions, photos."""
     from gpuimg._threads.threads import threads  # not above: importing gpuimg is no cost of another library
 
     return {

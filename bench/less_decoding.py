@@ -117,7 +117,6 @@ def sizes(files: Files) -> dict[str, float]:
 
 
 def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
-    """Measure building an index."""
     with tempfile.TemporaryDirectory() as folder:
         _, worked = common.interleaved({"build": partial(index_of, files, folder)}, rounds)
     seconds = float(np.median(worked["build"]))

@@ -169,20 +169,6 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
 
 
-def different(ours: list[Any], theirs: list[Any]) -> int:
-    """Return the number of values that differ; that of all values where their shapes or types do."""
-    if len(ours) != len(theirs):
-        return max(len(ours), len(theirs))
-    return sum(map(_different, ours, theirs))
-
-
-def _different(one: Any, other: Any) -> int:
-    if not isinstance(other, np.ndarray):
-        return int(one != other)
-    alike = isinstance(one, np.ndarray) and one.shape == other.shape and one.dtype == other.dtype
-    return int(np.sum((one != other) & ~((one != one) & (other != other)))) if alike else max(other.size, 1)
-
-
 def awkward(rng: np.random.Generator, photos: Sequence[Image.Image], count: int) -> list[bytes]:
     """Return files of every mode, with and without transparency, of all orientations, of thin shapes, and photos."""
     rgba = Image.fromarray(rng.integers(0, 256, (19, 23, 4), np.uint8))

@@ -89,7 +89,6 @@ class Watch:
         return problem
 
     def start(self) -> None:
-        """Begin a part."""
         self._most, self._load = (0.0, ""), 0.0
 
     def record(self) -> dict[str, Any]:

@@ -46,12 +46,10 @@ class Pillow:
         self._pool = ThreadPoolExecutor(2)
 
     async def __call__(self, file: bytes) -> bytes:
-        """Return the values of one file."""
         run = asyncio.get_running_loop().run_in_executor
         return await run(self._pool, lambda: bytes(evaluated(file).astype(np.float16)))
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.shutdown()
 
 

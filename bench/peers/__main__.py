@@ -92,7 +92,6 @@ class Race:
         return found
 
     def able(self, work: str) -> list[str]:
-        """Return the peers that do a work."""
         return [name for name, one in self.peers.items() if work not in one["lacks"] and work not in one["failed"]]
 
     def time(self, work: str, rounds: int) -> dict[str, dict[str, Any] | None]:

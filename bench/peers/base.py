@@ -59,7 +59,6 @@ class Peer(ABC):
         return results[0]
 
     def copied(self, result: Any, work: str) -> Any:
-        """Copy a batch to NumPy arrays."""
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
 
 

@@ -20,7 +20,6 @@ class SimpleJpeg(Peer):
     notes = "each thread decodes into one buffer, over the image before"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Decode with the default accuracy, without returning results."""
         buffers = [bytearray(0) for _ in range(self.threads)]
 
         def some(batch: list[bytes], k: int) -> None:
@@ -38,5 +37,4 @@ class SimpleJpeg(Peer):
         return epoch
 
     def first(self, work: str, files: list[bytes]) -> Any:
-        """Return images in new memory."""
         return [np.array(simplejpeg.decode_jpeg(data)) for data in files[: self.batch]]

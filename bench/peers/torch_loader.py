@@ -40,5 +40,4 @@ class TorchPeer(Peer):
         return lambda: iter(loader)
 
     def copied(self, result: Any, work: str) -> Any:
-        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
         return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()

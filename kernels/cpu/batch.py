@@ -86,7 +86,6 @@ def _copy_turned(stored, height, width, channels, turn, out):
 
 @loop
 def _region_size(image):
-    """Return the height and width of an image's region, as shown."""
     return image.region[3] - image.region[1], image.region[2] - image.region[0]
 
 

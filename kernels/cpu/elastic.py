@@ -18,7 +18,6 @@ _RED, _REPEAT, _NEAREST = ELASTIC.at("red"), ELASTIC.at("repeat"), ELASTIC.at("n
 
 @loop
 def _nodes(size):
-    """Return the most nodes along an axis of ``size`` pixels."""
     return i64(size / NODE_SPACING) + _EXTRA_NODES
 
 

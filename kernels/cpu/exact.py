@@ -150,7 +150,6 @@ class _Sums:
 
 
 def _words(builder: Any, weights: Any, at: Any, pair: Any, parts: int) -> list[Any]:
-    """Return the parts of a pair of weights."""
     word = builder.add(at, builder.mul(pair, I64(parts)))
     return [weights.element(builder.add(word, I64(k))) for k in range(parts)]
 

@@ -129,7 +129,6 @@ def _sum_patch(source, channels, stride, rows, columns, inverse, starts, distanc
 
 @loop
 def _last(starts, x):
-    """Return the largest of four numbers."""
     return max(max(starts[x], starts[x + up(1)]), max(starts[x + up(2)], starts[x + up(3)]))
 
 

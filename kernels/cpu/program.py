@@ -49,7 +49,6 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     width = op.width + max(map(count, functions), default=0)
 
     def row(params_, statistics_, y, height, r_, g_, b_, xs, ys, n):
-        """Apply the op to one row of pixels."""
         params, tables = array_at(params_, width), array_at(statistics_, 1)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         values = read(params, 0, tables, 0)

@@ -311,7 +311,6 @@ def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, 
 
 
 def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, r_, g_, b_, n):
-    """Add one tap of each pixel of a row."""
     source = array_at(source_, size)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)

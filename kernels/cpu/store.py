@@ -80,7 +80,6 @@ def _make_plane(kind: int) -> Any:
 
     @loop
     def store_plane(row, out, streamed):
-        """Cast one channel of some rows to consecutive elements."""
         for x in range(row.size):
             out[x] = convert(row[x])
 

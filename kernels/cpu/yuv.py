@@ -10,7 +10,6 @@ from ..yuv import GRAY, LUMA, OFFSET, U, V, between, chroma_term, level, near_ch
 
 @loop
 def _mixed(near, far, step, weight, out):
-    """Interpolate between two rows of chroma."""
     # Two loops with constant steps, which vectorize: planes of U and V (1), or one plane with both in turn (2).
     if step == 1:
         for k in range(out.size):
