@@ -112,18 +112,8 @@ class Race:
         return found
 
     def _rounds(self, work: str, names: list[str], rounds: int) -> dict[str, list[tuple[float, float]]]:
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-        for k in range(rounds + 1):
-            print(f"{work}: {f'round {k} of {rounds}' if k else 'warming up'}", flush=True)
-            start = k % max(len(names), 1)  # no peer always runs after the same one
-            for name in [*names[start:], *names[:start]]:
-                if name in times:
-                    taken = self._request(name, "epoch", work)
-                    if taken is None:
-                        del times[name]
-                    elif k:  # the first round warms up
-                        times[name].append(taken)
-        return times
+        print(f"{work}: {', '.join(names)}", flush=True)
+        return common.in_turn(names, lambda name: self._request(name, "epoch", work), rounds)
 
 
 def main() -> None:

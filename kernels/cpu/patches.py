@@ -11,10 +11,11 @@ from typing import Any
 
 from .. import sampling
 from ..compiled import NativeFunction
-from ..lang import types
-from ..layout import NEAREST
+from ..lang import from_dtype, types
+from ..layout import NEAREST, RECORD
 from ..scalar import confine, f32, i32, loop, scalar, up
-from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy
+from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy, floats_of, ints_of
+from .records import CALLS, SCRATCH, SOURCE
 from .vectors import LANES, PIXELS, make_sum_four_patches
 
 # Distance of lanes that have no tap, in units of the filter: farther than any tap, so that they weigh nothing.
@@ -31,6 +32,13 @@ def by_source(name: str, loops: Mapping[str, Any], *types_: Any) -> tuple[dict[s
         for dtype, kind in SOURCES.items()
     }
     return functions, caller(types.void(BYTES, *types_))  # or any other pointer
+
+
+#: The type of the ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
+#: first row and the one after the last, scratch.
+SAMPLE = types.void(
+    from_dtype(CALLS), from_dtype(SOURCE), from_dtype(RECORD), types.int64, types.int64, from_dtype(SCRATCH)
+)
 
 
 @scalar
@@ -206,9 +214,9 @@ def patches_space(nx, ny):
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 
-@loop
-def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
+def _patched(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of a bilinear or a nearest-neighbor grid."""
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     height, width, stride = record.height, record.width, record.stride
     x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
@@ -239,3 +247,6 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
                 calls.sum_patches, (pixels, source.elements, channels, stride, rows, columns, inverse_x, starts, left,
                 weights, steps, loads, r, g, b, n)
             )  # fmt: skip
+
+
+PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

@@ -15,7 +15,7 @@ from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .describe import PATCHED
 from .intrinsics import caller, copy, fence, floats_of, ints_of
-from .patches import SUM_PATCHES_FUNCTIONS
+from .patches import PATCHED_FUNCTION, SAMPLE, SUM_PATCHES_FUNCTIONS
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS, address_of
 from .sample import (
@@ -23,8 +23,6 @@ from .sample import (
     GATHERED_FUNCTION,
     LAY_TAPS_FUNCTION,
     MIX_ROWS_FUNCTIONS,
-    PATCHED_FUNCTION,
-    SAMPLE,
     SEPARABLE_FUNCTION,
 )  # fmt: skip
 from .store import STORE_FUNCTIONS, call_store

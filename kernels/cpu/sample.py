@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import sampling
 from ..compiled import NativeFunction
-from ..lang import from_dtype, types
-from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
+from ..lang import types
+from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
     FLOATS,
@@ -35,8 +35,7 @@ from .intrinsics import (
     turn,
     uints_of,
 )  # fmt: skip
-from .patches import by_source, patches_space, plane_rows, project_row, sample_patches
-from .records import CALLS, SCRATCH, SOURCE
+from .patches import SAMPLE, by_source, patches_space, plane_rows, project_row
 
 u32 = np.uint32
 
@@ -212,13 +211,6 @@ def work_space(height, width, nx, ny, columns):
     return max(for_separable, for_gathered), max(taps, (nx + ny) * width)
 
 
-#: The type of the three ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
-#: first row and the one after the last, scratch.
-SAMPLE = types.void(
-    from_dtype(CALLS), from_dtype(SOURCE), from_dtype(RECORD), types.int64, types.int64, from_dtype(SCRATCH)
-)
-
-
 @loop
 def _work_space(floats, ints, height, width, nx, ny):
     """Divide the work space: positions, weights, offsets of y, then of x; rows, sums; where its rest begins."""
@@ -372,12 +364,3 @@ def _gathered(calls, source, record, y0, y1, scratch):
 
 
 GATHERED_FUNCTION = NativeFunction("gathered", _gathered, SAMPLE)
-
-
-def _patched(calls, source, record, y0, y1, scratch):
-    """Sample rows ``y0`` to ``y1`` of a grid with a nearest-neighbor or linear filter, all taps of a pixel at once."""
-    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
-    sample_patches(calls, source, record, y0, y1, planes, floats, ints)
-
-
-PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

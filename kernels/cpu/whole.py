@@ -22,8 +22,7 @@ from .intrinsics import (
     store,
     vector,
 )
-from .patches import by_source
-from .sample import SAMPLE
+from .patches import SAMPLE, by_source
 
 _PIXELS: Final = 16  # of color that are split at a time
 
