@@ -49,10 +49,11 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     read, apply = values_of(op, functions), formula_of(op, functions)
     width = op.width + max(map(count, functions), default=0)
 
-    positioned = op.coordinates
+    positioned, has_statistic = op.coordinates, op.statistic is not None
 
     def row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
-        params, tables = array_at(params_, width), array_at(statistics_, 1)
+        params = array_at(params_, width)
+        tables = array_at(statistics_, (i32(params[SLOT]) + 1) * STATISTICS_WORDS if has_statistic else 0)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         xs, ys = array_at(xs_, n), array_at(ys_, n)
         if positioned:
