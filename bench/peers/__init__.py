@@ -29,5 +29,5 @@ def module_of(name: str) -> str:
 
 
 def peer_class(name: str) -> "type[Peer]":
-    found: "type[Peer]" = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
+    found: type[Peer] = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
     return found
