@@ -10,14 +10,11 @@ first part, the load is below 0.7. If that takes longer than ``--patience``, the
 part that was disturbed is measured again at the end. Loops are compiled for this machine first, into build/loops.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from bench import common, figures, peers
 from bench.quiet import Watch
@@ -55,13 +52,6 @@ PARTS = {
     "video": "bench.video",
 }
 _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
-#: Arguments with which a part takes seconds: to try whether it runs.
-_QUICK = {
-    "peers": "--rounds 1 --count 16 --batch 8", "one_image": "--rounds 1 --count 16", "formats": "--rounds 1 --count 4",
-    "exact": "--rounds 1", "models": "--rounds 1 --count 4", "less_decoding": "--rounds 1 --count 8",
-    "loader": "--rounds 1 --count 64", "remote": "--rounds 1 --count 64",
-    "serve": "--rounds 1 --count 16 --seconds 1", "video": "--rounds 1 --sets vp9",
-}  # fmt: skip
 
 
 def compiled() -> dict[str, str]:
@@ -77,14 +67,12 @@ def compiled() -> dict[str, str]:
     return environment
 
 
-def measure(name: str, watch: Watch, environment: dict[str, str], quick: bool, folder: Path) -> str | None:
+def measure(name: str, watch: Watch, environment: dict[str, str]) -> str | None:
     """Run a part; return why it failed, or None. Its result replaces the earlier one only at the end."""
     _LOGS.mkdir(parents=True, exist_ok=True)
     out, log = _LOGS / f"{name}.json", _LOGS / f"{name}.log"
     out.unlink(missing_ok=True)
     module, *arguments = PARTS[name].split()
-    if quick:
-        arguments += _QUICK[module.partition(".")[2]].split()
     command = [sys.executable, "-m", module, *arguments, "--out", str(out)]
     environment = environment | ({"GPUIMG_NUM_THREADS": "1"} if name in _ONE_THREAD else {})
     watch.start()
@@ -98,7 +86,7 @@ def measure(name: str, watch: Watch, environment: dict[str, str], quick: bool, f
             return f"{error} ({log})"
     found = json.loads(out.read_text())
     found["run"] |= watch.record()
-    (folder / out.name).write_text(json.dumps(found, indent=1) + "\n")
+    (common.RESULTS / out.name).write_text(json.dumps(found, indent=1) + "\n")
     return None
 
 
@@ -111,9 +99,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the parts, and measure nothing")
     parser.add_argument("--anyway", action="store_true", help="on a busy machine, too; results are marked as not quiet")
     parser.add_argument("--patience", type=float, default=600, help="seconds to wait for a quiet machine (%(default)s)")
-    parser.add_argument(
-        "--quick", type=Path, metavar="FOLDER", help="try all parts with few photos, in any load, and write to FOLDER"
-    )
     given = parser.parse_args()
     given.names = given.only.split(",") if given.only else list(PARTS)
     if unknown := set(given.names) - set(PARTS):
@@ -123,7 +108,6 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given, now = arguments(), common.run_record()
-    anyway = given.anyway or given.quick
 
     def is_current(name: str) -> bool:
         path = common.RESULTS / f"{name}.json"
@@ -135,27 +119,24 @@ def main() -> None:
         for name in given.names:
             print(f"{name:18} {'current' if name in current else 'not current':12} python -m {PARTS[name]}")
         return
-    names = [name for name in given.names if given.again or given.quick or name not in current]
+    names = [name for name in given.names if given.again or name not in current]
     watch, environment, failed, disturbed = Watch(), compiled(), [], set[str]()
-    folder = given.quick or common.RESULTS
-    folder.mkdir(parents=True, exist_ok=True)
     try:
         for number, name in enumerate(names):  # grows while it runs
-            if not anyway and (problem := watch.wait(given.patience, not number)):
+            if not given.anyway and (problem := watch.wait(given.patience, not number)):
                 sys.exit(
                     f"the machine is not quiet: {problem}. --anyway measures in spite of it, and marks the results."
                 )
             print(f"{name}, with a load of {os.getloadavg()[0]:.1f}", flush=True)
-            if reason := measure(name, watch, environment, bool(given.quick), folder):
+            if reason := measure(name, watch, environment):
                 failed.append(name)
                 print(f"    FAILED: {reason}", flush=True)
-            elif not (anyway or watch.record()["quiet"] or name in disturbed):
+            elif not (given.anyway or watch.record()["quiet"] or name in disturbed):
                 print(f"    disturbed by {watch.record()['busiest_other']}: measured again at the end", flush=True)
                 disturbed.add(name)
                 names.append(name)
     finally:  # also after an interruption, or on a machine that is not quiet
-        if not given.quick:
-            figures.main()
+        figures.main()
     sys.exit(f"not measured: {', '.join(failed)}" if failed else 0)
 
 

@@ -1,7 +1,5 @@
 """Shared code of the benchmarks: rounds, ratios, the command line, and the result file with its origin."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib
@@ -46,18 +44,31 @@ def interleaved(
 def _rounds(
     runs: Mapping[Key, Callable[[], object]], rounds: int
 ) -> tuple[dict[Key, list[float]], dict[Key, list[float]]]:
-    keys = list(runs)
-    walls: dict[Key, list[float]] = {key: [] for key in keys}
-    worked: dict[Key, list[float]] = {key: [] for key in keys}
-    for k in range(rounds + 1):
-        first = k % len(keys)
-        for key in keys[first:] + keys[:first]:
-            start, cpu = time.perf_counter(), time.process_time()
-            runs[key]()
-            if k:
-                walls[key].append(time.perf_counter() - start)
-                worked[key].append(time.process_time() - cpu)
+    def timed(key: Key) -> tuple[float, float]:
+        start, cpu = time.perf_counter(), time.process_time()
+        runs[key]()
+        return time.perf_counter() - start, time.process_time() - cpu
+
+    found = in_turn(list(runs), timed, rounds)
+    walls, worked = ({key: [pair[k] for pair in pairs] for key, pairs in found.items()} for k in (0, 1))
     return walls, worked
+
+
+def in_turn(keys: list[Key], timed: Callable[[Key], tuple[float, float] | None], rounds: int) -> dict[Key, list[Any]]:
+    """Return what ``timed`` returns, by round, each of which begins with another key, after a first one to warm up.
+
+    Keys for which it returns None are left out from then on.
+    """
+    found: dict[Key, list[Any]] = {key: [] for key in keys}
+    for k in range(rounds + 1):
+        first = k % max(len(keys), 1)
+        for key in keys[first:] + keys[:first]:
+            taken = timed(key) if key in found else None
+            if taken is None:
+                found.pop(key, None)
+            elif k:
+                found[key].append(taken)
+    return found
 
 
 @contextmanager
@@ -114,7 +125,6 @@ def processor() -> str:
 
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
-    """Return the environment of a measurement: machine, versions, photos."""
     from gpuimg._threads.threads import threads  # not above: importing gpuimg is no cost of another library
 
     return {

@@ -7,8 +7,6 @@ where it is installed, and of gpuimg with and without ``exact``, contenders in t
 timing, all bytes of ``exact`` are compared with Pillow's and torch's. Run it on one core: ``taskset -c 1``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

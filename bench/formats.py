@@ -10,8 +10,6 @@ Every pixel is compared with Pillow's before timing. Medians of the rounds, whic
 over the other's, round by round, of PNG by the CPU time of all threads.
 """
 
-from __future__ import annotations
-
 import io
 import random
 import sys

@@ -14,8 +14,6 @@ Works take turns; medians of the rounds, ratios round by round, by the CPU time 
 other work.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys
@@ -71,15 +69,13 @@ def run(files: Files, chain: Chain, index: gi.SeekIndex | None = None, draft: An
 def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, Any]:
     """Measure images/s of runs over the same number of files in turn, and their ratios to the first one's."""
     walls, worked = common.interleaved(runs, rounds)
-    first, *others = runs
-    result: dict[str, Any] = {name: {"images_per_second": common.per_second(files, walls[name])} for name in runs}
-    for name in others:
-        ratio, spread = common.ratio(worked[first], worked[name])
-        result[name] |= {"times_without_by_cpu_time": ratio, "range_by_cpu_time": spread}
-    if DALI in runs:
-        for name in runs:
-            ratio, spread = common.ratio(worked[DALI], worked[name])
-            result[name] |= {"times_dali_by_cpu_time": ratio, "range_dali_by_cpu_time": spread}
+    bases = {"without": next(iter(runs))} | ({"dali": DALI} if DALI in runs else {})
+    result: dict[str, Any] = {}
+    for name in runs:
+        result[name] = {"images_per_second": common.per_second(files, walls[name])}
+        for base, other in bases.items():
+            ratio, spread = common.ratio(worked[other], worked[name])
+            result[name] |= {f"times_{base}_by_cpu_time": ratio, f"range_{base}_by_cpu_time": spread}
     return result
 
 
@@ -121,7 +117,6 @@ def sizes(files: Files) -> dict[str, float]:
 
 
 def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
-    """Measure building an index."""
     with tempfile.TemporaryDirectory() as folder:
         _, worked = common.interleaved({"build": partial(index_of, files, folder)}, rounds)
     seconds = float(np.median(worked["build"]))

@@ -7,8 +7,6 @@ A consumer computes in pure Python for as long as the loader takes for a batch: 
 of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none. Medians of the rounds.
 """
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable, Iterable

@@ -8,8 +8,6 @@ default, and "pil", after ``Image.open(...).convert("RGB")``. Before the rounds 
 "torchvision" must not differ in a value.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -169,20 +167,6 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
     else:  # NumPy has no bfloat16
         yield np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
-
-
-def different(ours: list[Any], theirs: list[Any]) -> int:
-    """Return the number of values that differ; that of all values where their shapes or types do."""
-    if len(ours) != len(theirs):
-        return max(len(ours), len(theirs))
-    return sum(map(_different, ours, theirs))
-
-
-def _different(one: Any, other: Any) -> int:
-    if not isinstance(other, np.ndarray):
-        return int(one != other)
-    alike = isinstance(one, np.ndarray) and one.shape == other.shape and one.dtype == other.dtype
-    return int(np.sum((one != other) & ~((one != one) & (other != other)))) if alike else max(other.size, 1)
 
 
 def awkward(rng: np.random.Generator, photos: Sequence[Image.Image], count: int) -> list[bytes]:

@@ -1,7 +1,5 @@
 """A machine without other work: waits for it, and watches it while a part of the benchmarks runs."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -91,7 +89,6 @@ class Watch:
         return problem
 
     def start(self) -> None:
-        """Begin a part."""
         self._most, self._load = (0.0, ""), 0.0
 
     def record(self) -> dict[str, Any]:

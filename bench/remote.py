@@ -9,8 +9,6 @@ blocks; and once more from the cache. The server is a separate process, but shar
 Sources take turns, medians of the rounds, ratios of each round's neighbors.
 """
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -11,8 +11,6 @@ The services differ only in the preparation of the images: batches of up to 32 i
 other, or other times; one image a call; and one image at a time by Pillow and NumPy, on two threads.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import importlib
@@ -48,12 +46,10 @@ class Pillow:
         self._pool = ThreadPoolExecutor(2)
 
     async def __call__(self, file: bytes) -> bytes:
-        """Return the values of one file."""
         run = asyncio.get_running_loop().run_in_executor
         return await run(self._pool, lambda: bytes(evaluated(file).astype(np.float16)))
 
     def close(self) -> None:
-        """End the threads."""
         self._pool.shutdown()
 
 

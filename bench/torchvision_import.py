@@ -1,7 +1,5 @@
 """torchvision's Python code where its compiled part does not match the installed PyTorch: transforms do not need it."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import sys
 from collections.abc import Sequence

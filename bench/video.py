@@ -10,8 +10,6 @@ Both know the index of each file beforehand. Medians of the rounds, ratios round
 Videos are synthetic: a photo that moves, with noise. They are made once, in bench/.videos.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count

@@ -1,7 +1,5 @@
 """Conversion of float32 to 16-bit floats by bit operations, rounding to even: the same bytes on every runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .scalar import f32, scalar

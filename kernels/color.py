@@ -6,8 +6,6 @@ The formulas are torchvision's float ones (``torchvision/transforms/v2/functiona
 branches so that the CPU's row loop vectorizes and the GPU's warps do not diverge.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .ops import LEVELS
@@ -246,7 +244,6 @@ def make_normalize_bytes(normalize_byte: Any) -> Any:
 
     @scalar
     def normalize_bytes(r, g, b, mean_r, mean_g, mean_b, std_r, std_g, std_b, divisor):
-        """Bytes, given as values in [0, 1], normalized."""
         return (
             normalized(r, mean_r, std_r, divisor),
             normalized(g, mean_g, std_g, divisor),

@@ -7,8 +7,6 @@ loops that use it again, and no others, and a file is never stale. Damaged files
 :mod:`.disk` says where these files are, and which are read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os
@@ -28,9 +26,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from . import disk
-from .cores import allowed_cores
 from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, set_compiler_process, sigutils, types
-from .native import LIBRARY
+from .native import LIBRARY, allowed_cores
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -116,16 +113,13 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufun
 _STABLE = {"builtins", "math", "numpy", "numba"}  # packages that do the same as long as their versions do
 
 
-def is_cacheable(function: Any) -> bool:
+def is_cacheable(obj: Any, seen: set[int] | None = None) -> bool:
     """Return True where the :func:`fingerprint` of a user's compiled function covers everything that it does.
 
     It may use plain constants, other such functions, ``math``, ``numpy`` and ``numba``. Arrays, the user's modules and
     extensions of Numba may do something else in the next process.
     """
-    return _is_cacheable(function, set())
-
-
-def _is_cacheable(obj: Any, seen: set[int]) -> bool:
+    seen = set() if seen is None else seen
     function = getattr(obj, "py_func", None)
     if isinstance(function, FunctionType):
         if id(function) in seen:
@@ -133,9 +127,9 @@ def _is_cacheable(obj: Any, seen: set[int]) -> bool:
         seen.add(id(function))
         names = _names(function.__code__) & function.__globals__.keys()
         used = [*(function.__globals__[name] for name in names), *_bound(function)]
-        return not obj.targetoptions.get("link") and all(_is_cacheable(value, seen) for value in used)
+        return not obj.targetoptions.get("link") and all(is_cacheable(value, seen) for value in used)
     if isinstance(obj, (tuple, frozenset)):
-        return all(_is_cacheable(value, seen) for value in obj)
+        return all(is_cacheable(value, seen) for value in obj)
     if isinstance(obj, ModuleType):
         return obj.__name__.partition(".")[0] in _STABLE
     if isinstance(obj, (type, BuiltinFunctionType)):
@@ -187,18 +181,10 @@ class DiskCache:
     def _fingerprint(self) -> str:
         return fingerprint(self._function, *self._options)
 
-    # Other members that Numba uses.
+    def _nothing(self) -> None:
+        pass
 
-    cache_path = None
-
-    def enable(self) -> None:
-        """Nothing to do."""
-
-    def disable(self) -> None:
-        """Nothing to do."""
-
-    def flush(self) -> None:
-        """Nothing to do."""
+    cache_path, enable, disable, flush = None, _nothing, _nothing, _nothing  # other members that Numba uses
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -277,7 +263,7 @@ class NativeFunction:
     One that calls a user's functions is not cached on disk, and may use all of Numba.
     """
 
-    all: ClassVar[list[NativeFunction]] = []  # but those that call users' functions
+    all: ClassVar[list["NativeFunction"]] = []  # but those that call users' functions
     compile_count: ClassVar[int] = 0  # compiled for this process rather than read from disk
 
     def __init__(self, name: str, function: Any, signature: Any, *, users: bool = False) -> None:

@@ -5,8 +5,6 @@ files and their folders must belong to this user, to root or to the owner of thi
 have permission to write to them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

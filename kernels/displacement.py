@@ -5,8 +5,6 @@ nodes is chosen so that their standard deviations are equal. A pixel's displacem
 seed and the sixteen nodes around the pixel, and needs no memory.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -5,8 +5,6 @@ numbers do not depend on their order, so neither vectors nor devices can change 
 computed in float64 with every operation in the libraries' order, see :mod:`.cpu.weights`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Conversion of decoded colors: to gray, with the formula and rounding of the op, and to red, green and blue bytes."""
 
-from __future__ import annotations
-
 from .color import luma, round_half_even, store_byte, unit
 from .compiled import cached_jit
 from .layout import SCALES

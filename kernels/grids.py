@@ -4,8 +4,6 @@ Each function takes the arrays of :class:`gpuimg._plan.plan.Grid` for all images
 (N, 2), ``supports`` (N, 2), ``filters`` (N,) and ``windows`` (N, 4).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import cached_jit

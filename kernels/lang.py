@@ -4,11 +4,9 @@ Where a compiled library is in use neither is imported: stand-ins accept what mo
 imported, and the bodies of loops never run.
 """
 
-from __future__ import annotations
-
 import gc
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from .native import LIBRARY, missing
 
@@ -49,15 +47,15 @@ else:
     class _StandIn:
         """Any attribute, item or result of a call is a stand-in again."""
 
-        def __getattr__(self, name: str) -> _StandIn:
+        def __getattr__(self, name: str) -> Self:
             if name.startswith("__"):
                 raise AttributeError(name)
             return self
 
-        def __call__(self, *args: Any, **kwargs: Any) -> _StandIn:
+        def __call__(self, *args: Any, **kwargs: Any) -> Self:
             return self
 
-        def __getitem__(self, key: Any) -> _StandIn:
+        def __getitem__(self, key: Any) -> Self:
             return self
 
     globals().update(dict.fromkeys(__all__, _StandIn()))

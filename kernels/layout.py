@@ -6,8 +6,6 @@ upload and nothing that varies from call to call enters a compile key. Their con
 computed from the dtype.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -5,8 +5,6 @@ The functions that turn its words into normal numbers are written out rather tha
 so that both runtimes return the same noise, and have no branches or tables, so that they vectorize.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

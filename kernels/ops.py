@@ -9,8 +9,6 @@ To add an op, write its formula, add a row at the end (codes are positions, and 
 function that records it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,14 +44,14 @@ class Op:
     code: int
     name: str
     parameters: tuple[str, ...]
-    channelwise: bool
-    coordinates: bool  # uses the pixel's position in an earlier grid: its parameters begin with the matrix to that
-    statistic: str | None
-    neighbors: bool  # reads surrounding pixels: has no formula of one pixel
-    user: bool  # calls a function of the user: cannot be saved
-    rare: bool  # on a GPU in the full kernels only, so that those of other programs stay small
-    placed: bool  # adds a pattern to the pixels of its grid: geometry after it needs a new segment
-    prepass_launches: int  # launches of separate kernels on a GPU, before the passes of its segment
+    channelwise: bool = False
+    coordinates: bool = False  # uses the pixel's position in an earlier grid: its parameters begin with a matrix
+    statistic: str | None = None  # has at most one named parameter, since CHANNELS and SLOT follow it
+    neighbors: bool = False  # reads surrounding pixels: has no formula of one pixel
+    user: bool = False  # calls a function of the user: cannot be saved
+    rare: bool = False  # on a GPU in the full kernels only, so that those of other programs stay small
+    placed: bool = False  # adds a pattern to the pixels of its grid: geometry after it needs a new segment
+    prepass_launches: int = 0  # launches of separate kernels on a GPU, before the passes of its segment
 
     @property
     def offset(self) -> int:
@@ -73,26 +71,9 @@ class Op:
 OPS: list[Op] = []
 
 
-def _op(
-    name: str,
-    *parameters: str,
-    channelwise: bool = False,
-    coordinates: bool = False,
-    statistic: str | None = None,
-    neighbors: bool = False,
-    user: bool = False,
-    rare: bool = False,
-    placed: bool = False,
-    prepass_launches: int = 0,
-) -> Op:
-    """Append a row; an op with a statistic has at most one named parameter, since CHANNELS and SLOT follow it."""
-    rare |= neighbors and prepass_launches == 0
-    OPS.append(
-        Op(
-            len(OPS), name, parameters, channelwise, coordinates, statistic, neighbors, user, rare, placed,
-            prepass_launches,
-        )
-    )  # fmt: skip
+def _op(name: str, *parameters: str, **options: Any) -> Op:
+    """Append a row."""
+    OPS.append(Op(len(OPS), name, parameters, **options))
     return OPS[-1]
 
 
@@ -113,7 +94,7 @@ PAINT = _op(
     "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", coordinates=True
 )  # fmt: skip
 POINTWISE = _op("pointwise", "function", coordinates=True, user=True)  # its values follow
-SHARPNESS = _op("sharpness", "factor", neighbors=True)
+SHARPNESS = _op("sharpness", "factor", neighbors=True, rare=True)
 GAMMA = _op("gamma", "gamma", "gain", channelwise=True)
 PERMUTE = _op("permute", "first", "second", "third", rare=True)
 NOISE = _op(
@@ -124,7 +105,7 @@ GRID = _op(
     "grid", "along", "across", "x", "y", "share", "red", "green", "blue", coordinates=True, rare=True, placed=True
 )  # fmt: skip
 
-MOTION = _op("motion", "taps", "x", "y", neighbors=True)
+MOTION = _op("motion", "taps", "x", "y", neighbors=True, rare=True)
 MOST_TAPS: Final = 255  # of a motion
 
 JPEG = _op("jpeg", "quality", "colored", neighbors=True, prepass_launches=2)

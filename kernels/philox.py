@@ -1,7 +1,5 @@
 """Philox4x64-10, the counter-based generator of Salmon et al. (2011), as in ``numpy.random.Philox``."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import cached_jit

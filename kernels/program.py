@@ -4,8 +4,6 @@ Each op has two functions, both inlined: one reads its parameters and statistics
 formula to a pixel. The CPU calls the first once a row, the GPU once a pixel.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -109,18 +107,15 @@ PIXEL_OPS = tuple(op for op in OPS if op.user or _formula(op))
 def _is_one_of(codes: tuple[int, ...]) -> Any:
     """Return a scalar function that returns whether an op code is one of ``codes``."""
     # A chain of comparisons, whose codes are constants of the machine code.
+    if not codes:
 
-    @scalar
-    def never(code):
-        return False
+        @scalar
+        def never(code):
+            return False
 
-    found = never
-    for number in codes:
-        found = _or(number, found)
-    return found
+        return never
+    number, others = codes[-1], _is_one_of(codes[:-1])
 
-
-def _or(number: int, others: Any) -> Any:
     @scalar
     def either(code):
         return code == number or others(code)

@@ -1,7 +1,5 @@
 """Rectangles in images: sizes after a resize, centered crops, random boxes, and the places of images in a buffer."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import cached_jit

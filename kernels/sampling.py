@@ -5,8 +5,6 @@ The antialiased weights are those of ``torch.nn.functional.interpolate(antialias
 stretched by the scale, cut at the window and divided by the sum of what is left.
 """
 
-from __future__ import annotations
-
 import math
 
 from .layout import (

@@ -1,7 +1,5 @@
 """Decorators that compile scalar functions and loops (float32, no error branches), and helpers that kernels share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

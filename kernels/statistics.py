@@ -1,7 +1,5 @@
 """Image statistics: the terms that reductions add up, and the values computed from the sums."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .color import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO

@@ -1,7 +1,5 @@
 """Users' own functions, joined to one that picks by index: what both runtimes compile into the program."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -5,8 +5,6 @@ interpolated where FFmpeg does so by default (see :func:`axes`); elsewhere pixel
 ITU-T T.871 (JFIF) is for JPEGs.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -32,15 +30,9 @@ SHARES: Final = {
 
 
 def matrix(coefficients: int, full: bool, bits: int) -> Any:
-    """Return the conversion matrix, (4, 4) float32, for samples of ``bits`` bits.
+    """Return the conversion matrix, (4, 4) float32, for samples of ``bits`` bits and matrix coefficients of H.273.
 
-    Parameters
-    ----------
-    coefficients : int
-        Matrix coefficients of H.273.
-    full : bool
-        Whether black is 0 and white the largest sample, rather than 16 and 235 times ``2 ** (bits - 8)``.
-    bits : int
+    With ``full``, black is 0 and white the largest sample, else they are 16 and 235 times ``2 ** (bits - 8)``.
     """
     red, blue = SHARES.get(coefficients, BT601)
     green = 1.0 - red - blue
@@ -57,14 +49,8 @@ def axes(bits: int, size: tuple[int, int], shifts: tuple[int, int]) -> Any:
     """Return where the chroma of a pixel is, (2, 3) float32: for columns and rows, what :func:`near_chroma` takes.
 
     Swscale repeats the chroma of 8-bit frames with an even number of rows. Others it scales bilinearly from the size of
-    chroma to that of luma, except that an even number of columns is repeated, too.
-
-    Parameters
-    ----------
-    bits : int
-        Of a sample.
-    size, shifts : tuple of int
-        Width and height, and by how many bits the columns and rows of chroma are shifted.
+    chroma to that of luma, except that an even number of columns is repeated, too. ``size`` is (width, height);
+    ``shifts`` are the bits by which columns and rows of chroma are shifted.
     """
     scaled = bits > 8 or size[1] % 2 == 1 or shifts == (0, 1)
     found = []

@@ -1,7 +1,5 @@
 """Comparisons of results with references, within a tolerance, over many images at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings and fixtures shared by all tests."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random
@@ -107,7 +105,7 @@ def any_gpu() -> Iterator[None]:
 
 
 @pytest.fixture
-def faulty() -> Iterator[FakeGpu]:
+def faulty() -> "Iterator[FakeGpu]":
     """A fake GPU, for tests that expect problems."""
     from .fakecuda import installed  # loads numba.cuda, which most tests do without
 
@@ -116,7 +114,7 @@ def faulty() -> Iterator[FakeGpu]:
 
 
 @pytest.fixture
-def gpu(faulty: FakeGpu) -> Iterator[FakeGpu]:
+def gpu(faulty: "FakeGpu") -> "Iterator[FakeGpu]":
     """A fake GPU on which nothing may be out of order."""
     yield faulty
     assert faulty.problems == []
@@ -145,7 +143,7 @@ def photo() -> Image.Image:
 
 
 @pytest.fixture(scope="module")
-def decoders() -> tuple[Decoder, Decoder]:
+def decoders() -> "tuple[Decoder, Decoder]":
     """In turn: what memory holds before must not matter."""
     from .decoding.jpegs import Decoder
 

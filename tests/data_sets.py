@@ -1,7 +1,5 @@
 """Small JPEGs and sources for the loader's tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

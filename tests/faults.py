@@ -6,8 +6,6 @@ Plants one fault at a time in a copy of the tree, and runs the tests of its subj
 is a hole in the tests. Whoever shortens or merges tests runs this before and after.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

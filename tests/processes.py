@@ -4,8 +4,6 @@ A fork has compiled nothing and holds only imported modules, so it reads the sam
 the start-up itself start a process by :func:`python`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Images and files for the tests: awkward sizes, both dtypes, arrays of every memory layout, and files of Pillow."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

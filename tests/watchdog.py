@@ -1,7 +1,5 @@
 """Watchdog for tests with threads: none may hang or leave a thread running."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import threading

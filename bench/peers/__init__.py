@@ -4,8 +4,6 @@
 it; :mod:`bench.peers.base` defines their interface and the works.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -30,6 +28,6 @@ def module_of(name: str) -> str:
     return f"bench.peers.{PEERS[name].partition(':')[0]}"
 
 
-def peer_class(name: str) -> type[Peer]:
+def peer_class(name: str) -> "type[Peer]":
     found: type[Peer] = getattr(import_module(module_of(name)), PEERS[name].partition(":")[2])
     return found

@@ -12,8 +12,6 @@ The result also has each peer's CPU time and peak memory (worker processes inclu
 batch. Failed and missing peers are named with the reason, and do not stop the others.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import tempfile
@@ -39,7 +37,7 @@ def levels(images: Any) -> Any:
 
 
 def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
-    """Return differences from gpuimg's results in levels or, of random results, mean and spread; refuse wrong ones."""
+    """Refuse wrong results; return differences from gpuimg's in levels, except for random works."""
     if work in ("decode", "eval"):
         if [one.shape for one in results] != [one.shape for one in ours]:
             raise ValueError("images of other shapes than gpuimg's")
@@ -47,15 +45,14 @@ def checked(work: str, results: Any, ours: Any, count: int) -> dict[str, float]:
         if work == "eval":
             pairs = [(levels(one), levels(other)) for one, other in pairs]
         every = np.concatenate([np.abs(one - other).ravel() for one, other in pairs])
-        within = round(float((every <= 2).mean()), 4)
-        return {"mean_difference_in_levels": round(float(every.mean()), 3), "within_2_levels": within}
+        return {"mean_difference_in_levels": round(float(every.mean()), 3)}
     if results.shape != (count, 3, SIZE, SIZE) or results.dtype != np.float32:
         raise ValueError(f"{results.dtype} of shape {results.shape} instead of float32 {(count, 3, SIZE, SIZE)}")
     values = levels(results)
     low, high = float(values.min()), float(values.max())
     if not -_SLACK <= low <= high <= 255 + _SLACK:
         raise ValueError(f"values from {low:.1f} to {high:.1f} instead of 0 to 255")
-    return {"mean_level": round(float(values.mean()), 1), "standard_deviation": round(float(values.std()), 1)}
+    return {}
 
 
 class Race:
@@ -95,7 +92,6 @@ class Race:
         return found
 
     def able(self, work: str) -> list[str]:
-        """Return the peers that do a work."""
         return [name for name, one in self.peers.items() if work not in one["lacks"] and work not in one["failed"]]
 
     def time(self, work: str, rounds: int) -> dict[str, dict[str, Any] | None]:
@@ -116,18 +112,8 @@ class Race:
         return found
 
     def _rounds(self, work: str, names: list[str], rounds: int) -> dict[str, list[tuple[float, float]]]:
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-        for k in range(rounds + 1):
-            print(f"{work}: {f'round {k} of {rounds}' if k else 'warming up'}", flush=True)
-            start = k % max(len(names), 1)  # no peer always runs after the same one
-            for name in [*names[start:], *names[:start]]:
-                if name in times:
-                    taken = self._request(name, "epoch", work)
-                    if taken is None:
-                        del times[name]
-                    elif k:  # the first round warms up
-                        times[name].append(taken)
-        return times
+        print(f"{work}: {', '.join(names)}", flush=True)
+        return common.in_turn(names, lambda name: self._request(name, "epoch", work), rounds)
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
 """Albumentations on images that OpenCV decodes, in a DataLoader."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -20,7 +18,6 @@ _RESIZE = {"interpolation": cv2.INTER_LINEAR, "area_for_downscale": "image"}
 
 
 def transforms(work: str) -> Any:
-    """Return the transforms of a work, from an OpenCV image to a tensor."""
     if work == "decode":
         return A.Compose([ToTensorV2()])
     if work == "eval":
@@ -52,5 +49,4 @@ class Albumentations(TorchPeer):
     notes = "DataLoader with OpenCV; smaller by averaging areas, larger bilinear"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Create a loader whose workers persist for all epochs."""
         return self.loader(files, partial(_sample, transforms(work)), work)

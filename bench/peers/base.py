@@ -1,7 +1,5 @@
 """The interface of a peer, and the works that all of them run."""
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -61,7 +59,6 @@ class Peer(ABC):
         return results[0]
 
     def copied(self, result: Any, work: str) -> Any:
-        """Copy a batch to NumPy arrays."""
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
 
 

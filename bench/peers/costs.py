@@ -1,7 +1,5 @@
 """Costs of a peer in addition to its speed: import time, the first batch, memory, and disk space."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

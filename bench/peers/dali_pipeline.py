@@ -1,7 +1,5 @@
 """NVIDIA DALI in pipeline mode, as in its ImageNet examples (ResNet-50 and EfficientNet)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,7 +63,6 @@ class DaliPipeline(Peer):
     device_id: int | None = None
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Build the pipeline, run it to the end of each epoch, and reset it."""
         # Each epoch is a new iteration over this list.
         source = [[np.frombuffer(data, np.uint8) for data in batch] for batch in base.batches(files, self.batch)]
 
@@ -100,5 +97,4 @@ class DaliMixed(DaliPipeline):
     device_id = 0
 
     def copied(self, result: Any, work: str) -> Any:
-        """Copy a batch from the GPU."""
         return super().copied(result.as_cpu(), work)

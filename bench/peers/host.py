@@ -4,8 +4,6 @@ The others wait in their processes while one of them runs. A process is started 
 reads the files from one pickle, and answers requests on a socket.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import resource
@@ -57,7 +55,6 @@ class Host:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process and its workers."""
         self._connection.close()
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
@@ -96,7 +93,6 @@ class _Service:
         self._epochs: dict[str, Epoch] = {}
 
     def describe(self) -> dict[str, Any]:
-        """Return name, version, and differences."""
         peer, installed = self._peer, "unknown"
         for name in reversed(peer.distributions):
             try:
@@ -106,7 +102,6 @@ class _Service:
         return {"name": peer.name, "version": installed, "lacks": dict(peer.lacks), "notes": peer.notes}
 
     def first(self, work: str) -> Any:
-        """Return the results of the first batch."""
         return self._peer.first(work, self._files[: self._peer.batch])
 
     def epoch(self, work: str) -> tuple[float, float]:

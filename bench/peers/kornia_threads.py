@@ -1,7 +1,5 @@
 """kornia-rs in threads: libjpeg-turbo, and its resize and normalization in Rust."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import kornia_rs
@@ -45,5 +43,4 @@ class Kornia(Peer):
     notes = "train resizes, normalizes and transposes in one pass, without antialiasing"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Create a pool; its tasks are images."""
         return base.in_threads(self, work, files, {"decode": _decoded, "eval": _evaluated}, {"train": _trained})

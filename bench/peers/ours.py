@@ -1,7 +1,5 @@
 """gpuimg: the functions on one batch after another, and the loader, which works ahead."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -61,7 +59,6 @@ class Loader(Peer):
     notes = "batches ahead, made with all the threads (the defaults)"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Create one loader for all epochs: its next loop is the next epoch."""
         source = [(data, 0) for data in files]
         loader = gi.load(
             source, PREPROCESS[work], batch_size=self.batch, device="cpu", dtype="float32", layout="NCHW",

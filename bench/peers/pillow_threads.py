@@ -1,7 +1,5 @@
 """Pillow and NumPy in threads, the usual program without a library for loading."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -55,7 +53,6 @@ class Pillow(Peer):
     notes = "in a pool of threads; normalized with NumPy"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Create a pool; its tasks are images."""
         random = {"train": trained, "train+rotate+color": colored}
         plain = {"decode": lambda data: np.asarray(decoded(data)), "eval": evaluated}
         return base.in_threads(self, work, files, plain, random)

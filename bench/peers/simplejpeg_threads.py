@@ -1,7 +1,5 @@
 """Decoding alone with simplejpeg, a thin wrapper of libjpeg-turbo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -22,7 +20,6 @@ class SimpleJpeg(Peer):
     notes = "each thread decodes into one buffer, over the image before"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Decode with the default accuracy, without returning results."""
         buffers = [bytearray(0) for _ in range(self.threads)]
 
         def some(batch: list[bytes], k: int) -> None:
@@ -40,5 +37,4 @@ class SimpleJpeg(Peer):
         return epoch
 
     def first(self, work: str, files: list[bytes]) -> Any:
-        """Return images in new memory."""
         return [np.array(simplejpeg.decode_jpeg(data)) for data in files[: self.batch]]

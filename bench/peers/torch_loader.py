@@ -1,7 +1,5 @@
 """PyTorch's DataLoader over encoded files, for the peers that run in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -42,5 +40,4 @@ class TorchPeer(Peer):
         return lambda: iter(loader)
 
     def copied(self, result: Any, work: str) -> Any:
-        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
         return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()

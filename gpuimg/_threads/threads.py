@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from ..kernels.cores import allowed_cores
+from ..kernels.native import allowed_cores
 
 MOST_THREADS = 1024  # that a caller may request of one kind: thousands leave no memory for anything else
 

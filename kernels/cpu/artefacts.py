@@ -3,8 +3,6 @@
 The result is that of encoding with libjpeg at 4:2:0 and decoding again, without the Huffman code, which is lossless.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import color

@@ -3,8 +3,6 @@
 Threads claim images with an atomic counter. :mod:`.records` defines the records that the host fills for the loop.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np
@@ -88,7 +86,6 @@ def _copy_turned(stored, height, width, channels, turn, out):
 
 @loop
 def _region_size(image):
-    """Return the height and width of an image's region, as shown."""
     return image.region[3] - image.region[1], image.region[2] - image.region[0]
 
 
@@ -230,22 +227,11 @@ def _run_views(i, images, passes, scratch, thread, streamed):
 def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch_, thread_, running_):
     """Claim images in an order that threads share, decode and process each; return whether none is left.
 
-    Parameters
-    ----------
-    order : (n,) int64
-    queue : (1,) QUEUE
-        This record, and the others, are passed in arrays: Numba takes 2 us to unwrap a record that Python passes.
-    images, headers, statuses : (N,) IMAGE, (N,) jpeg.layout.HEADER, (N,) jpeg.layout.STATUS
-        Statuses are filled with the outcome of decoding. Images that could not be decoded are not processed.
-    passes : (P,) PASS
-        If empty, the decoded pixels are the result.
-    batch : (1,) BATCH
-    scratch, thread : (1,) SCRATCH, (1,) THREAD
-        Those of the calling thread.
-    running : (1,) RUNNING
-        Limits threads over all batches. One in excess waits here, rather than in Python, where it would also wait for
-        the GIL.
+    ``statuses`` are filled with the outcome of decoding; images that could not be decoded are not processed. Without
+    ``passes`` the decoded pixels are the result. ``running`` limits threads over all batches: one in excess waits here,
+    rather than in Python, where it would also wait for the GIL.
     """
+    # Records are passed in arrays: Numba takes 2 us to unwrap a record that Python passes.
     queue, batch, scratch, thread, running = queue_[0], batch_[0], scratch_[0], thread_[0], running_[0]
     begin = now(thread.time)
     # Add oneself first, and step back if that was one too many: no lock, and never more than ``most`` threads run.

@@ -4,15 +4,13 @@ Planes and interleaved pixels are patches as large as the image. Short rows of a
 loops that cast have long runs of values.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
 
 from .. import color
 from ..compiled import NativeFunction
-from ..lang import types
+from ..lang import from_dtype, types
 from ..layout import SCALES, UINT8
 from ..scalar import f32, loop
 from .intrinsics import (
@@ -24,9 +22,7 @@ from .intrinsics import (
     caller,
     copy,
     floats_at,
-    move_run,
-    record_at,
-    record_pointer,
+    move_16,
 )
 from .records import STORED
 from .store import KINDS, make_copy
@@ -122,13 +118,12 @@ def _make_store(kind: int) -> Any:
                 copy_run(to[:n], out[at : at + n], streamed)
             place += one.row
 
-    def store_bytes(lines_, line, plane, top, rows, width, height, channels, out_, one_, work_, streamed):
+    def store_bytes(lines_, line, plane, top, rows, width, height, channels, out_, one, work_, streamed):
         """Store rows of the result from row ``top`` on, which lie in one row of patches.
 
         ``line`` bytes lead from one to the next; ``plane`` from a channel to the next, or they are interleaved, as in
         the result.
         """
-        one = record_at(one_)
         each, merge = one.column, one.merge  # values of a pixel that lie side by side; patches that do
         lines, out = array_at(lines_, rows * line), array_at(out_, one.elements)
         most = (one.work - _TABLE) // _SPACE
@@ -152,7 +147,7 @@ def _make_store(kind: int) -> Any:
                 if n == one.row and n < _SHORT:
                     for r in range(rows):
                         for x in range(0, n, _VECTOR):  # the next row overwrites what is too much
-                            move_run(lines, r * line + at + x, joined, r * n + x, _VECTOR)
+                            move_16(lines, r * line + at + x, joined, r * n + x)
                     if patches:
                         start = k % merge * one.size + c * one.plane
                         put(joined, 0, 1, rows * n, one, c, normal, table, room, room, start, False, True)
@@ -171,7 +166,7 @@ def _make_store(kind: int) -> Any:
 
 def _types(stored: Any) -> Any:
     whole = types.int64
-    return types.void(BYTES, *(whole,) * 7, stored, record_pointer(STORED), BYTES, whole)
+    return types.void(BYTES, *(whole,) * 7, stored, from_dtype(STORED), BYTES, whole)
 
 
 #: Functions that store bytes, by the kind of result.

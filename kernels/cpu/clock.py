@@ -1,7 +1,5 @@
 """A monotonic clock and a pause for code that runs without the GIL, from the C library."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -16,32 +14,28 @@ _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 _PAUSE = 50  # microseconds: far below the time of an image, far above that of a system call
 
 
-@loop
-def _read_clock(scratch):
-    """Return the time in nanoseconds; ``scratch`` has two int64, a timespec of seconds and nanoseconds."""
-    # Both fields of a timespec have 64 bits on the 64-bit systems that gpuimg runs on.
-    _clock_gettime(np.int32(_CLOCK), address_of(scratch))
-    return scratch[0] * 1_000_000_000 + scratch[1]
+if hasattr(time, "clock_gettime"):
 
+    @loop
+    def now(scratch):
+        """Return the time in nanoseconds; ``scratch`` has two int64, a timespec of seconds and nanoseconds."""
+        # Both fields of a timespec have 64 bits on the 64-bit systems that gpuimg runs on.
+        _clock_gettime(np.int32(_CLOCK), address_of(scratch))
+        return scratch[0] * 1_000_000_000 + scratch[1]
 
-@loop
-def _no_clock(scratch):
-    """Return 0 on systems without POSIX: there are no times, and no limit on a call."""
-    return 0
+    @loop
+    def pause():
+        """Let other threads run for a while."""
+        _usleep(np.uint32(_PAUSE))
 
+else:  # there are no times without POSIX, and no limit on a call
 
-@loop
-def _pause():
-    """Let other threads run for a while."""
-    _usleep(np.uint32(_PAUSE))
+    @loop
+    def now(scratch):
+        """Return 0."""
+        return 0
 
-
-@loop
-def _no_pause():
-    """Return at once, on systems without POSIX."""
-    return
-
-
-_POSIX = hasattr(time, "clock_gettime")
-now = _read_clock if _POSIX else _no_clock
-pause = _pause if _POSIX else _no_pause
+    @loop
+    def pause():
+        """Return at once."""
+        return

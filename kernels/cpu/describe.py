@@ -1,7 +1,5 @@
 """What the images of a batch read, and the memory that a thread needs for them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ..compiled import cached_jit
@@ -51,20 +49,10 @@ def set_elements(needs, reserved, scratch):
     NEEDS=NEEDS,
 )
 def describe_pass(passes, k, records, programs, regions, used, first_slot, end_slot, needs_):
-    """Set a pass to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
+    """Set pass ``k`` to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
 
-    Parameters
-    ----------
-    passes : (P,) PASS
-    k : int
-    records : (N,) layout.RECORD
-    programs : (N, L) float32
-    regions : (N, 4) int64
-    used : (len(OPS),) uint8
-        Not 0 for the ops that occur in the programs.
-    first_slot, end_slot : int
-        The statistics that the pass computes.
-    needs : (1,) NEEDS
+    ``used`` is not 0 for the codes of ops in the programs. The pass computes the statistics ``first_slot`` to
+    ``end_slot``.
     """
     one = passes[k]
     one.records, one.programs, one.regions = records.ctypes.data, programs.ctypes.data, regions.ctypes.data
@@ -107,23 +95,9 @@ def describe_pass(passes, k, records, programs, regions, used, first_slot, end_s
     NEEDS=NEEDS,
 )
 def describe(
-    images,
-    headers,
-    addresses,
-    sizes,
-    turns,
-    shown_sizes,
-    scales,
-    passes,
-    first,
-    channels,
-    out,
-    offsets,
-    itemsize,
-    results,
-    elements,
-    needs_,
-):
+    images, headers, addresses, sizes, turns, shown_sizes, scales, passes, first, channels, out, offsets, itemsize,
+    results, elements, needs_,
+):  # fmt: skip
     """Fill in images: their files, regions, results, and links of those that occur several times.
 
     The first occurrence of an image has a region for all of them. Raises ``needs`` to the largest region, as shown and
@@ -137,26 +111,16 @@ def describe(
         Those of the files; none for images that are no files.
     turns : (9,) int64
         By EXIF orientation, the bits of :mod:`.records`.
-    shown_sizes : (N, 2) int64
-        Of the images at their scale.
-    scales : (N,) int64
-        Eighths of their stored sizes that images are decoded at.
+    shown_sizes, scales : (N, 2) int64, (N,) int64
+        Of the images at their scale, in eighths of their stored sizes.
     passes : (P,) PASS
         If empty, images are read whole.
     first : (N,) int64
         The index of each image's first occurrence; empty where no image occurs twice.
-    channels : int
-        Of the images.
-    out : (M,) uint8
-        Memory of the results.
-    offsets : (N,) int64
-        The element of it with which an image's result begins.
-    itemsize : int
-        Bytes of an element.
-    results : (N, 2) int64
-    elements : int
+    out, offsets, itemsize : (M,) uint8, (N,) int64, int
+        Memory, the element of it with which an image's result begins, and the bytes of an element.
+    results, elements : (N, 2) int64, int
         A result has the product of its two numbers in ``results`` times so many elements.
-    needs : (1,) NEEDS
     """
     needs, left = needs_[0], 0
     for i in range(len(images)):

@@ -4,8 +4,6 @@ Formulas are in :mod:`kernels.displacement`, which the CUDA kernel calls as well
 four rows of nodes around it, so that a pixel then mixes four nodes instead of sixteen.
 """
 
-from __future__ import annotations
-
 from ..compiled import cached_jit
 from ..displacement import NODES, density, displacement, first_node, node, place, share, weights
 from ..ops import ELASTIC, NODE_SPACING
@@ -20,7 +18,6 @@ _RED, _REPEAT, _NEAREST = ELASTIC.at("red"), ELASTIC.at("repeat"), ELASTIC.at("n
 
 @loop
 def _nodes(size):
-    """Return the most nodes along an axis of ``size`` pixels."""
     return i64(size / NODE_SPACING) + _EXTRA_NODES
 
 

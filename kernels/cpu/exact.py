@@ -6,8 +6,6 @@ along columns sums 64 bytes of such rows at a time. Only what the wanted part ne
 result at a time are stored, see :mod:`.bytes_store`, while they are in the first-level cache.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -15,26 +13,31 @@ import numpy as np
 from .. import exact
 from ..compiled import NativeFunction
 from ..exact import EXACT, TORCH
-from ..lang import cgutils, intrinsic, ir, types
+from ..lang import cgutils, from_dtype, types
 from ..layout import RADIUS
 from ..scalar import loop, up
 from .bytes_store import band_of, call_store_bytes, most_rows
 from .intrinsics import (
     BYTES,
-    Place,
+    I8,
+    I16,
+    I32,
+    I64,
     address_of,
     array_at,
     caller,
     doubles_in,
+    emitted,
     fence,
     ints_in,
+    load,
     longs_in,
-    pointer,
     prefetch,
-    record_at,
-    record_pointer,
     shuffle,
+    splat,
     spread,
+    store,
+    vector,
 )
 from .products import bytes_of, joined, saturated, sums_of_pairs
 from .records import KEPT_BYTES, STORED
@@ -51,18 +54,11 @@ _KEPT_WORDS: Final = 9  # int64 that say what taps of an axis are in the work sp
 _LOW_BITS: Final = 11  # of a weight of Pillow's; the others are 12 and a sign
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 
-_I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
 
 # Vectors are handled in lanes of 16 bytes, as x86's instructions do. Weights are int16, in pairs for two taps: those of
 # Pillow, which are longer, are two such pairs, of their low bits and of the others.
-
-
-def _half(builder: Any, bits: Any, n: int) -> Any:
-    """Half of what a sum is divided by, in every lane."""
-    return spread(builder, builder.shl(_I32(1), builder.sub(bits, _I32(1))), n)
 
 
 def _by_lanes(n: int, lane: int, picks: list[int]) -> list[int]:
@@ -87,37 +83,28 @@ def _turn(builder: Any, rows: list[Any], lane: int) -> list[Any]:
     return rows
 
 
-def _element(context: Any, builder: Any, signature: Any, values: Any, position: int, index: Any) -> Any:
-    return builder.load(pointer(context, builder, signature.args[position], values[position], index))
-
-
 _COLOR_PAIRS = [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 0, 0, 0, 0]  # bytes of 4 pixels
 
 
 def _make_turn_pairs(channels: int) -> Any:
-    @intrinsic
-    def turn_pairs(typing_context, source, starts, at, out, to):
+    @emitted(types.none, None, None, types.int64, None, types.int64)
+    def turn_pairs(builder, source, starts, at, out, to):
         """Pixels from ``starts[r] + at`` of 16 rows as pairs from ``out[to]``, each of two pixels' bytes of all rows.
 
         Of color 4 pixels, else 16.
         """
 
-        def generate(context, builder, signature, args):
-            place = context, builder, signature, args
-            source, out = Place(*place, 0), Place(*place, 3)
-            rows = []
-            for r in range(_ROWS // 2):
-                lanes = [source.load(builder.add(_element(*place, 1, _I64(k)), args[2])) for k in (r, r + _ROWS // 2)]
-                row = joined(builder, lanes)
-                if channels == 3:
-                    row = shuffle(builder, row, row, _by_lanes(_PAIR, _ROWS, _COLOR_PAIRS))
-                rows.append(builder.bitcast(row, ir.VectorType(_I16, _ROWS)))
-            for k, pair in enumerate(_turn(builder, rows, _ROWS // 2)[: 6 if channels == 3 else 8]):
-                value = builder.bitcast(pair, ir.VectorType(_I8, _PAIR))
-                out.store(value, builder.add(args[4], _I64(_PAIR * k)))
-            return context.get_dummy_value()
+        def bytes_of_row(r):
+            return load(builder, source.at(builder.add(starts.element(I64(r)), at), _ROWS), vector(I8, _ROWS))
 
-        return types.none(source, starts, types.int64, out, types.int64), generate
+        rows = []
+        for r in range(_ROWS // 2):
+            row = joined(builder, [bytes_of_row(r), bytes_of_row(r + _ROWS // 2)])
+            if channels == 3:
+                row = shuffle(builder, row, row, _by_lanes(_PAIR, _ROWS, _COLOR_PAIRS))
+            rows.append(builder.bitcast(row, vector(I16, _ROWS)))
+        for k, pair in enumerate(_turn(builder, rows, _ROWS // 2)[: 6 if channels == 3 else 8]):
+            store(builder, pair, out.at(builder.add(to, I64(_PAIR * k)), _PAIR))
 
     return turn_pairs
 
@@ -125,78 +112,71 @@ def _make_turn_pairs(channels: int) -> Any:
 _turn_gray, _turn_color = _make_turn_pairs(1), _make_turn_pairs(3)
 
 
-@intrinsic
-def _turn_rows(typing_context, columns, at, out, starts, to):
+@emitted(types.none, None, types.int64, None, None, types.int64)
+def _turn_rows(builder, columns, at, out, starts, to):
     """The reverse: 32 vectors from ``columns[at]``, each a byte of 16 rows, as 32 bytes at ``starts[r] + to``."""
 
-    def generate(context, builder, signature, args):
-        place = context, builder, signature, args
-        columns, out = Place(*place, 0), Place(*place, 2)
-        vectors = [
-            joined(builder, [columns.load(builder.add(args[1], _I64(_ROWS * one))) for one in (k, k + _ROWS)])
-            for k in range(_ROWS)
-        ]
-        for r, row in enumerate(_turn(builder, vectors, _ROWS)):
-            start = _element(*place, 3, _I64(r))
-            out.store(row, builder.add(start, args[4]))
-        return context.get_dummy_value()
+    def column(k):
+        return load(builder, columns.at(builder.add(at, I64(_ROWS * k)), _ROWS), vector(I8, _ROWS))
 
-    return types.none(columns, types.int64, out, starts, types.int64), generate
+    vectors = [joined(builder, [column(k), column(k + _ROWS)]) for k in range(_ROWS)]
+    for r, row in enumerate(_turn(builder, vectors, _ROWS)):
+        store(builder, row, out.at(builder.add(starts.element(I64(r)), to), _PAIR))
 
 
-def _weighted(context: Any, builder: Any, totals: list[Any], values: Any, weights: list[Any]) -> None:
-    """Add the products of bytes, widened to 16 bits, and a pair of weights, or of two parts of weights, to sums."""
-    for total, weight in zip(totals, weights, strict=True):
-        pairs = builder.bitcast(spread(builder, weight, values.type.count // 2), values.type)
-        builder.store(builder.add(builder.load(total), sums_of_pairs(context, builder, values, pairs)), total)
+class _Sums:
+    """Variables for sums of products with the parts of weights; LLVM makes them registers."""
+
+    def __init__(self, builder: Any, n: int, parts: int, bits: Any) -> None:
+        self._builder, self._n, self._bits = builder, n, bits
+        half = spread(builder, builder.shl(I32(1), builder.sub(bits, I32(1))), n)  # of what a sum is divided by
+        starts = (splat(I32, 0, n) if k else half for k in range(parts))
+        self._parts = [cgutils.alloca_once_value(builder, start) for start in starts]
+
+    def add(self, context: Any, values: Any, weights: list[Any]) -> None:
+        """Add products of bytes, widened to 16 bits, and a pair of weights, or of two parts of weights."""
+        builder = self._builder
+        for total, weight in zip(self._parts, weights, strict=True):
+            pairs = builder.bitcast(spread(builder, weight, self._n), values.type)
+            builder.store(builder.add(builder.load(total), sums_of_pairs(context, builder, values, pairs)), total)
+
+    def total(self) -> Any:
+        """Return whole numbers."""
+        builder = self._builder
+        total, *high = (builder.load(one) for one in self._parts)
+        for one in high:
+            total = builder.add(total, builder.shl(one, spread(builder, I32(_LOW_BITS), self._n)))
+        return builder.ashr(total, spread(builder, self._bits, self._n))
 
 
-def _sums(builder: Any, parts: int, half: Any) -> list[Any]:
-    """Return variables for the sums of the parts of weights; LLVM makes them registers."""
-    zero = ir.Constant(half.type, [0] * half.type.count)
-    return [cgutils.alloca_once_value(builder, zero if k else half) for k in range(parts)]
+def _words(builder: Any, weights: Any, at: Any, pair: Any, parts: int) -> list[Any]:
+    word = builder.add(at, builder.mul(pair, I64(parts)))
+    return [weights.element(builder.add(word, I64(k))) for k in range(parts)]
 
 
-def _total(builder: Any, sums: list[Any], bits: Any) -> Any:
-    """Return whole numbers of sums of the parts of weights."""
-    total, *high = (builder.load(one) for one in sums)
-    n = total.type.count
-    for one in high:
-        total = builder.add(total, builder.shl(one, spread(builder, _I32(_LOW_BITS), n)))
-    return builder.ashr(total, spread(builder, bits, n))
+_whole = types.int64
 
 
 def _make_sum_columns(channels: int, parts: int) -> Any:
-    @intrinsic
-    def sum_columns(typing_context, columns, first, weights, at, pairs, bits, out, to, step):
+    @emitted(types.none, None, _whole, None, _whole, _whole, types.int32, None, _whole, _whole)
+    def sum_columns(builder, columns, first, weights, at, pairs, bits, out, to, step):
         """One pixel of 16 rows, of pairs from number ``first`` on; ``step`` bytes lead from a channel to the next."""
-
-        def generate(context, builder, signature, args):
-            place = context, builder, signature, args
-            columns, out = Place(*place, 0), Place(*place, 6)
-            _, first, _, at, pairs, bits, _, to, step = args
-            half = _half(builder, bits, _ROWS)
-            sums = [_sums(builder, parts, half) for _ in range(channels)]
-            with cgutils.for_range(builder, pairs) as each:
-                word = builder.add(at, builder.mul(each.index, _I64(parts)))
-                words = [_element(*place, 2, builder.add(word, _I64(k))) for k in range(parts)]
-                pair = builder.mul(builder.add(first, each.index), _I64(_PAIR * channels))
-                for c, totals in enumerate(sums):
-                    value = columns.load(builder.add(pair, _I64(_PAIR * c)), _PAIR)
-                    _weighted(context, builder, totals, builder.zext(value, ir.VectorType(_I16, _PAIR)), words)
-            results = [_total(builder, totals, bits) for totals in sums]
-            if channels == 1:
-                out.store(saturated(builder, results[0]), to)
-            else:
-                # All channels at once: x86's instructions that narrow one vector take longer.
-                lanes = bytes_of(context, builder, [*results, results[-1]])
-                for c in range(channels):
-                    value = shuffle(builder, lanes, lanes, [_ROWS * k + 4 * c + i for k in range(4) for i in range(4)])
-                    out.store(value, builder.add(to, builder.mul(step, _I64(c))))
-            return context.get_dummy_value()
-
-        whole = types.int64
-        return types.none(columns, whole, weights, whole, whole, types.int32, out, whole, whole), generate
+        sums = [_Sums(builder, _ROWS, parts, bits) for _ in range(channels)]
+        with cgutils.for_range(builder, pairs) as each:
+            words = _words(builder, weights, at, each.index, parts)
+            pair = builder.mul(builder.add(first, each.index), I64(_PAIR * channels))
+            for c, one in enumerate(sums):
+                value = load(builder, columns.at(builder.add(pair, I64(_PAIR * c)), _PAIR), vector(I8, _PAIR))
+                one.add(columns.context, builder.zext(value, vector(I16, _PAIR)), words)
+        results = [one.total() for one in sums]
+        if channels == 1:
+            store(builder, saturated(builder, results[0]), out.at(to, _ROWS))
+            return
+        # All channels at once: x86's instructions that narrow one vector take longer.
+        lanes = bytes_of(columns.context, builder, [*results, results[-1]])
+        for c in range(channels):
+            value = shuffle(builder, lanes, lanes, [_ROWS * k + 4 * c + i for k in range(4) for i in range(4)])
+            store(builder, value, out.at(builder.add(to, builder.mul(step, I64(c))), _ROWS))
 
     return sum_columns
 
@@ -206,32 +186,21 @@ _sum_gray_columns_in_parts, _sum_color_columns_in_parts = _make_sum_columns(1, 2
 
 
 def _make_sum_rows(n: int, parts: int) -> Any:
-    @intrinsic
-    def sum_rows(typing_context, source, starts, x, weights, at, pairs, bits, out, to):
+    @emitted(types.none, None, None, _whole, None, _whole, _whole, types.int32, None, _whole)
+    def sum_rows(builder, source, starts, x, weights, at, pairs, bits, out, to):
         """``out[to:to + n]``: the weighted sum of the bytes at ``starts[t] + x`` of rows, an even number of them."""
 
-        def generate(context, builder, signature, args):
-            place = context, builder, signature, args
-            source, out = Place(*place, 0), Place(*place, 7)
-            _, _, x, _, at, pairs, bits, _, to = args
-            half, zero = _half(builder, bits, n // 4), ir.Constant(ir.VectorType(_I8, n), [0] * n)
-            quarters = [_sums(builder, parts, half) for _ in range(4)]
-            with cgutils.for_range(builder, pairs) as each:
-                word = builder.add(at, builder.mul(each.index, _I64(parts)))
-                words = [_element(*place, 3, builder.add(word, _I64(k))) for k in range(parts)]
-                row = builder.mul(each.index, _I64(2))
-                rows = [source.load(builder.add(_element(*place, 1, builder.add(row, _I64(k))), x), n) for k in (0, 1)]
-                halves = _interleaved(builder, rows[0], rows[1], _ROWS)
-                widened = [one for half in halves for one in _interleaved(builder, half, zero, _ROWS)]
-                for value, totals in zip(widened, quarters, strict=True):
-                    values = builder.bitcast(value, ir.VectorType(_I16, n // 2))
-                    _weighted(context, builder, totals, values, words)
-            result = [_total(builder, totals, bits) for totals in quarters]
-            out.store(bytes_of(context, builder, result), to)
-            return context.get_dummy_value()
+        def row(number):
+            return load(builder, source.at(builder.add(starts.element(number), x), n), vector(I8, n))
 
-        whole = types.int64
-        return types.none(source, starts, whole, weights, whole, whole, types.int32, out, whole), generate
+        quarters = [_Sums(builder, n // 4, parts, bits) for _ in range(4)]
+        with cgutils.for_range(builder, pairs) as each:
+            words, first = _words(builder, weights, at, each.index, parts), builder.mul(each.index, I64(2))
+            halves = _interleaved(builder, row(first), row(builder.add(first, I64(1))), _ROWS)
+            widened = [one for half in halves for one in _interleaved(builder, half, splat(I8, 0, n), _ROWS)]
+            for value, one in zip(widened, quarters, strict=True):
+                one.add(source.context, builder.bitcast(value, vector(I16, n // 2)), words)
+        store(builder, bytes_of(source.context, builder, [one.total() for one in quarters]), out.at(to, n))
 
     return sum_rows
 
@@ -282,17 +251,16 @@ def _resize_rows(source, channels, starts, rows, following, x_axis, x0, x1, scra
             for k in range(0, right - left, _ROWS):
                 _turn_gray(source, begins, k, columns, k * _ROWS)
         for k in range(x, stop):
-            pair, at = np.int64(first[k] - left) // 2, np.int64(k * row)
-            place = np.int64((x1 - 1 - k if mirrored else k - x0) * across * _ROWS)
-            if channels == 3:
-                if parts == 1:
-                    _sum_color_columns(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
-                else:
-                    _sum_color_columns_in_parts(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+            pair, at = (first[k] - left) // 2, k * row
+            place = (x1 - 1 - k if mirrored else k - x0) * across * _ROWS
+            if channels == 3 and parts == 1:
+                _sum_color_columns(columns, pair, weights, at, pairs, bits, sums, place, step)
+            elif channels == 3:
+                _sum_color_columns_in_parts(columns, pair, weights, at, pairs, bits, sums, place, step)
             elif parts == 1:
-                _sum_gray_columns(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+                _sum_gray_columns(columns, pair, weights, at, pairs, bits, sums, place, step)
             else:
-                _sum_gray_columns_in_parts(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+                _sum_gray_columns_in_parts(columns, pair, weights, at, pairs, bits, sums, place, step)
         x = stop
     for k in range(0, size, _PAIR):
         _turn_rows(sums, k * _ROWS, out, to, k)
@@ -302,21 +270,19 @@ def _resize_rows(source, channels, starts, rows, following, x_axis, x0, x1, scra
 def _resize_column(source, starts, x, size, y_axis, y, out, to):
     """Bytes ``x`` to ``x + size`` of row ``y``, of rows that begin at ``starts``; reads and writes up to 15 more."""
     _, count, weights, row, parts, bits, _ = y_axis
-    at, pairs = np.int64(y * row), np.int64(count[y] + 1) // 2
+    at, pairs = y * row, (count[y] + 1) // 2
     starts[count[y]] = starts[count[y] - 1]  # of weight 0, where a pair lacks its second row
     whole = size // _WIDE * _WIDE
     if parts == 1:
         for k in range(0, whole, _WIDE):
-            _sum_wide_rows(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
+            _sum_wide_rows(source, starts, x + k, weights, at, pairs, bits, out, to + k)
         for k in range(whole, size, _ROWS):
-            _sum_rows(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
+            _sum_rows(source, starts, x + k, weights, at, pairs, bits, out, to + k)
         return
     for k in range(0, whole, _WIDE):
-        _sum_wide_rows_in_parts(
-            source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k)
-        )
+        _sum_wide_rows_in_parts(source, starts, x + k, weights, at, pairs, bits, out, to + k)
     for k in range(whole, size, _ROWS):
-        _sum_rows_in_parts(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
+        _sum_rows_in_parts(source, starts, x + k, weights, at, pairs, bits, out, to + k)
 
 
 @loop
@@ -436,32 +402,13 @@ def _take_axis(memory, axis, at, size, out, kind, rule, most, low, high, even):
     return (first, count, pairs, row, parts, bits, longest), at
 
 
-def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, out, stored_, address, streamed):
+def _resize_exactly(source_, elements, stride, channels, one, memory_, size, out, stored, address, streamed):
     """Resize a window of bytes, and store the part of the result that is wanted.
 
-    Parameters
-    ----------
-    source, elements : pointer, int
-        The pixels that have taps, and what lies between; up to 15 elements after the last of them are read.
-    stride : int
-        Bytes from one row to the next.
-    channels : int
-        1 or 3, interleaved.
-    one : EXACT
-    memory, size : pointer, int
-        Work space, see :func:`exact_space`.
-    out : pointer
-        The result, of the kind that the store writes.
-    stored : STORED
-    address, streamed : int
-        Of the loop that stores, and whether past the caches.
+    ``source`` has the pixels that have taps, and what lies between; up to 15 elements after the last of them are read.
+    ``memory`` is work space, see :func:`exact_space`; ``address`` is that of the loop that stores to ``out``.
     """
-    source, memory, one, stored = (
-        array_at(source_, elements),
-        array_at(memory_, size),
-        record_at(one_),
-        record_at(stored_),
-    )
+    source, memory = array_at(source_, elements), array_at(memory_, size)
     x0, y0, x1, y1 = one.part[0], one.part[1], one.part[2], one.part[3]
     if x0 >= x1 or y0 >= y1:
         return
@@ -508,8 +455,8 @@ def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, ou
 
 
 _RESIZE = types.void(
-    BYTES, types.int64, types.int64, types.int64, record_pointer(EXACT), BYTES, types.int64, BYTES,
-    record_pointer(STORED), types.int64, types.int64,
+    BYTES, types.int64, types.int64, types.int64, from_dtype(EXACT), BYTES, types.int64, BYTES, from_dtype(STORED),
+    types.int64, types.int64,
 )  # fmt: skip
 RESIZE_FUNCTION = NativeFunction("resize_exactly", _resize_exactly, _RESIZE)
 call_resize = caller(_RESIZE)

@@ -4,18 +4,16 @@ While another thread is busy in Python, every ``os.open``, ``os.read`` and ``os.
 back, for a few microseconds of work. Errors are not reported here: the caller tries again, in Python, what failed.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 
 import numpy as np
 
 from ..compiled import cached_jit
-from ..lang import intrinsic, ir, types
+from ..lang import types
 from ..scalar import loop
 from .clock import now
-from .intrinsics import pointer
+from .intrinsics import I8, emitted
 
 # O_NONBLOCK: opening a FIFO must not wait for a writer. Only regular files are read, for which it has no effect.
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -37,14 +35,10 @@ _WANTED = 0x1 | 0x200  # STATX_TYPE, STATX_SIZE
 _REGULAR = stat.S_IFREG >> 12  # the type of a file is in the upper 4 bits of its mode
 
 
-@intrinsic
-def _at(typing_context, array, index):
+@emitted(types.voidptr, None, types.intp)
+def _at(builder, array, index):
     """Return the address of an element, for C."""
-
-    def generate(context, builder, signature, args):
-        return pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(8))
-
-    return types.voidptr(array, types.intp), generate
+    return builder.bitcast(array.place(index), I8.as_pointer())
 
 
 @loop

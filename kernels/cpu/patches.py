@@ -6,17 +6,16 @@ then weighted in x by lane, and only at the end summed by channel. So a tap cost
 weights in x are never written to memory.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from typing import Any
 
 from .. import sampling
 from ..compiled import NativeFunction
-from ..lang import types
-from ..layout import NEAREST
+from ..lang import from_dtype, types
+from ..layout import NEAREST, RECORD
 from ..scalar import confine, f32, i32, loop, scalar, up
-from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy
-from .positions import project_row
+from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy, floats_of, ints_of
+from .records import CALLS, SCRATCH, SOURCE
 from .vectors import LANES, PIXELS, make_sum_four_patches
 
 # Distance of lanes that have no tap, in units of the filter: farther than any tap, so that they weigh nothing.
@@ -26,10 +25,49 @@ _COLORS_A_LOAD = LANES // 3  # taps of color that a load holds whole
 _HALF = LANES // 2  # lanes of the loads of small patches
 
 
+def by_source(name: str, loops: Mapping[str, Any], *types_: Any) -> tuple[dict[str, NativeFunction], Any]:
+    """Return a native function for each dtype of a source, its first argument, and an intrinsic that calls them."""
+    functions = {
+        dtype: NativeFunction(f"{name}_{dtype}", loops[dtype], types.void(kind, *types_))
+        for dtype, kind in SOURCES.items()
+    }
+    return functions, caller(types.void(BYTES, *types_))  # or any other pointer
+
+
+#: The type of the ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
+#: first row and the one after the last, scratch.
+SAMPLE = types.void(
+    from_dtype(CALLS), from_dtype(SOURCE), from_dtype(RECORD), types.int64, types.int64, from_dtype(SCRATCH)
+)
+
+
 @scalar
 def _inverse(filter, support):
     """Return units of the filter per source pixel; 0 for "nearest", whose one tap always has weight 1."""
     return f32(0.0) if filter == NEAREST else f32(1.0) / support
+
+
+@loop
+def project_row(m, y, x0, height, width, xs, ys):
+    """Compute the coordinates that matrix ``m`` maps the pixels of row ``y`` of a grid to, from column ``x0`` on."""
+    # Matrices count from the grid's center, so that float32 is most precise where the image is.
+    v = f32(y) - f32(height - 1) * f32(0.5)
+    m0, m1, m2, m3, m4, m5, m6, m7, m8 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]
+    left = f32(width - 1) * f32(0.5)
+    for x in range(xs.size):
+        u = f32(x0 + x) - left
+        xs[x] = sampling.project(m0, m1, m2, m6, m7, m8, u, v)
+        ys[x] = sampling.project(m3, m4, m5, m6, m7, m8, u, v)
+
+
+@loop
+def plane_rows(planes, at, width):
+    """Return ``width`` pixels of the grid in each plane, from element ``at`` on."""
+    plane = planes.size // 3
+    return (
+        planes[at : at + width], planes[plane + at : plane + at + width],
+        planes[2 * plane + at : 2 * plane + at + width],
+    )  # fmt: skip
 
 
 @loop
@@ -99,7 +137,6 @@ def _sum_patch(source, channels, stride, rows, columns, inverse, starts, distanc
 
 @loop
 def _last(starts, x):
-    """Return the largest of four numbers."""
     return max(max(starts[x], starts[x + up(1)]), max(starts[x + up(2)], starts[x + up(3)]))
 
 
@@ -117,7 +154,7 @@ def _make_row(channels: int, lanes: int) -> Any:
         for block in range(0, n if complete else 0, PIXELS):
             x = up(min(block, n - PIXELS))
             if _last(starts, x) <= end:
-                sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, (r, g, b))
+                sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, r, g, b)
             else:
                 complete = False
         return complete
@@ -161,18 +198,10 @@ def _sum_patches(
         copy(r, b)
 
 
-def _types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, types.int64, types.int64, types.int64, types.float32, INTS, FLOATS, FLOATS,
-        FLOATS, types.int64, FLOATS, FLOATS, FLOATS, types.int64,
-    )  # fmt: skip
-
-
-SUM_PATCHES_FUNCTIONS = {
-    name: NativeFunction(f"sum_patches_{name}", _sum_patches, _types(kind)) for name, kind in SOURCES.items()
-}
-_call_sum_patches = caller(_types(BYTES))  # or any other pointer
-
+SUM_PATCHES_FUNCTIONS, _call_sum_patches = by_source(
+    "sum_patches", dict.fromkeys(SOURCES, _sum_patches), *[types.int64] * 5, types.float32, INTS, FLOATS, FLOATS,
+    FLOATS, types.int64, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 # Columns taken at a time, so that the tables of a row stay in the first-level cache. Narrower tiles, whose patches
 # share more cache lines, lose more by their short loops (measured: 16 columns take twice the time).
@@ -185,9 +214,9 @@ def patches_space(nx, ny):
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 
-@loop
-def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
+def _patched(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of a bilinear or a nearest-neighbor grid."""
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     height, width, stride = record.height, record.width, record.stride
     x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
@@ -202,7 +231,6 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
     starts, lines = ints[:n], ints[n : 2 * n]
     filter, support_x, support_y = record.filter, record.support[0], record.support[1]
     inverse_x, inverse_y = _inverse(filter, support_x), _inverse(filter, support_y)
-    plane = planes.size // 3
     m = record.matrix[:]
     _lay_steps(steps, columns, channels, inverse_x)
     for tile in range(0, width, n):
@@ -214,9 +242,11 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
             _weigh_rows(below, rows, inverse_y, source.scale, total_x, total_y, weights)
             for x in range(n):  # from pixels to elements
                 starts[x] = lines[x] * stride + starts[x] * channels
-            at = (y - y0) * width + x0
+            r, g, b = plane_rows(planes, (y - y0) * width + x0, n)
             _call_sum_patches(
                 calls.sum_patches, (pixels, source.elements, channels, stride, rows, columns, inverse_x, starts, left,
-                weights, steps, loads, planes[at : at + n], planes[plane + at : plane + at + n],
-                planes[2 * plane + at : 2 * plane + at + n], n)
+                weights, steps, loads, r, g, b, n)
             )  # fmt: skip
+
+
+PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

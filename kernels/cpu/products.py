@@ -3,14 +3,10 @@
 Sums of whole numbers do not depend on their order: the results are the same without.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from ..lang import ir
-from .intrinsics import shuffle
-
-_I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
+from .intrinsics import I8, I16, I32, shuffle, splat, vector
 
 # Bits of vectors, and names of the instructions that add products of pairs, and that make smaller numbers of larger
 # ones, with saturation, alternating between the lanes of two vectors.
@@ -44,10 +40,8 @@ def _in_pieces(builder: Any, name: str, bits: int, one: Any, other: Any, result:
     """Call an instruction for pieces of two vectors, each of ``bits``; ``n`` elements of ``result`` come from each."""
     kind = one.type.element
     size = bits // kind.width
-    vector = ir.VectorType(kind, size)
-    function = builder.module.declare_intrinsic(
-        f"llvm.x86.{name}", (), ir.FunctionType(ir.VectorType(result, n), [vector, vector])
-    )
+    types = ir.FunctionType(vector(result, n), [vector(kind, size)] * 2)
+    function = builder.module.declare_intrinsic(f"llvm.x86.{name}", (), types)
     calls = [
         builder.call(function, [part(builder, value, first, size) for value in (one, other)])
         for first in range(0, one.type.count, size)
@@ -60,8 +54,8 @@ def sums_of_pairs(context: Any, builder: Any, values: Any, weights: Any) -> Any:
     n = values.type.count
     for bits, name, _, _ in _instructions(context):
         if bits <= 16 * n:
-            return _in_pieces(builder, name, bits, values, weights, _I32, bits // 32)
-    wide = ir.VectorType(_I32, n // 2)
+            return _in_pieces(builder, name, bits, values, weights, I32, bits // 32)
+    wide = vector(I32, n // 2)
     products = []
     for k in (0, 1):
         pair = (builder.sext(shuffle(builder, one, one, range(k, n, 2)), wide) for one in (values, weights))
@@ -77,8 +71,8 @@ def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
     n = 4 * quarters[0].type.count
     for bits, _, to_16, to_8 in _instructions(context):
         if bits <= 8 * n:
-            halves = [_in_pieces(builder, to_16, bits, quarters[k], quarters[k + 1], _I16, bits // 16) for k in (0, 2)]
-            return _in_pieces(builder, to_8, bits, halves[0], halves[1], _I8, bits // 8)
+            halves = [_in_pieces(builder, to_16, bits, quarters[k], quarters[k + 1], I16, bits // 16) for k in (0, 2)]
+            return _in_pieces(builder, to_8, bits, halves[0], halves[1], I8, bits // 8)
     order = [n // 4 * k + lane + i for lane in range(0, n // 4, 4) for k in range(4) for i in range(4)]
     whole = joined(builder, [saturated(builder, one) for one in quarters])
     return shuffle(builder, whole, whole, order)
@@ -86,8 +80,8 @@ def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
 
 def saturated(builder: Any, value: Any) -> Any:
     """Return int32 numbers as bytes, 0 or 255 where they are less or more."""
-    kind = value.type
-    zero, top = ir.Constant(kind, [0] * kind.count), ir.Constant(kind, [255] * kind.count)
+    n = value.type.count
+    zero, top = splat(I32, 0, n), splat(I32, 255, n)
     value = builder.select(builder.icmp_signed(">", value, zero), value, zero)
     value = builder.select(builder.icmp_signed("<", value, top), value, top)
-    return builder.trunc(value, ir.VectorType(_I8, kind.count))
+    return builder.trunc(value, vector(I8, n))

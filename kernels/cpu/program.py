@@ -4,8 +4,6 @@ The loop over operations is outside and the loop over pixels inside, so that LLV
 are the scalar functions that the CUDA kernels call, too.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -38,7 +36,7 @@ from ..user import count
 from .artefacts import compress
 from .elastic import elastic
 from .intrinsics import FLOATS, INTS, array_at, caller, copy
-from .positions import project_row
+from .patches import project_row
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
@@ -47,29 +45,24 @@ call_row = caller(_ROW)
 
 
 def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
+    """Return a loop that applies an op to a row of pixels, whose positions in its coordinates are computed first."""
     read, apply = values_of(op, functions), formula_of(op, functions)
     width = op.width + max(map(count, functions), default=0)
 
-    def row(params_, statistics_, y, height, r_, g_, b_, xs, ys, n):
-        """Apply the op to one row of pixels."""
-        params, tables = array_at(params_, width), array_at(statistics_, 1)
-        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-        values = read(params, 0, tables, 0)
-        zero = f32(0.0)
-        for x in range(n):
-            r[x], g[x], b[x] = apply(r[x], g[x], b[x], zero, zero, values)
+    positioned, has_statistic = op.coordinates, op.statistic is not None
 
-    def positioned_row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
-        """Apply the op to one row of pixels, whose positions in the op's coordinates are computed first."""
-        params, tables = array_at(params_, width), array_at(statistics_, 1)
+    def row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
+        params = array_at(params_, width)
+        tables = array_at(statistics_, (i32(params[SLOT]) + 1) * STATISTICS_WORDS if has_statistic else 0)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         xs, ys = array_at(xs_, n), array_at(ys_, n)
-        project_row(params[:MATRIX_WIDTH], y, 0, height, n, xs, ys)
+        if positioned:
+            project_row(params[:MATRIX_WIDTH], y, 0, height, n, xs, ys)
         values = read(params, 0, tables, 0)
         for x in range(n):
             r[x], g[x], b[x] = apply(r[x], g[x], b[x], xs[x], ys[x], values)
 
-    return positioned_row if op.coordinates else row
+    return row
 
 
 #: The loops of ops over a row, by their codes; those of users' functions are made for each plan.

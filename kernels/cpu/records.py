@@ -4,8 +4,6 @@ Addresses point to memory that the caller keeps alive during the call. Fields wi
 negative unless the comment says so.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

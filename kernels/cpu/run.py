@@ -3,8 +3,6 @@
 The loops of a plan are called by address (:data:`.records.CALLS`), so that this one is compiled once for all plans.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +15,7 @@ from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .describe import PATCHED
 from .intrinsics import caller, copy, fence, floats_of, ints_of
-from .patches import SUM_PATCHES_FUNCTIONS
+from .patches import PATCHED_FUNCTION, SAMPLE, SUM_PATCHES_FUNCTIONS
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS, address_of
 from .sample import (
@@ -25,8 +23,6 @@ from .sample import (
     GATHERED_FUNCTION,
     LAY_TAPS_FUNCTION,
     MIX_ROWS_FUNCTIONS,
-    PATCHED_FUNCTION,
-    SAMPLE,
     SEPARABLE_FUNCTION,
 )  # fmt: skip
 from .store import STORE_FUNCTIONS, call_store
@@ -48,21 +44,9 @@ def call_table(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs, and its address; other loops are not compiled.
 
-    Parameters
-    ----------
-    source : {"uint8", "float32"}
-    kind : int
-        Of the result.
-    form : {"planes", "pixels", "patches"}
-        How its pixels lie.
-    codes : tuple of int
-        The ops that occur in the programs.
-    ways : int
-        Of the images to be sampled, as bits, see :func:`.describe.survey`.
-    functions : tuple
-        The user's functions.
-    others : tuple of str
-        Loops that the call needs besides, to be compiled together with these.
+    ``source`` is a dtype, ``kind`` and ``form`` are those of the result, ``codes`` the ops of the programs, ``ways`` as
+    :func:`.describe.describe_pass` returns them, and ``functions`` the user's. ``others`` are loops that the call needs
+    besides, to be compiled together with these.
     """
     loops = {"store": STORE_FUNCTIONS[kind, form]}
     if ways & 1 << WHOLE:

@@ -8,19 +8,14 @@ The tap table of an axis has a row for each tap, with an element for each positi
 source. Offsets of x are counted in elements of a row, those of y in elements from row to row.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from .. import sampling
 from ..compiled import NativeFunction
 from ..lang import types
-from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
+from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
-    BYTES,
     FLOATS,
     INTS,
     LINE,
@@ -35,16 +30,12 @@ from .intrinsics import (
     floats_of,
     ints_of,
     load_bytes,
-    record_at,
-    record_pointer,
     sum_turned_color,
     sum_turned_gray,
     turn,
     uints_of,
 )  # fmt: skip
-from .patches import patches_space, sample_patches
-from .positions import project_row
-from .records import CALLS, SCRATCH, SOURCE
+from .patches import SAMPLE, by_source, patches_space, plane_rows, project_row
 
 u32 = np.uint32
 
@@ -159,17 +150,10 @@ def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, o
                 out[k] += w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
 
 
-def _mix_rows_types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, INTS, FLOATS, types.int64, types.int64, types.int64, types.int64, FLOATS,
-        types.int64,
-    )  # fmt: skip
-
-
-MIX_ROWS_FUNCTIONS = {
-    name: NativeFunction(f"mix_rows_{name}", _mix_rows, _mix_rows_types(kind)) for name, kind in SOURCES.items()
-}
-_call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
+MIX_ROWS_FUNCTIONS, _call_mix_rows = by_source(
+    "mix_rows", dict.fromkeys(SOURCES, _mix_rows), types.int64, types.int64, INTS, FLOATS, *[types.int64] * 4, FLOATS,
+    types.int64,
+)  # fmt: skip
 
 
 @loop
@@ -227,24 +211,6 @@ def work_space(height, width, nx, ny, columns):
     return max(for_separable, for_gathered), max(taps, (nx + ny) * width)
 
 
-#: The type of the three ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
-#: first row and the one after the last, scratch.
-SAMPLE = types.void(
-    record_pointer(CALLS), record_pointer(SOURCE), record_pointer(RECORD), types.int64, types.int64,
-    record_pointer(SCRATCH),
-)  # fmt: skip
-
-
-@loop
-def _plane_rows(planes, at, width):
-    """Return a row of the grid in each plane, from element ``at`` on."""
-    plane = planes.size // 3
-    return (
-        planes[at : at + width], planes[plane + at : plane + at + width],
-        planes[2 * plane + at : 2 * plane + at + width],
-    )  # fmt: skip
-
-
 @loop
 def _work_space(floats, ints, height, width, nx, ny):
     """Divide the work space: positions, weights, offsets of y, then of x; rows, sums; where its rest begins."""
@@ -265,16 +231,13 @@ def _work_space(floats, ints, height, width, nx, ny):
 
 
 # Like _gathered, one function: its parts share the work space, and would each take a dozen arguments.
-def _separable(calls_, source_, record_, y0, y1, scratch_):
+def _separable(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of a separable grid by two one-dimensional passes.
 
     The call for row 0 computes the tap tables; later calls for the same grid find them in the scratch.
     """
-    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     channels = source.channels
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
     # Of each axis: s positions, w weights, o offsets.
@@ -313,7 +276,7 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
             _mix_columns(turned, channels, first, ox, wx, x, x + columns, width, nx, summed)
             _turn_back(summed, channels, planes, (y - y0) * width + x, width, rows, columns)
         if channels == 1:
-            r, g, b = _plane_rows(planes, (y - y0) * width, rows * width)
+            r, g, b = plane_rows(planes, (y - y0) * width, rows * width)
             copy(r, g)
             copy(r, b)
 
@@ -340,7 +303,6 @@ def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, 
 
 
 def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, r_, g_, b_, n):
-    """Add one tap of each pixel of a row."""
     source = array_at(source_, size)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
@@ -353,26 +315,16 @@ def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, 
         b[x] += weight * source[at + second + second]
 
 
-def _add_taps_types(source: Any) -> Any:
-    return types.void(
-        source, types.int64, types.int64, INTS, INTS, FLOATS, FLOATS, UINTS, FLOATS, FLOATS, FLOATS, types.int64
-    )
+ADD_TAPS_FUNCTIONS, _call_add_taps = by_source(
+    "add_taps", {"uint8": _add_byte_taps, "float32": _add_float_taps}, types.int64, types.int64, INTS, INTS, FLOATS,
+    FLOATS, UINTS, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 
-_ADD_TAPS = {"uint8": _add_byte_taps, "float32": _add_float_taps}
-ADD_TAPS_FUNCTIONS = {
-    name: NativeFunction(f"add_taps_{name}", _ADD_TAPS[name], _add_taps_types(kind)) for name, kind in SOURCES.items()
-}
-_call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
-
-
-def _gathered(calls_, source_, record_, y0, y1, scratch_):
+def _gathered(calls, source, record, y0, y1, scratch):
     """Sample rows ``y0`` to ``y1`` of any grid by two-dimensional taps, one tap of a row of pixels at a time."""
-    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
+    planes, floats, ints = floats_of(scratch.planes), floats_of(scratch.floats), ints_of(scratch.ints)
     packed = uints_of(scratch.packed)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
@@ -392,7 +344,7 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
             calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
             total)
         )  # fmt: skip
-        r, g, b = _plane_rows(planes, (y - y0) * width, width)
+        r, g, b = plane_rows(planes, (y - y0) * width, width)
         for x in range(width):
             r[x] = f32(0.0)
             g[x] = f32(0.0)
@@ -412,15 +364,3 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
 
 
 GATHERED_FUNCTION = NativeFunction("gathered", _gathered, SAMPLE)
-
-
-def _patched(calls_, source_, record_, y0, y1, scratch_):
-    """Sample rows ``y0`` to ``y1`` of a grid with a nearest-neighbor or linear filter, all taps of a pixel at once."""
-    scratch = record_at(scratch_)
-    planes = floats_of(scratch.planes)
-    floats = floats_of(scratch.floats)
-    ints = ints_of(scratch.ints)
-    sample_patches(record_at(calls_), record_at(source_), record_at(record_), y0, y1, planes, floats, ints)
-
-
-PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

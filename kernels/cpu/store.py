@@ -4,11 +4,7 @@ All take the same arguments: planes, the number of pixels, the result, the first
 whether to write past the caches, the pixels of a row, and the addresses of a PATCHES and of work space for three rows.
 """
 
-from __future__ import annotations
-
 from typing import Any
-
-import numpy as np
 
 from .. import cast, color
 from ..compiled import NativeFunction
@@ -24,7 +20,8 @@ from .intrinsics import (
     as_elements,
     caller,
     copy,
-    move_run,
+    move_14,
+    move_16,
     records_at,
     stream_line,
 )
@@ -83,7 +80,6 @@ def _make_plane(kind: int) -> Any:
 
     @loop
     def store_plane(row, out, streamed):
-        """Cast one channel of some rows to consecutive elements."""
         for x in range(row.size):
             out[x] = convert(row[x])
 
@@ -122,9 +118,9 @@ def _make_patches(kind: int) -> Any:
             place = to + (k // merge * merge * merge + k % merge) * one.size
             for _ in range(one.repeats):
                 if count == 14:
-                    move_run(row, np.int64(at), out, np.int64(place), 14)
+                    move_14(row, at, out, place)
                 elif count == 16:
-                    move_run(row, np.int64(at), out, np.int64(place), 16)
+                    move_16(row, at, out, place)
                 else:
                     copy(row[at : at + count], out[place : place + count])
                 place += one.repeat

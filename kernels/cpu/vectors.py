@@ -5,12 +5,10 @@ one of its rows: taps one after the other, the channels of each side by side. Su
 y; then each lane is weighted in x; then lanes of the same channel are added, for four pixels together.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from ..lang import cgutils, intrinsic, ir, types
-from .intrinsics import pointer, shuffle
+from ..lang import cgutils, types
+from .intrinsics import F32, I8, I32, I64, emitted, load, shuffle, splat, spread, store, vector
 
 #: Elements after the last pixel of a source that loads may touch, and after a result of bytes that may be written.
 SOURCE_SLACK = 15
@@ -18,9 +16,6 @@ SOURCE_SLACK = 15
 LANES = SOURCE_SLACK + 1  # elements of a load; half of them where the rows of a patch are as short
 PIXELS = 4  # pixels of the result that are summed together: their chains of dependent additions overlap
 
-_INDEX = ir.IntType(32)
-_WIDTH = ir.IntType(64)
-_FLOAT = ir.FloatType()
 _NO_SIGN = 0x7FFFFFFF  # all bits of a float32 but its sign
 
 
@@ -57,25 +52,17 @@ def _gathering(channels: int) -> list[list[int]]:
 class _Loads:
     """Emitter of one intrinsic's code: loads of ``lanes`` lanes from pixels of ``channels`` channels.
 
-    ``values`` are the arguments of :func:`make_sum_four_patches`, ``kinds`` their Numba types.
+    ``values`` are the arguments of :func:`make_sum_four_patches`.
     """
 
-    def __init__(self, context: Any, builder: Any, kinds: Any, values: Any, channels: int, lanes: int) -> None:
+    def __init__(self, builder: Any, values: Any, channels: int, lanes: int) -> None:
         (self.source, self.starts, self.stride, self.rows, self.loads, self.weights, self.step, self.distances,
-         self.lane_table, self.x, self.out) = values  # fmt: skip
-        self._context, self._builder, self._kinds = context, builder, kinds
-        self._channels, self._lanes = channels, lanes
-        self._vector = ir.VectorType(_FLOAT, lanes)
-        self._zero = ir.Constant(self._vector, [0.0] * lanes)
-
-    def _load(self, position: int, array: Any, index: Any, kind: Any, align: int) -> Any:
-        value = self._builder.load(pointer(self._context, self._builder, self._kinds[position], array, index, kind))
-        value.align = align
-        return value
+         self.lane_table, self.x) = values  # fmt: skip
+        self._builder, self._channels, self._lanes = builder, channels, lanes
+        self._zero = splat(F32, 0.0, lanes)
 
     def _spread(self, value: Any) -> Any:
-        one = self._builder.insert_element(ir.Constant(self._vector, ir.Undefined), value, _INDEX(0))
-        return shuffle(self._builder, one, one, [0] * self._lanes)
+        return spread(self._builder, value, self._lanes)
 
     def _plus_product(self, total: Any, a: Any, b: Any) -> Any:
         # "contract" allows a fused multiply-add, and no other order.
@@ -84,51 +71,50 @@ class _Loads:
 
     def _values(self, index: Any) -> Any:
         """Load elements of the source as float32."""
-        if self._kinds[0].dtype == types.float32:
-            return self._load(0, self.source, index, self._vector, 4)
-        raw = self._load(0, self.source, index, ir.VectorType(ir.IntType(8), self._lanes), 1)
-        return self._builder.uitofp(raw, self._vector)
+        place = self.source.at(index, self._lanes)
+        if self.source.kind.dtype == types.float32:
+            return load(self._builder, place, self._zero.type)
+        return self._builder.uitofp(load(self._builder, place, vector(I8, self._lanes)), self._zero.type)
 
-    def _all_weights(self, load: Any) -> list[Any]:
+    def _all_weights(self, number: Any) -> list[Any]:
         """Return the weights in x of the lanes of one load, for each pixel."""
         # A lane's distance is that of the pixel's first tap, and the lane's step from there.
-        first = self._builder.mul(load, _WIDTH(LANES))
-        steps = self._load(8, self.lane_table, first, self._vector, 4)
-        distances = [self._load(7, self.distances, self._pixel(k), None, 4) for k in range(PIXELS)]
-        return [self._weight(self._builder.fadd(steps, self._spread(distance))) for distance in distances]
+        place = self.lane_table.at(self._builder.mul(number, I64(LANES)), self._lanes)
+        steps = load(self._builder, place, self._zero.type)
+        distances = (self._spread(self.distances.element(self._pixel(k))) for k in range(PIXELS))
+        return [self._weight(self._builder.fadd(steps, one)) for one in distances]
 
     def _weight(self, away: Any) -> Any:
         """Return the weights at distances ``away``, as :func:`sampling.triangle`."""
         builder = self._builder
         # 1 - |away|, where it is positive; a NaN yields 0, since an ordered comparison with it is false.
-        bits = ir.VectorType(_INDEX, self._lanes)
-        unsigned = builder.and_(builder.bitcast(away, bits), ir.Constant(bits, [_NO_SIGN] * self._lanes))
-        one = ir.Constant(self._vector, [1.0] * self._lanes)
-        weight = builder.fsub(one, builder.bitcast(unsigned, self._vector))
+        bits = splat(I32, _NO_SIGN, self._lanes)
+        unsigned = builder.and_(builder.bitcast(away, bits.type), bits)
+        weight = builder.fsub(splat(F32, 1.0, self._lanes), builder.bitcast(unsigned, away.type))
         return builder.select(builder.fcmp_ordered(">", weight, self._zero), weight, self._zero)
 
     def _weighted(self, total: Any, sums: Any, weight: Any) -> Any:
-        if self._kinds[0].dtype == types.float32:
+        if self.source.kind.dtype == types.float32:
             # Lanes of no tap may hold NaN or infinity, which times zero is NaN: they are replaced, not multiplied.
             used = self._builder.fcmp_ordered(">", weight, self._zero)
             sums = self._builder.select(used, sums, self._zero)
         return self._plus_product(total, sums, weight)
 
     def _pixel(self, k: int) -> Any:
-        return self._builder.add(self.x, self.x.type(k))
+        return self._builder.add(self.x, I64(k))
 
-    def _row_sums(self, load: Any, begins: list[Any]) -> list[Any]:
+    def _row_sums(self, number: Any, begins: list[Any]) -> list[Any]:
         """Return the lanes of one load of each pixel's patch, summed over the patch's rows."""
         builder = self._builder
         sums = [cgutils.alloca_once_value(builder, self._zero) for _ in begins]
         # A load of colors uses whole pixels only: its last lane is the next load's first one. In elements.
-        skipped = builder.mul(load, _WIDTH(self._lanes // self._channels * self._channels))
+        skipped = builder.mul(number, I64(self._lanes // self._channels * self._channels))
         row = cgutils.alloca_once_value(builder, skipped)
         at = cgutils.alloca_once_value(builder, self.x)
         with cgutils.for_range(builder, self.rows):
             offset, weight_at = builder.load(row), builder.load(at)
             for pixel, (total, begin) in enumerate(zip(sums, begins, strict=True)):
-                weight = self._load(5, self.weights, builder.add(weight_at, weight_at.type(pixel)), None, 4)
+                weight = self.weights.element(builder.add(weight_at, I64(pixel)))
                 values = self._values(builder.add(begin, offset))
                 builder.store(self._plus_product(builder.load(total), values, self._spread(weight)), total)
             builder.store(builder.add(offset, self.stride), row)
@@ -139,30 +125,16 @@ class _Loads:
         """Return the weighted lanes of each pixel, summed over rows and loads."""
         builder = self._builder
         # Offsets are int32, see check_reach in gpuimg; addresses are computed in 64 bits.
-        begins = [builder.sext(self._load(1, self.starts, self._pixel(k), None, 4), _WIDTH) for k in range(PIXELS)]
+        begins = [builder.sext(self.starts.element(self._pixel(k)), I64) for k in range(PIXELS)]
         if self._lanes < LANES:  # one load has a whole row of the patch
-            sums = self._row_sums(_WIDTH(0), begins)
-            return [self._weighted(self._zero, *pair) for pair in zip(sums, self._all_weights(_WIDTH(0)), strict=True)]
+            sums = self._row_sums(I64(0), begins)
+            return [self._weighted(self._zero, *pair) for pair in zip(sums, self._all_weights(I64(0)), strict=True)]
         totals = [cgutils.alloca_once_value(builder, self._zero) for _ in begins]
         with cgutils.for_range(builder, self.loads) as loop:
             sums, weights = self._row_sums(loop.index, begins), self._all_weights(loop.index)
             for total, *pair in zip(totals, sums, weights, strict=True):
                 builder.store(self._weighted(builder.load(total), *pair), total)
         return [builder.load(total) for total in totals]
-
-    def store(self, patches: list[Any]) -> None:
-        """Add the lanes of four pixels by channel, and store the channels to their planes."""
-        builder = self._builder
-        pairing = _pairing(self._channels, self._lanes)
-        first, second = (_folded(builder, patches[k], patches[k + 1], pairing) for k in (0, 2))
-        planes = _folded(builder, first, second, _gathering(self._channels))
-        quad = ir.VectorType(_FLOAT, PIXELS)
-        for channel in range(self._channels):
-            picks = list(range(PIXELS * channel, PIXELS * (channel + 1)))
-            plane = builder.extract_value(self.out, channel)
-            kind = self._kinds[10].types[channel]
-            place = pointer(self._context, builder, kind, plane, self.x, quad)
-            builder.store(shuffle(builder, planes, planes, picks), place).align = 4
 
 
 def make_sum_four_patches(channels: int, lanes: int) -> Any:
@@ -172,17 +144,19 @@ def make_sum_four_patches(channels: int, lanes: int) -> Any:
     rows, and of loads in a row; weights of the rows, ``step`` elements from one row to the next; the distance of each
     pixel's first tap, and the steps of the lanes from it; ``x``; the planes of the result.
     """
+    whole = types.int64
 
-    @intrinsic
+    @emitted(types.none, None, None, whole, whole, whole, None, whole, None, None, whole, None, None, None)
     def sum_four_patches(
-        typing_context, source, starts, stride, rows, loads, weights, step, distances, lane_table, x, out
+        builder, source, starts, stride, rows, loads, weights, step, distances, lane_table, x, r, g, b
     ):  # fmt: skip
-        def generate(context, builder, signature, args):
-            loads_ = _Loads(context, builder, signature.args, args, channels, lanes)
-            loads_.store(loads_.patches())
-            return context.get_dummy_value()
-
-        given = (source, starts, stride, rows, loads, weights, step, distances, lane_table, x, out)
-        return types.none(*given), generate
+        values = source, starts, stride, rows, loads, weights, step, distances, lane_table, x
+        patches = _Loads(builder, values, channels, lanes).patches()
+        pairing = _pairing(channels, lanes)
+        first, second = (_folded(builder, patches[k], patches[k + 1], pairing) for k in (0, 2))
+        sums = _folded(builder, first, second, _gathering(channels))
+        for channel, plane in enumerate((r, g, b)[:channels]):
+            picks = range(PIXELS * channel, PIXELS * (channel + 1))
+            store(builder, shuffle(builder, sums, sums, picks), plane.at(x, PIXELS))
 
     return sum_four_patches

@@ -4,8 +4,6 @@ References: Pillow ``src/libImaging/Resample.c`` (``precompute_coeffs``, ``norma
 ``aten/src/ATen/native/cpu/UpSampleKernel.cpp`` (``compute_indices_int16_weights_aa``).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

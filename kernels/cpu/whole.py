@@ -1,53 +1,43 @@
 """Pixels that a grid takes over as they are: a part of the source, mirrored or not, without taps."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..lang import intrinsic, ir, types
+from ..lang import types
 from ..scalar import f32, loop
 from .intrinsics import (
-    BYTES,
+    F32,
     FLOATS,
-    SOURCES,
-    Place,
+    I8,
     array_at,
     bytes_at,
-    caller,
     copy,
+    emitted,
     floats_of,
-    pointer,
-    record_at,
+    load,
     shuffle,
     spread,
+    store,
+    vector,
 )
-from .sample import SAMPLE
+from .patches import SAMPLE, by_source
 
 _PIXELS: Final = 16  # of color that are split at a time
 
 
 # Written out: LLVM's own vectors for this loop take six times as long.
 def _make_split(order: Any) -> Any:
-    @intrinsic
-    def split(typing_context, source, at, scale, r, g, b, x):
+    @emitted(types.none, None, types.int64, types.float32, None, None, None, types.int64)
+    def split(builder, source, at, scale, r, g, b, x):
         """Store 16 color pixels from byte ``at`` on, in ``order``, times ``scale``, from element ``x`` of planes on."""
-
-        def generate(context, builder, signature, args):
-            kinds = signature.args
-            pixels = Place(context, builder, signature, args, 0).load(args[1], 3 * _PIXELS)
-            floats = ir.VectorType(ir.FloatType(), _PIXELS)
-            factor = spread(builder, args[2], _PIXELS)
-            for c in range(3):
-                plane = shuffle(builder, pixels, pixels, [3 * k + c for k in order])
-                values = builder.uitofp(plane, floats)
-                to = pointer(context, builder, kinds[3 + c], args[3 + c], args[6], floats)
-                builder.store(builder.fmul(values, factor), to).align = 4
-            return context.get_dummy_value()
-
-        return types.none(source, types.int64, types.float32, r, g, b, types.int64), generate
+        pixels = load(builder, source.at(at, 3 * _PIXELS), vector(I8, 3 * _PIXELS))
+        factor = spread(builder, scale, _PIXELS)
+        for c, out in enumerate((r, g, b)):
+            plane = shuffle(builder, pixels, pixels, [3 * k + c for k in order])
+            values = builder.uitofp(plane, vector(F32, _PIXELS))
+            store(builder, builder.fmul(values, factor), out.at(x, _PIXELS))
 
     return split
 
@@ -90,23 +80,14 @@ def _make_take_pixels(split: Any) -> Any:
     return take_pixels
 
 
-_TAKE_PIXELS = {"uint8": _make_take_pixels(_split_bytes), "float32": _make_take_pixels(_split_pixels)}
+TAKE_PIXELS_FUNCTIONS, _call_take_pixels = by_source(
+    "take_pixels", {"uint8": _make_take_pixels(_split_bytes), "float32": _make_take_pixels(_split_pixels)},
+    *[types.int64] * 4, types.float32, FLOATS, FLOATS, FLOATS, types.int64,
+)  # fmt: skip
 
 
-def _types(source: Any) -> Any:
-    whole = types.int64
-    return types.void(source, whole, whole, whole, whole, types.float32, FLOATS, FLOATS, FLOATS, whole)
-
-
-TAKE_PIXELS_FUNCTIONS = {
-    name: NativeFunction(f"take_pixels_{name}", _TAKE_PIXELS[name], _types(kind)) for name, kind in SOURCES.items()
-}
-_call_take_pixels = caller(_types(BYTES))  # or any other pointer
-
-
-def _whole(calls_, source_, record_, y0, y1, scratch_):
+def _whole(calls, source, record, y0, y1, scratch):
     """Rows ``y0`` to ``y1`` of a grid whose pixels are the source's, row for row and column for column."""
-    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     planes = floats_of(scratch.planes)
     plane = planes.size // 3

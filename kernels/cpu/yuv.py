@@ -1,7 +1,5 @@
 """Conversion of video frames from planes of Y'CbCr to interleaved pixels, on a CPU; formulas are in kernels/yuv.py."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiled import cached_jit
@@ -12,7 +10,6 @@ from ..yuv import GRAY, LUMA, OFFSET, U, V, between, chroma_term, level, near_ch
 
 @loop
 def _mixed(near, far, step, weight, out):
-    """Interpolate between two rows of chroma."""
     # Two loops with constant steps, which vectorize: planes of U and V (1), or one plane with both in turn (2).
     if step == 1:
         for k in range(out.size):
@@ -82,14 +79,12 @@ def rgb_of_frame(y, u, v, layout, axes, region, matrix, terms, planes, out):
         Planes. If chroma is interleaved, ``u`` and ``v`` are the same plane, each from its first sample on.
     layout : (3,) int64
         Elements from row to row of luma, from row to row of chroma, and from sample to sample of chroma.
-    axes : (2, 3) float32
-        As :func:`gpuimg.kernels.yuv.axes` returns them.
+    axes, matrix : (2, 3) float32, (4, 4) float32
+        As :func:`gpuimg.kernels.yuv.axes` and :func:`gpuimg.kernels.yuv.matrix` return them.
     region : (4,) int64
         x0, y0, x1, y1.
-    matrix : (4, 4) float32
     terms, planes : (6 * (W + 3),) float32, (3 * (W + N),) uint8
         Scratch.
-    out : (H * W * 3,) uint8
     """
     y_row, c_row, step = layout[0], layout[1], layout[2]
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]

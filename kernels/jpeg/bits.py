@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cpu.intrinsics import shuffle, spread
+from ..cpu.intrinsics import I8, I16, I32, I64, Memory, emitted, load, shuffle, splat, spread, store, vector
 from ..cpu.products import joined
 from ..lang import cgutils, intrinsic, ir, types
-from .vectors import I8, I16, I32, I64, Memory, emitted, load, splat, store, trailing_zeros, vector
+from .vectors import trailing_zeros
 
 u64, i64, up = np.uint64, np.int64, np.uintp
 I1 = ir.IntType(1)

@@ -9,9 +9,8 @@ References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 
 from __future__ import annotations
 
-from ..cpu.intrinsics import shuffle, spread
+from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, spread, store, vector
 from ..lang import ir, types
-from .vectors import I8, I16, I32, emitted, load, splat, store, vector
 
 #: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.
 WIDE = 32

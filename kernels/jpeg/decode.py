@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
-from ..lang import types
+from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, records_in, shorts_in
+from ..lang import from_dtype, types
 from ..scalar import loop
 from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
@@ -158,7 +158,7 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     return DONE
 
 
-def _decode(header_, request_, out_, tables_, work_, work_size, status_):
+def _decode(header, request, out_, tables_, work_, work_size, status):
     """Decode the pixels of a region, (x1 - x0) * channels bytes a row, or its planes; gray is luma.
 
     Parameters
@@ -172,7 +172,6 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     work : (work_size,) uint8
         Scratch of ``work_bytes`` or more, aligned to 8 bytes.
     """
-    header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(region, request.channels))
     tables = array_at(tables_, TABLES)
@@ -195,8 +194,8 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
 
 #: The type of all decoders.
 DECODER: Final = types.void(
-    record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
-    record_pointer(STATUS),
+    from_dtype(HEADER), from_dtype(REQUEST), BYTES, types.CPointer(from_dtype(TABLE)), BYTES, types.int64,
+    from_dtype(STATUS),
 )  # fmt: skip
 DECODE_FUNCTION = NativeFunction("decode_jpeg", _decode, DECODER)
 call_decode = caller(DECODER)

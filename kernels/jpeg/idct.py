@@ -15,10 +15,9 @@ from __future__ import annotations
 import functools
 from typing import Final, NamedTuple
 
-from ..cpu.intrinsics import shuffle
+from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, store, vector
 from ..cpu.products import joined
 from ..lang import cgutils, ir, types
-from .vectors import I8, I16, I32, emitted, load, splat, store, vector
 
 SCALE_BITS: Final = 13  # fraction bits of the factors
 FIRST: Final = 11  # bits dropped after the first pass: SCALE_BITS, less 2 that are kept for the second

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import array_at, bytes_at, longs_in, record_at, records_in, shorts_in
+from ..cpu.intrinsics import array_at, bytes_at, longs_in, records_in, shorts_in
 from ..scalar import loop
 from .decode import DECODER
 from .frame import MCU, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
@@ -203,9 +203,8 @@ def _decode_region(data, header, request, out, tables, memory, status):
     return True
 
 
-def _decode(header_, request_, out_, tables_, work_, work_size, status_):
+def _decode(header, request, out_, tables_, work_, work_size, status):
     """Decode the pixels of a region; the arguments are those of the baseline decoder."""
-    header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(region, request.channels))
     status.row, status.entry = 0, UNUSED

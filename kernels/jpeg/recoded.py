@@ -18,13 +18,11 @@ from ..cpu.intrinsics import (
     bytes_at,
     load_bytes,
     longs_in,
-    record_at,
-    record_pointer,
     records_in,
     shorts_at,
     shorts_in,
 )
-from ..lang import types
+from ..lang import from_dtype, types
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
@@ -452,9 +450,8 @@ def _decode_region(data, header, request, out, memory, status):
     return DONE
 
 
-def _decode(header_, request_, out_, tables_, work_, work_size, status_):
+def _decode(header, request, out_, tables_, work_, work_size, status):
     """Decode the pixels of a region; the arguments are those of the baseline decoder."""
-    header, request, status = record_at(header_), record_at(request_), record_at(status_)
     data = bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(request.region, request.channels))
     status.row, status.entry = 0, UNUSED
@@ -463,7 +460,7 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
 
 
 _DECODE = types.void(
-    record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
-    record_pointer(STATUS),
+    from_dtype(HEADER), from_dtype(REQUEST), BYTES, types.CPointer(from_dtype(TABLE)), BYTES, types.int64,
+    from_dtype(STATUS),
 )  # fmt: skip
 DECODE_FUNCTION = NativeFunction("decode_recoded_jpeg", _decode, _DECODE)

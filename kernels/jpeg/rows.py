@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import BYTES, array_at, caller, record_at, record_pointer, shorts_in
-from ..lang import types
+from ..cpu.intrinsics import BYTES, array_at, caller, shorts_in
+from ..lang import from_dtype, types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, region_bytes, scaled
@@ -408,14 +408,13 @@ def make_rows(header, r, first, region, columns, channels, shape, planes, sums, 
 
 
 def _finish_row(
-    header_, request_, mcu_, shape_, r, first, columns, coefficients_, lasts_, steps_, sums_, sums_size, tail_, planes_,
+    header, request, mcu, shape, r, first, columns, coefficients_, lasts_, steps_, sums_, sums_size, tail_, planes_,
     planes_size, out_,
 ):  # fmt: skip
     """Transform MCU row ``r``, of ``columns`` MCUs from the ``first`` on, and make what it completes of the result.
 
     The coefficients of blocks that are transformed become zero. Scratch is that of :func:`room_for_rows`.
     """
-    header, request, mcu, shape = record_at(header_), record_at(request_), record_at(mcu_), record_at(shape_)
     blocks, channels = columns * mcu.blocks, request.channels
     coefficients, lasts = array_at(coefficients_, 64 * blocks), array_at(lasts_, blocks)
     planes, out = array_at(planes_, planes_size), array_at(out_, region_bytes(request.region, channels))
@@ -427,7 +426,7 @@ def _finish_row(
 
 _SHORTS = types.CPointer(types.int16)
 _FINISH_ROW = types.void(
-    *map(record_pointer, (HEADER, REQUEST, MCU, SHAPE)), types.int64, types.int64, types.int64, _SHORTS, BYTES, _SHORTS,
+    *map(from_dtype, (HEADER, REQUEST, MCU, SHAPE)), types.int64, types.int64, types.int64, _SHORTS, BYTES, _SHORTS,
     _SHORTS, types.int64, BYTES, BYTES, types.int64, BYTES,
 )  # fmt: skip
 #: Compiled once for all decoders, which call it by its address: it is most of what they would be.

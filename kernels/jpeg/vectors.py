@@ -1,84 +1,11 @@
-"""Intrinsics that Numba lacks: unaligned loads, byte masks, bit counts, and addresses with optional bounds checks.
-
-They are written as LLVM IR. Indices are unsigned 64-bit numbers (``uintp``), vectors have as many lanes as the code
-needs: LLVM splits those that the processor does not have.
-"""
+"""Intrinsics of decoders: byte masks, bit counts and blocks of one value. Indices are unsigned 64-bit numbers."""
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import Any, NamedTuple
-
-from ..cpu.intrinsics import check_place, spread
-from ..lang import intrinsic, ir, types
-
-I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+from ..cpu.intrinsics import I8, I32, I64, emitted, load, splat, spread, store, vector
+from ..lang import ir, types
 
 MASKED = 32  # bytes that copy_masked copies: their mask is one uint32, and a register of AVX2
-
-
-def vector(kind, n):
-    """Return the type of a vector."""
-    return ir.VectorType(kind, n)
-
-
-def splat(kind, value, n):
-    """Return a constant vector with the same value in all lanes."""
-    return ir.Constant(vector(kind, n), [value] * n)
-
-
-class Memory(NamedTuple):
-    """An array in code that is emitted."""
-
-    context: Any
-    builder: Any
-    kind: Any
-    array: Any
-
-    def at(self, index, count):
-        """Return the address of ``count`` elements; with NUMBA_BOUNDSCHECK=1 the process ends if some are outside."""
-        struct = self.context.make_array(self.kind)(self.context, self.builder, self.array)
-        check_place(self.builder, index, ir.Constant(index.type, count), self.builder.extract_value(struct.shape, 0))
-        return self.builder.gep(struct.data, [index])
-
-
-def emitted(result, *kinds):
-    """Return a decorator that makes an intrinsic of a function which emits its code, given a builder and arguments.
-
-    ``result`` and ``kinds`` are the types of its result and arguments. None is the type that a call passes, and for the
-    result that of the first argument. Arrays become :class:`Memory`.
-    """
-
-    def decorate(emit):
-        @wraps(emit)  # also for Numba, which binds arguments by the signature
-        def typed(typing_context, *given):
-            def generate(context, builder, signature, args):
-                pairs = zip(signature.args, args, strict=True)
-                passed = [
-                    Memory(context, builder, *one) if isinstance(one[0], types.Array) else one[1] for one in pairs
-                ]
-                found = emit(builder, *passed)
-                return context.get_dummy_value() if found is None else found
-
-            taken = [one if kind is None else kind for kind, one in zip(kinds, given, strict=True)]
-            return (taken[0] if result is None else result)(*taken), generate
-
-        return intrinsic(typed)
-
-    return decorate
-
-
-def load(builder, address, kind):
-    """Emit an unaligned load."""
-    # LLVM assumes the natural alignment of the type otherwise, and aligned loads fault at other addresses.
-    value = builder.load(builder.bitcast(address, kind.as_pointer()))
-    value.align = 1
-    return value
-
-
-def store(builder, value, address):
-    """Emit an unaligned store."""
-    builder.store(value, builder.bitcast(address, value.type.as_pointer())).align = 1
 
 
 @emitted(types.uint64, None, types.uintp)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cpu.intrinsics import copy, spread
-from ..jpeg.vectors import I8, I16, I64, emitted, load, load_big, splat, store, vector
+from ..cpu.intrinsics import I8, I16, I64, copy, emitted, load, splat, spread, store, vector
+from ..jpeg.vectors import load_big
 from ..lang import cgutils, ir, types
 from ..scalar import loop, up
 

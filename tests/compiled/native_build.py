@@ -1,7 +1,5 @@
 """Small libraries for tests, each built in a separate process, in which Numba compiles for nothing else."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,12 +55,13 @@ def _define_raising() -> None:
 
 
 def _source(what: str) -> Source:
-    import gpuimg.kernels.self_test  # noqa: F401  # what a library is tried with
+    import gpuimg.kernels.gray  # noqa: F401  # what a library is tried with
     from gpuimg.kernels.compiled import ENTRANCES
+    from gpuimg.kernels.native import SELF_TEST
     from gpuimg.kernels.scalar import LOOP
 
     {"working": _define, "raising": _define_raising}[what]()
-    return Source([], [one for one in ENTRANCES if one.name.startswith(("self_test", "__main__"))], LOOP)
+    return Source([], [one for one in ENTRANCES if one.name.startswith((SELF_TEST[0], "__main__"))], LOOP)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 ``python -m tests.compiled.native_results write FILE``, then ``... compare ONE OTHER``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

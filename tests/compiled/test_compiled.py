@@ -1,7 +1,5 @@
 """The disk cache of compiled loops: names, invalidation, and folders that cannot be written."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -3,8 +3,6 @@
 With an installed wheel (``make test-wheel``, ``make cross``) these are the library's; in a checkout Numba's.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Compiled loops of a wheel: how they are built and checked, which library is chosen, and calls into it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,46 +1,25 @@
 """Sums of products by each kind of instruction that the processor has, and without any."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
 from numba import types
-from numba.extending import intrinsic
 
-from gpuimg.kernels.cpu import intrinsics, products
-from gpuimg.kernels.lang import ir
-
-pointer: Any = intrinsics.pointer
-
-
-def _vector(context: Any, builder: Any, kind: Any, value: Any, at: int, element: Any, n: int) -> Any:
-    place = pointer(context, builder, kind, value, ir.IntType(64)(at), ir.VectorType(element, n))
-    found = builder.load(place)
-    found.align = 1
-    return found
+from gpuimg.kernels.cpu import products
+from gpuimg.kernels.cpu.intrinsics import I16, I32, I64, emitted, load, store, vector
 
 
 def summed() -> Any:
     """Return a function ``(values, weights, out)``: sums of pairs, and bytes of four vectors of int32."""
 
-    @intrinsic
-    def both(typing_context: Any, values: Any, weights: Any, sums: Any, numbers: Any, out: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kinds = signature.args
-            pair = [_vector(context, builder, kinds[k], args[k], 0, ir.IntType(16), 32) for k in (0, 1)]
-            found = products.sums_of_pairs(context, builder, *pair)
-            place = pointer(context, builder, kinds[2], args[2], ir.IntType(64)(0), found.type)
-            builder.store(found, place).align = 1
-            quarters = [_vector(context, builder, kinds[3], args[3], 16 * k, ir.IntType(32), 16) for k in range(4)]
-            found = products.bytes_of(context, builder, quarters)
-            place = pointer(context, builder, kinds[4], args[4], ir.IntType(64)(0), found.type)
-            builder.store(found, place).align = 1
-            return context.get_dummy_value()
-
-        return types.none(values, weights, sums, numbers, out), generate
+    @emitted(types.none, *[None] * 5)
+    def both(builder: Any, values: Any, weights: Any, sums: Any, numbers: Any, out: Any) -> None:
+        pair = (load(builder, one.at(I64(0), 32), vector(I16, 32)) for one in (values, weights))
+        store(builder, products.sums_of_pairs(values.context, builder, *pair), sums.at(I64(0), 16))
+        quarters = [load(builder, numbers.at(I64(16 * k), 16), vector(I32, 16)) for k in range(4)]
+        store(builder, products.bytes_of(values.context, builder, quarters), out.at(I64(0), 64))
 
     @numba.njit
     def call(values: Any, weights: Any, sums: Any, numbers: Any, out: Any) -> None:

@@ -1,7 +1,5 @@
 """The number of threads, from files as Linux, Slurm and container runtimes write them."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
