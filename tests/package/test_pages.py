@@ -33,7 +33,7 @@ STATED = {
     "benchmarks": "15 %",
     "data-formats": "1 GiB",
     "gpu": "0.8 MB, 41 KB, 54 GB, 12 us",
-    "many-machines": "5 ms, 8 MB, 10 seconds, 500 MB",
+    "many-machines": "5 ms, 8 MB, 10 seconds",
     "performance": "4 seconds, 5 ms",
     "prepare": "1 GB",
     "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
