@@ -113,9 +113,9 @@ y.take([0])
 # %%
 # Random color
 # ------------
-# Random functions draw for each image from a ``gpuimg.Rng``, or from a seed. Most of the functions above have a random
-# form, such as ``random_solarize``. ``color_jitter`` changes brightness, contrast, saturation and hue, in a random order
-# for each image.
+# Random functions draw for each image from a ``gpuimg.Rng``, or from a seed. Most functions above have a random form,
+# such as ``random_solarize``. ``color_jitter`` changes brightness, contrast, saturation and hue, in a random order for
+# each image.
 
 gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 

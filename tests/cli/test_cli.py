@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 
 import gpuimg
 from gpuimg._cli import info as inspection
-from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
+from gpuimg._cli import preview
 from gpuimg._runtimes import probe
 
 from ..samples import ROOT
@@ -136,19 +136,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def tiles(path: Path) -> list[tuple[int, int, int, int]]:
-    """Top, left, bottom and right of the tiles of a sheet, row by row: what is not white nearly across a column."""
-    filled = sheet(path).min(2) < 250
-    found = []
-    for left in range(16, filled.shape[1] - 16, 176):
-        rows = np.flatnonzero(filled[:, left : left + 168].mean(1) > 0.7)
-        starts = np.flatnonzero(np.diff(rows, prepend=-9) > 5)
-        for k, start in enumerate(starts):
-            end = starts[k + 1] if k + 1 < len(starts) else len(rows)
-            found.append((int(rows[start]), left, int(rows[end - 1]) + 1, left + 168))
-    return sorted(found)
-
-
 def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
     """The tiles are what the preset makes of the images under the generator that the README names."""
     out = tmp_path / "preview.png"
@@ -156,7 +143,9 @@ def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
     assert cli.main([*PREVIEW, "--preset", "simclr", "--size", "168", "-n", "2", "--seed", "7", "--out", str(out)]) == 0
     pixels = sheet(out)
     images = gpuimg.decode_batch(paths, device="cpu")
-    tops = [top for top, left, *_ in tiles(out) if left == 16]
+    filled = (pixels[:, 16:184].min(2) < 250).mean(1) > 0.7  # rows of the originals
+    tops = np.flatnonzero(np.diff(filled.astype(int)) == 1) + 1
+    assert len(tops) == 2
     for epoch in range(2):
         x = gpuimg.presets.simclr(168)(images, gpuimg.Rng(7, epoch=epoch, indices=[0, 1])).array("float32")
         for k, top in enumerate(tops):
@@ -177,7 +166,7 @@ def test_preview_prints_what_was_drawn(
 ) -> None:
     """Under the tiles what differs; above them, once, what is the same."""
     written: list[str] = []
-    monkeypatch.setattr(lettering, "draw", lambda picture, text, *place: written.append(text))
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda *given: written.append(given[2].replace("  ", " ")))
 
     def preview_of(*arguments: str) -> list[str]:
         written.clear()
@@ -185,7 +174,8 @@ def test_preview_prints_what_was_drawn(
         return written
 
     both = PREVIEW[1:3]
-    assert preview_of(*both, "--function", f"{mine}:flip", "-n", "4")[:3] == ["seed 0", "original", "cat.jpg"]
+    assert preview_of(*both, "--function", f"{mine}:flip", "-n", "4")[:2] == ["seed 0", "original"]
+    assert [written.count(path.name) for path in map(Path, both)] == [1, 1]
     flips = np.sum([gpuimg.Rng(0, epoch=epoch, indices=[0, 1]).bernoulli(0.5) for epoch in range(4)])
     assert [written.count(text) for text in ("flip left and right", "unchanged")] == [flips, 8 - flips]
     preview_of(*both, "--preset", "deit3_train", "-n", "2")
@@ -285,7 +275,7 @@ def test_examples_of_the_help_work(
 
 
 INTERRUPTED = {  # by what Python imports last before the signal
-    "demo": "numpy.linalg", "info": "gpuimg._cli.main", "preview": "gpuimg._cli.lettering",
+    "demo": "numpy.linalg", "info": "gpuimg._cli.main", "preview": "gpuimg._batch.contact_sheet",
     "bench": "gpuimg._cli.contenders", "warm": "gpuimg._cli.preview",
 }  # fmt: skip
 
