@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from typing import Any
 
@@ -44,13 +43,3 @@ def assert_equal(got: Outputs, want: Outputs) -> None:
     for key, value in want.items():
         assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
         assert np.count_nonzero(got[key] != value) == 0
-
-
-def digest(outputs: Outputs) -> str:
-    """A hash of names, types, shapes and values."""
-    found = hashlib.sha256()
-    for name in sorted(outputs):
-        value = np.ascontiguousarray(outputs[name])
-        found.update(f"{name} {value.dtype} {value.shape}".encode())
-        found.update(value.view(np.uint8))
-    return found.hexdigest()

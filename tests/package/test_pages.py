@@ -189,7 +189,6 @@ SECTIONS = {
     "PyTorch's main.py": ("main", ("torch",)),
     "timm's train.py": ("timm_train", ("torch", "timm")),
     "Hugging Face's Trainer": ("hf_trainer", ("torch", "transformers", "datasets", "accelerate")),
-    "Lightning": ("lightning_module", ("torch", "lightning")),
     "Keras": ("keras_fit", ("keras", "torch")),
 }
 
@@ -230,7 +229,6 @@ RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
     "timm": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "0"), epochs(12, 3, "11")),
     "timm repeats": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "3"), epochs(12, 3, "11")),
     "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples, evaluated [11, 11]"),
-    "Lightning": ("Lightning", (), ("PHOTOS",), "6 steps"),
     "Keras": ("Keras", (), ("PHOTOS",), "2 epochs"),
 }
 
