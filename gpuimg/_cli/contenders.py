@@ -35,15 +35,14 @@ _SHIFT = np.array([mean / std for mean, std in zip(IMAGENET_MEAN, IMAGENET_STD, 
 class Files:
     """File bytes of the samples of a source; None for one that cannot be read."""
 
-    def __init__(self, source: Any, columns: Columns) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
-        self._columns = columns
 
     def __len__(self) -> int:
         return len(self._source)
 
     def __getitem__(self, index: int) -> bytes | None:
-        (sample,) = read_samples(self._source, [index], [True], self._columns, ChunkReader())
+        (sample,) = read_samples(self._source, [index], [True], Columns(label=None), ChunkReader())
         return None if sample.error is not None else bytes(sample.data)
 
 

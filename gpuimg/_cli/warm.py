@@ -44,8 +44,8 @@ def add_options(command: ArgumentParser) -> None:
         "--capability",
         action="append",
         metavar="8.0,9.0",
-        help="all kernels of GPUs of these compute capabilities, present or not (default: those present); the files can "
-        "be copied to a machine without a compiler",
+        help="all kernels of GPUs of these compute capabilities, present or not (default: those present); the files "
+        "can be copied to a machine without a compiler",
     )
     add_json(command)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -215,6 +216,14 @@ REFUSED: list[Any] = [
     pytest.param([*DEMO, "--device", "cuda"], "no GPU", marks=needs_no_gpu),
     *(pytest.param(["warm", "--capability", name], "a compute capability must be one of", marks=needs_numba_cuda)
       for name in ("9", "sm_9x", "1.0")),
+    *((["bench", str(PHOTOS), *words], message) for *words, message in (
+        ("--batch-size", "0", "--batch-size must be at least 1, not 0"),
+        ("--seconds", "0", "--seconds must be 1 to 86400, not 0"),
+        ("--seconds", "nan", "--seconds must be 1 to 86400, not nan"),
+        ("--preset", "none", "no preset 'none'; the presets are"),
+        ("--function", "nothing", "--function must be module:function"),
+        ("--device", "gpu", "gpu"), ("--index", "nowhere", "nowhere"), ("--kind", "tar", "photos"),
+    )),
 ]  # fmt: skip
 
 
@@ -353,6 +362,13 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert re.fullmatch(r"compiled (with the package, for \S+|by Numba when first used: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
+
+
+@pytest.mark.parametrize("name", ["info", "warm"])
+def test_json(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")
 
 
 def test_info_says_that_nothing_can_run() -> None:
