@@ -124,7 +124,6 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
         Such as ``model.pretrained_cfg`` or ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``,
         ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults. The mode
         "border" pads the whole image with the mean. An int is the size in pixels.
-    exact : {"pillow", "pillow12", "torch"}, optional
 
     Raises
     ------
@@ -183,7 +182,6 @@ def open_clip_eval(
     interpolation : {"bicubic", "bilinear"}
     resize_mode : {"shortest", "longest", "squash"}
         With "longest" the whole image is padded with black.
-    exact : {"pillow", "pillow12", "torch"}, optional
 
     Raises
     ------

@@ -43,8 +43,8 @@ _documented = documented(
     'exact : {"pillow", "pillow12", "torch"}, optional\n'
     "    Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.",
     returns="function\n    ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.",
-    example=">>> train = gpuimg.presets.{}(32)\n"
-    ">>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape\n(2, 32, 32, 3)",
+    example=">>> preprocess = gpuimg.presets.{}(32)\n"
+    ">>> preprocess(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape\n(2, 32, 32, 3)",
 )
 
 
@@ -86,12 +86,6 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
     References
     ----------
     torchvision ``references/classification``.
-
-    Examples
-    --------
-    >>> evaluate = gpuimg.presets.imagenet_eval(32, 36)
-    >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
-    (2, 32, 32, 3)
     """
     size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
     return partial(_imagenet_eval, size, resize_size, exact)
@@ -195,12 +189,6 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     ----------
     Chen, Kornblith, Norouzi, Hinton: "A simple framework for contrastive learning of visual representations",
     ICML 2020, appendix A, with the ImageNet strength of 1.
-
-    Examples
-    --------
-    >>> view = gpuimg.presets.simclr(32)
-    >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     return partial(_simclr, arguments.whole_number(size, "size"))
 
