@@ -10,7 +10,6 @@ import io
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -107,9 +106,6 @@ def _decoded(data: bytes | None) -> Image.Image | None:
 
 def torchvision_problem() -> str | None:
     """Return why torchvision cannot run, None if it can."""
-    absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
-    if absent:
-        return f"{' and '.join(absent)} not installed"
     try:
         from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except (ImportError, RuntimeError) as error:  # a build for a different version of torch

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import sources
-from .._io.open_file import open_regular
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
 from ..sources.folder import EXTENSIONS
@@ -21,15 +20,10 @@ from ..sources.folder import EXTENSIONS
 LISTED = 20  # bad files listed at most
 _EVERY_S = 5.0  # seconds between lines of progress
 
-# Magic bytes of formats: offset, bytes, kind.
-_MAGIC = (
-    (257, b"ustar", "tar"), (0, b"PAR1", "parquet"), (0, b"\x0a\x23\xd7\xce", "recordio"),
-    (16, b"\xde\xc0\xef\xbe", "lmdb"),
-)  # fmt: skip
-# File names of formats without magic bytes.
-_NAMES = (
+_NAMES = (  # of files, and their kinds
     (r"\.tar$", "tar"), (r"\.rec$", "recordio"), (r"\.parquet$", "parquet"), (r"\.array_?record", "array_record"),
     (r"\.tfrecords?|-\d{5}-of-\d{5}$", "tfrecord"), (r"\.(txt|lst|list)$", "file_list"), (r"\.json$", "coco"),
+    (r"\.mdb$", "lmdb"),
 )  # fmt: skip
 
 
@@ -40,7 +34,7 @@ def add_source(command: Any) -> None:
         help="folder of class folders or of images, text file of paths, tar, TFRecord, .rec, LMDB, Parquet or "
         "ArrayRecord files, or COCO annotations",
     )  # fmt: skip
-    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by name and content)")
+    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by its name)")
     command.add_argument("--images", type=Path, metavar="DIR", help="folder with the images of COCO annotations")
     command.add_argument(
         "--image", metavar="NAME",
@@ -103,15 +97,9 @@ def opened(options: argparse.Namespace, **labels: str | None) -> Any:
 
 
 def _kind_of(path: str) -> str:
-    """Detect the kind of a source by its first bytes and its name."""
+    """Detect the kind of a source by its name."""
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
-    if os.path.lexists(path):
-        with open(path, "rb", 0, opener=open_regular) as file:
-            start = file.read(512)
-        for place, magic, kind in _MAGIC:
-            if start[place : place + len(magic)] == magic:
-                return kind
     for pattern, kind in _NAMES:
         if re.search(pattern, os.path.basename(path), re.IGNORECASE):
             return kind

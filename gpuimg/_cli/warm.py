@@ -25,7 +25,7 @@ from .._random.mixing import blend
 from .._random.rng import Rng
 from .._runtimes import probe
 from .._version import install_hint
-from . import info
+from ..kernels import native
 from .options import UserError, add_json
 from .preview import PRESET, preset
 
@@ -62,12 +62,11 @@ def run(options: Namespace) -> int:
         raise UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:
         capabilities = sorted(set(probe.capabilities()))
-    shipped = info.loops()[0]
-    compiled, seconds, folder = (0, 0.0, None) if shipped else warm(name)
+    compiled, seconds, folder = (0, 0.0, None) if native.LEVEL else warm(name)
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
     report["folder"] = None if folder is None else str(folder)
-    if shipped and not options.json:
-        print(f"compiled   nothing: this installation comes with loops for {shipped}", flush=True)
+    if native.LEVEL and not options.json:
+        print(f"compiled   nothing: this installation comes with loops for {native.LEVEL}", flush=True)
     elif not options.json:
         print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
         print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)

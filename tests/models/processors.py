@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,6 @@ import pytest
 
 from bench import processors
 from bench.processors import Outputs
-
-RULES = processors.RULES
-
-
-def timm(name: str) -> Any:
-    """Import a module of timm, which imports torchvision (``pip install --no-deps timm torchvision``), or skip."""
-    for one in ("torch", "torchvision", "timm"):
-        if importlib.util.find_spec(one) is None:
-            pytest.skip(f"needs {one}")
-    return importlib.import_module(name)
 
 
 def needs_transformers() -> None:
