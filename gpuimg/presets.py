@@ -38,6 +38,7 @@ _DINOV3_SCALES = np.array([(0.32, 0.05), (1.0, 0.32)])  # lowest and highest, of
 
 _documented = documented(
     "size : int\n    Height and width of the results in pixels.",
+    "scale : (low, high)\n    Range of the crop's area as a fraction of the image's, 0 to 1.",
     "local_size : int\n    Height and width of the local views in pixels.",
     "local_views : int\n    Number of local views of each image, at least 0.",
     'exact : {"pillow", "pillow12", "torch"}, optional\n'
@@ -127,11 +128,6 @@ def clip_train(
 ) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of CLIP as open_clip trains it: a bicubic crop of most of the image, normalize.
 
-    Parameters
-    ----------
-    scale : (low, high)
-        Range of the crop's area as a fraction of the image's, 0 to 1.
-
     Notes
     -----
     :func:`gpuimg.models.clip` and :func:`gpuimg.models.open_clip_eval` are for evaluation. With ``use_timm``, open_clip
@@ -151,11 +147,6 @@ def siglip_train(
     size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
 ) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of SigLIP as open_clip trains it: that of CLIP, normalized to -1 to 1.
-
-    Parameters
-    ----------
-    size, scale, exact
-        As in :func:`clip_train`.
 
     Notes
     -----
