@@ -52,7 +52,7 @@ def _check_threads() -> None:
         raise UserError(str(error)) from error
 
 
-def parser(used: Iterable[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
+def parser(used: Iterable[str]) -> argparse.ArgumentParser:
     """Return the parser, with the options of the commands that are used."""
     top = argparse.ArgumentParser(prog="gpuimg", description="Image preprocessing for training.")
     top.add_argument("--version", action="version", version=f"gpuimg {__version__}")

@@ -45,10 +45,6 @@ def add_source(command: Any) -> None:
     )
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
 def _one(options: argparse.Namespace) -> str:
     if len(options.source) != 1:
         raise ValueError(f"--kind {options.kind} takes one file or folder, not {len(options.source)}")
@@ -61,9 +57,9 @@ def _coco(options: argparse.Namespace, _: dict[str, Any]) -> Any:
     return sources.coco(options.images, _one(options))
 
 
-def _tar(options: argparse.Namespace, _: dict[str, Any]) -> Any:
-    endings = None if options.image is None else options.image.split(",")
-    return sources.tar(options.source, label=None, **_given(image=endings))
+def _tar(options: argparse.Namespace, columns: dict[str, Any]) -> Any:
+    endings = {name: ending.split(",") for name, ending in columns.items() if name == "image"}
+    return sources.tar(options.source, label=None, **endings)
 
 
 def _folder(options: argparse.Namespace) -> Any:
@@ -81,9 +77,9 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
     "folder": lambda options, _: _folder(options),
     "file_list": lambda options, _: sources.file_list(_one(options)),
     "tar": _tar,
-    "tfrecord": lambda options, of: sources.tfrecord(options.source, **of, **_given(image=options.image)),
-    "array_record": lambda options, of: sources.array_record(options.source, **of, **_given(image=options.image)),
-    "parquet": lambda options, of: sources.parquet(options.source, **of, **_given(image=options.image)),
+    "tfrecord": lambda options, columns: sources.tfrecord(options.source, **columns),
+    "array_record": lambda options, columns: sources.array_record(options.source, **columns),
+    "parquet": lambda options, columns: sources.parquet(options.source, **columns),
     "recordio": lambda options, _: sources.recordio(_one(options)),
     "lmdb": lambda options, _: sources.lmdb(_one(options), format=options.format),
     "coco": _coco,
@@ -93,7 +89,7 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
 def opened(options: argparse.Namespace, **labels: str | None) -> Any:
     """Open the source that a command line names; ``label=`` is for sources with a choice of labels."""
     options.kind = options.kind or _kind_of(options.source[0])
-    return _OPENERS[options.kind](options, labels)
+    return _OPENERS[options.kind](options, labels | ({} if options.image is None else {"image": options.image}))
 
 
 def _kind_of(path: str) -> str:

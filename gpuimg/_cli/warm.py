@@ -42,7 +42,6 @@ def add_options(command: ArgumentParser) -> None:
     which.add_argument("--all", action="store_true", help="all loops")
     command.add_argument(
         "--capability",
-        action="append",
         metavar="8.0,9.0",
         help="all kernels of GPUs of these compute capabilities, present or not (default: those present); the files "
         "can be copied to a machine without a compiler",
@@ -56,8 +55,7 @@ def run(options: Namespace) -> int:
     if name is not None:
         preset(name, None)  # raises for an unknown name
     try:
-        given = ",".join(options.capability or ()).split(",")
-        capabilities = [capability_of(one) for one in given if one]
+        capabilities = [capability_of(one) for one in (options.capability or "").split(",") if one]
     except ValueError as error:
         raise UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:
@@ -133,7 +131,7 @@ def capability_of(name: str) -> tuple[int, int]:
     """Parse a compute capability, one of those that the installed toolkit supports."""
     from ..kernels.cuda import shipped
 
-    match = re.fullmatch(r"(?:sm_)?(\d+)\.?(\d)", name)
+    match = re.fullmatch(r"(\d+)\.(\d)", name)
     found = (int(match[1]), int(match[2])) if match else None
     if found is not None and shipped.lack(found) is None:
         return found

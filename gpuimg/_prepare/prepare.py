@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, Literal
 
@@ -241,7 +242,7 @@ def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
 def _settings(source: Any, options: Options) -> dict[str, Any]:
     """Return the settings of a call, the first line of the manifest."""
     versions = {"gpuimg": __version__, "encoder": encoder_version()}
-    return {**versions, "samples": len(source), "names": checksum_of_names(source), **options.settings()}
+    return {**versions, "samples": len(source), "names": checksum_of_names(source), **asdict(options)}
 
 
 def _results(source: Any, folder: str, shards: int) -> Any:
