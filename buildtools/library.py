@@ -125,8 +125,9 @@ def _merge(level: Level, compiled: Iterable[Compiled], texts: list[str]) -> Any:
             if function.name != one.name and not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = "linkonce_odr"
         whole.link_in(module)
-    text = _without_repeats("\n".join([head, entrances.common(), *texts]))
-    last = llvm.parse_assembly(text)
+    lines = "\n".join([head, entrances.common(), *texts]).split("\n")
+    declared = dict.fromkeys(line for line in lines if line.startswith("declare"))  # each once
+    last = llvm.parse_assembly("\n".join([*(line for line in lines if line not in declared), *declared]))
     last.data_layout = layout
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(last, builder)
@@ -139,16 +140,6 @@ def _merge(level: Level, compiled: Iterable[Compiled], texts: list[str]) -> Any:
     manager.run(whole, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
     whole.verify()
     return whole
-
-
-def _without_repeats(text: str) -> str:
-    """LLVM text in which nothing is declared twice."""
-    seen, lines = set[str](), []
-    for line in text.split("\n"):
-        if not line.startswith("declare") or line not in seen:
-            lines.append(line)
-        seen.add(line)
-    return "\n".join(lines)
 
 
 def check_exceptions(code: bytes) -> None:

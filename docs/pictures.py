@@ -137,12 +137,7 @@ def _written(sheet: ContactSheet, names: list[str], subject: str) -> str:
         width = tile.picture.shape[1]
         alt = "; ".join([f"{subject}, picture {number} of {len(names)}", *(sheet.same + tile.lines)[:4]])
         lines += [f"   .. figure:: /{name}", f"      :alt: {_literal(alt)}", f"      :width: {width}px", ""]
-        lines += [
-            "      ..",
-            "",
-            *(f"      | {_literal(line)}" for line in tile.lines),
-            "",
-        ]
+        lines += ["      ..", "", *(f"      | {_literal(line)}" for line in tile.lines), ""]
     if sheet.same:
         lines += [".. container:: contact-sheet-same", "", f"   All: {_literal('; '.join(sheet.same))}", ""]
     return "\n".join([*lines, ""])

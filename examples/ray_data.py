@@ -1,6 +1,6 @@
 """Decode and augment in actors of Ray Data, on one machine or a cluster. The pixels do not depend on their number.
 
-python examples/ray_data.py [FOLDER] [--actors 1 2 4]
+python examples/ray_data.py [--actors 1 2 4]
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ def batches(photos: list[Path], actors: int) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Decode and augment with Ray Data.")
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
     parser.add_argument("--actors", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
-    photos = sorted(options.folder.resolve().glob("*.jpg"))
+    photos = sorted(Path(__file__).resolve().parent.glob("photos/*.jpg"))
 
     ray.init()
     for actors in options.actors:

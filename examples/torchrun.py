@@ -36,11 +36,10 @@ def step(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train in several processes, stop, and resume.")
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--stop-after", type=int, help="batches of each process")
     options = parser.parse_args()
-    photos = sorted(options.folder.glob("*.jpg"))
+    photos = sorted(Path(__file__).parent.glob("photos/*.jpg"))
     source = gpuimg.file_list(photos, [photo.stem.split("_")[0] for photo in photos], classes=True)
 
     distributed.init_process_group("gloo")  # "nccl" on GPUs, with device=f"cuda:{LOCAL_RANK}" below

@@ -52,6 +52,7 @@ _documented = documented(
     "mean, std : (3,) float",
     'exact : {"torch", "pillow", "pillow12"}, optional',
     "patch : int\n    Side of a patch in pixels.",
+    "frames : int\n    Frames of a patch; an image, or the last frame of a clip, is repeated.",
     "merge : int\n    Patches that the model merges, along each side.",
     "tile : int\n    Side of a tile in pixels.",
     returns="function\n    ``(images, rng=None) -> Batch``",
@@ -124,7 +125,6 @@ def timm_eval(config: Mapping[str, Any] | int = 224, *, exact: Exact | None = "p
         Such as ``model.pretrained_cfg`` or ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``,
         ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults. The mode
         "border" pads the whole image with the mean. An int is the size in pixels.
-    exact : {"pillow", "pillow12", "torch"}, optional
 
     Raises
     ------
@@ -183,7 +183,6 @@ def open_clip_eval(
     interpolation : {"bicubic", "bilinear"}
     resize_mode : {"shortest", "longest", "squash"}
         With "longest" the whole image is padded with black.
-    exact : {"pillow", "pillow12", "torch"}, optional
 
     Raises
     ------
@@ -237,8 +236,6 @@ def qwen_vl(
     ----------
     patch : int
         Side of a patch in pixels; 16 for Qwen3-VL.
-    frames : int
-        Frames of a patch; an image is repeated.
     min_pixels, max_pixels : int
         Limits of height times width; 65536 and 16777216 for Qwen3-VL.
     mean, std : (3,) float
@@ -278,8 +275,6 @@ def qwen_vl_video(
 
     Parameters
     ----------
-    frames : int
-        Frames of a patch; the last frame of a clip is repeated to a multiple of them.
     min_pixels, max_pixels : int
         Limits of height times width of a frame.
     video_tokens : int, optional
@@ -311,8 +306,6 @@ def qwen3_vl_video(
 
     Parameters
     ----------
-    patch, merge, frames : int
-        As in :func:`qwen_vl_video`.
     min_pixels, max_pixels : int
         Limits of height times width times frames; 4096 and 25165824 in the published configurations.
     video_tokens : int, optional

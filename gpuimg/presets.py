@@ -38,13 +38,14 @@ _DINOV3_SCALES = np.array([(0.32, 0.05), (1.0, 0.32)])  # lowest and highest, of
 
 _documented = documented(
     "size : int\n    Height and width of the results in pixels.",
+    "scale : (low, high)\n    Range of the crop's area as a fraction of the image's, 0 to 1.",
     "local_size : int\n    Height and width of the local views in pixels.",
     "local_views : int\n    Number of local views of each image, at least 0.",
     'exact : {"pillow", "pillow12", "torch"}, optional\n'
     "    Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.",
     returns="function\n    ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.",
-    example=">>> train = gpuimg.presets.{}(32)\n"
-    ">>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape\n(2, 32, 32, 3)",
+    example=">>> preprocess = gpuimg.presets.{}(32)\n"
+    ">>> preprocess(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape\n(2, 32, 32, 3)",
 )
 
 
@@ -86,12 +87,6 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
     References
     ----------
     torchvision ``references/classification``.
-
-    Examples
-    --------
-    >>> evaluate = gpuimg.presets.imagenet_eval(32, 36)
-    >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
-    (2, 32, 32, 3)
     """
     size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
     return partial(_imagenet_eval, size, resize_size, exact)
@@ -133,11 +128,6 @@ def clip_train(
 ) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of CLIP as open_clip trains it: a bicubic crop of most of the image, normalize.
 
-    Parameters
-    ----------
-    scale : (low, high)
-        Range of the crop's area as a fraction of the image's, 0 to 1.
-
     Notes
     -----
     :func:`gpuimg.models.clip` and :func:`gpuimg.models.open_clip_eval` are for evaluation. With ``use_timm``, open_clip
@@ -157,11 +147,6 @@ def siglip_train(
     size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
 ) -> Callable[[Images, Rng | int], Batch]:
     """Return the training preset of SigLIP as open_clip trains it: that of CLIP, normalized to -1 to 1.
-
-    Parameters
-    ----------
-    size, scale, exact
-        As in :func:`clip_train`.
 
     Notes
     -----
@@ -195,12 +180,6 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     ----------
     Chen, Kornblith, Norouzi, Hinton: "A simple framework for contrastive learning of visual representations",
     ICML 2020, appendix A, with the ImageNet strength of 1.
-
-    Examples
-    --------
-    >>> view = gpuimg.presets.simclr(32)
-    >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
-    (2, 32, 32, 3)
     """
     return partial(_simclr, arguments.whole_number(size, "size"))
 

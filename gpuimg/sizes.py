@@ -29,7 +29,10 @@ _MOST_TILES = 1 << 10  # all of whose some 7000 grids are compared
 
 _documented = documented(
     "sizes : (N, 2) int\n    Height and width of images in pixels.",
+    "factor : int\n    Pixels of a patch times patches that are merged: 28 for Qwen2-VL and 2.5, 32 for Qwen3-VL.",
+    "min_pixels, max_pixels : int\n    Limits of height times width.",
     "patch : int\n    Side of a patch in pixels.",
+    "patches : int\n    Most patches of an image.",
     returns="(N, 2) int64",
     raises="ValueError\n    For arguments out of range.",
 )
@@ -38,13 +41,6 @@ _documented = documented(
 @_documented
 def smart(sizes: ArrayLike, factor: int = 28, min_pixels: int = 56 * 56, max_pixels: int = 28 * 28 * 1280) -> Ints:
     """Return Qwen-VL's sizes: multiples of a factor, with a number of pixels within limits.
-
-    Parameters
-    ----------
-    factor : int
-        Pixels of a patch times patches that are merged: 28 for Qwen2-VL and 2.5, 32 for Qwen3-VL.
-    min_pixels, max_pixels : int
-        Limits of height times width.
 
     Raises
     ------
@@ -79,8 +75,6 @@ def smart_video(
         Height and width of frames in pixels.
     frames : int
         Frames of a clip, at least ``temporal``.
-    factor : int
-        Pixels of a patch times patches that are merged.
     temporal : int
         Frames of a patch.
     min_pixels, max_pixels : int
@@ -134,11 +128,6 @@ def _multiples(old: Ints, factor: int, least: int, most: int, frames: int = 1, c
 @_documented
 def naflex(sizes: ArrayLike, patch: int = 16, patches: int = 256) -> Ints:
     """Return NaFlex sizes: multiples of a patch, as large as a number of patches allows, near the aspect ratio.
-
-    Parameters
-    ----------
-    patches : int
-        Most patches of an image.
 
     References
     ----------

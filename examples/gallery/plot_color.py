@@ -113,8 +113,9 @@ y.take([0])
 # %%
 # Random color
 # ------------
-# Random functions draw for each image from a ``gpuimg.Rng``, or from a seed. ``color_jitter`` changes brightness,
-# contrast, saturation and hue, in a random order for each image.
+# Random functions draw for each image from a ``gpuimg.Rng``, or from a seed. Most functions above have a random form,
+# such as ``random_solarize``. ``color_jitter`` changes brightness, contrast, saturation and hue, in a random order for
+# each image.
 
 gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 
@@ -122,37 +123,7 @@ gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 gpuimg.random_photometric_distort(x, p=1.0, rng=0)
 
 # %%
-gpuimg.random_hsv(x, 0.1, 0.7, 0.4, rng=0)
-
-# %%
-gpuimg.random_grayscale(x, 0.5, rng=0)
-
-# %%
-gpuimg.random_invert(x, 0.5, rng=1)
-
-# %%
-gpuimg.random_solarize(x, 128, 0.5, rng=2)
-
-# %%
-gpuimg.random_posterize(x, 2, 0.5, rng=3)
-
-# %%
-gpuimg.random_autocontrast(dark, 0.5, rng=4)
-
-# %%
-gpuimg.random_equalize(dark, 0.5, rng=5)
-
-# %%
 gpuimg.random_erasing(x, 0.8, value=128, rng=6)
 
 # %%
 gpuimg.coarse_dropout(x, (3, 6), value="random", p=1.0, rng=7)
-
-# %%
-gpuimg.random_grid_mask(x, (30, 60), p=1.0, rng=8)
-
-# %%
-gpuimg.random_gaussian_noise(x, 0.0, 0.2, p=0.5, rng=9)
-
-# %%
-gpuimg.random_channel_permutation(x, rng=10)

@@ -47,14 +47,6 @@ gpuimg.jpeg(x, [1, 5, 10, 25, 50, 90])
 # %%
 # Random filters
 # --------------
+# Each has a random form. ``random_gaussian_blur`` draws sigma for each image:
 
 gpuimg.random_gaussian_blur(x, 13, (0.1, 4.0), rng=0)
-
-# %%
-gpuimg.random_sharpness(x, 8.0, 0.5, rng=0)
-
-# %%
-gpuimg.random_motion_blur(x, (5, 25), p=1.0, rng=0)
-
-# %%
-gpuimg.random_jpeg(x, (2, 40), rng=1)

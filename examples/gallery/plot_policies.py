@@ -61,9 +61,6 @@ images = gpuimg.open_batch(photos)
 gpuimg.presets.imagenet_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
-gpuimg.presets.imagenet_eval(160, 180)(images)
-
-# %%
 gpuimg.presets.deit3_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
@@ -74,9 +71,6 @@ train(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
 gpuimg.presets.clip_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
-
-# %%
-gpuimg.presets.siglip_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
 gpuimg.presets.simclr(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))

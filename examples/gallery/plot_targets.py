@@ -71,15 +71,6 @@ moved, kept = gpuimg.transform_boxes(y, boxes, min_area=5000)
 print(moved[0].round(1), kept[0])
 
 # %%
-# Other functions convert formats, clamp boxes and points to their images, and find those that lie outside:
-
-print(gpuimg.convert_bounding_box_format(moved, "xyxy", "cxcywh")[0].round(1))
-print(gpuimg.clamp_bounding_boxes(boxes + 300, (height, width))[0].round(1))
-print(gpuimg.sanitize_bounding_boxes(boxes, (height, width), min_size=200)[0][0].round(1))
-print(gpuimg.clamp_keypoints(points + 300, (height, width))[0].round(1))
-print(gpuimg.sanitize_keypoints(points + 150, (height, width))[0][0].round(1))
-
-# %%
 # Key points have a visibility, 0, 1 or 2 as in COCO. Points outside the image get 0, and in mirrored images left and
 # right exchange their places.
 

@@ -6,7 +6,7 @@ Your own functions
 arguments are the color (0 to 1), the row and column, and one number for each image.
 """
 
-# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_user_functions_3.jpg"
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_user_functions_2.jpg"
 from pathlib import Path
 
 import numba
@@ -30,24 +30,6 @@ def vignette(r, g, b, y, x, strength):
 
 
 gpuimg.pointwise(x, vignette, [0.0, 0.2, 0.4, 0.6, 0.8])
-
-# %%
-# Sepia, mixed in by degrees:
-
-
-@numba.njit
-def sepia(r, g, b, y, x, amount):
-    """Blend towards brown."""
-    gray = np.float32(0.299) * r + np.float32(0.587) * g + np.float32(0.114) * b
-    rest = np.float32(1) - amount
-    return (
-        rest * r + amount * gray * np.float32(1.07),
-        rest * g + amount * gray * np.float32(0.85),
-        rest * b + amount * gray * np.float32(0.66),
-    )
-
-
-gpuimg.pointwise(x, sepia, [0.0, 0.25, 0.5, 0.75, 1.0])
 
 # %%
 # Rows and columns are those of the image at this point of the chain: a later rotation also rotates the lines that the

@@ -91,7 +91,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
     contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
     left_out = {}
     if name == preview.PRESET and not options.function:
-        files = contenders.Files(source, Columns(label=None))
+        files = contenders.Files(source)
         contestants["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
         left_out = {"torchvision": contenders.torchvision_problem()}
         if left_out["torchvision"] is None:

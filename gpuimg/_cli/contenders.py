@@ -10,7 +10,6 @@ import io
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +34,14 @@ _SHIFT = np.array([mean / std for mean, std in zip(IMAGENET_MEAN, IMAGENET_STD, 
 class Files:
     """File bytes of the samples of a source; None for one that cannot be read."""
 
-    def __init__(self, source: Any, columns: Columns) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
-        self._columns = columns
 
     def __len__(self) -> int:
         return len(self._source)
 
     def __getitem__(self, index: int) -> bytes | None:
-        (sample,) = read_samples(self._source, [index], [True], self._columns, ChunkReader())
+        (sample,) = read_samples(self._source, [index], [True], Columns(label=None), ChunkReader())
         return None if sample.error is not None else bytes(sample.data)
 
 
@@ -108,9 +106,6 @@ def _decoded(data: bytes | None) -> Image.Image | None:
 
 def torchvision_problem() -> str | None:
     """Return why torchvision cannot run, None if it can."""
-    absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
-    if absent:
-        return f"{' and '.join(absent)} not installed"
     try:
         from torchvision.transforms import v2  # noqa: F401  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except (ImportError, RuntimeError) as error:  # a build for a different version of torch

@@ -7,13 +7,12 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
-from .._batch.pictures import png
+from .._batch.pictures import Picture, displayed, png
 from .._ops.color import (
     adjust_brightness,
     adjust_contrast,
@@ -24,7 +23,7 @@ from .._ops.color import (
     solarize,
 )
 from .._ops.pixels import erase
-from .._ops.resize_crop import horizontal_flip, resize, resized_crop
+from .._ops.resize_crop import horizontal_flip, resized_crop
 from .._ops.warp import rotate
 from .._runtimes.devices import on_cpu, to_host
 from . import info
@@ -70,8 +69,7 @@ def run(options: Namespace) -> int:
         f"speed      {rate:.0f} images/s from files to augmented {_SIZE} x {_SIZE} pixels "
         f"(median of {_ROUNDS} rounds of {len(photos)})"
     )
-    originals = _fitted(decode_batch(photos, device=device))
-    sheet = _sheet([to_host(image) for image in originals], [to_host(image) for image in resize(results, _CELL)])
+    sheet = _sheet(displayed(decode_batch(photos, device=device), _CELL), displayed(results, _CELL))
     options.out.write_bytes(png(sheet))
     print(f"sheet      {options.out.resolve()} (originals above, results below)")
     return 0
@@ -121,14 +119,7 @@ def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
     return len(photos) / statistics.median(seconds)
 
 
-def _fitted(batch: Batch) -> Batch:
-    """Resize images to fit into a cell, keeping their aspect ratio."""
-    factor = _CELL / batch.sizes.max(1)
-    height, width = np.maximum(np.rint(batch.sizes.T * factor), 1)
-    return resize(batch, (height, width)).compute()
-
-
-def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _sheet(originals: list[Picture], results: list[Picture]) -> Picture:
     """Lay out the originals in rows, a line below them, and the results in the same order below it."""
     columns = min(_COLUMNS, len(originals))
     rows = -(-len(originals) // columns)

@@ -90,14 +90,9 @@ def default_device() -> tuple[str, str]:
     return "cpu", problem.reason
 
 
-def loops() -> tuple[str | None, str]:
-    """The level that the installed loops are compiled for, or None and why Numba compiles them; and this in words."""
-    return (native.LEVEL, native.describe())
-
-
 def announce_warming() -> None:
     """Print why nothing is measured yet."""
-    compiles = "" if loops()[0] else "; the first run compiles the kernels, which takes some seconds"
+    compiles = "" if native.LEVEL else "; the first run compiles the kernels, which takes some seconds"
     print(f"warming up{compiles} ...", file=sys.stderr)
 
 
@@ -166,7 +161,7 @@ def facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": versions(),
         "cpu": {"threads": threads(), "reason": allowed().reason},
-        "loops": loops()[1],
+        "loops": native.describe(),
         "gpus": probe.device_names(),
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
         "cuda_kernels": shipped.description(),

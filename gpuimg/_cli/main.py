@@ -13,24 +13,16 @@ from .._version import __version__
 from ..errors import DecodeError
 from .options import UserError
 
-# The commands by purpose.
-_GROUPS = {
-    "demonstration": {
-        "demo": "decode and augment photos, write a contact sheet, measure images/s",
-        "preview": "write a sheet with the results of a preset or of your function",
-    },
-    "data sets": {
-        "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
-        "index": "build the seek index of a data set, so that crops are decoded faster",
-        "prepare": "write a copy of a data set with smaller images, which decode faster",
-        "restore": "write the JPEG files that recoded files were made of",
-    },
-    "installation": {
-        "info": "show versions, devices, decoders, and missing packages",
-        "warm": "compile kernels now, for example when a container image is built",
-    },
+_COMMANDS = {
+    "demo": "decode and augment photos, write a contact sheet, measure images/s",
+    "preview": "write a sheet with the results of a preset or of your function",
+    "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
+    "index": "build the seek index of a data set, so that crops are decoded faster",
+    "prepare": "write a copy of a data set with smaller images, which decode faster",
+    "restore": "write the JPEG files that recoded files were made of",
+    "info": "show versions, devices, decoders, and missing packages",
+    "warm": "compile kernels now, for example when a container image is built",
 }
-_COMMANDS = {name: purpose for group in _GROUPS.values() for name, purpose in group.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,26 +52,14 @@ def _check_threads() -> None:
         raise UserError(str(error)) from error
 
 
-def parser(used: Iterable[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
+def parser(used: Iterable[str]) -> argparse.ArgumentParser:
     """Return the parser, with the options of the commands that are used."""
-    raw = argparse.RawDescriptionHelpFormatter
-    top = argparse.ArgumentParser(
-        prog="gpuimg",
-        usage="%(prog)s [-h] [--version] COMMAND ...",
-        description="Image preprocessing for training.",
-        formatter_class=raw,
-    )
+    top = argparse.ArgumentParser(prog="gpuimg", description="Image preprocessing for training.")
     top.add_argument("--version", action="version", version=f"gpuimg {__version__}")
-    groups = (
-        "\n".join([title, *(f"  {name:9} {purpose}" for name, purpose in group.items())])
-        for title, group in _GROUPS.items()
-    )  # which argparse cannot list
-    top.epilog = "\n\n".join([*groups, "gpuimg COMMAND --help lists a command's options."])
-    commands = top.add_subparsers(
-        prog="gpuimg", dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
-    )
+    top.epilog = "gpuimg COMMAND --help lists a command's options."
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     for name, purpose in _COMMANDS.items():
-        command = commands.add_parser(name, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
         if name in used:
             module = importlib.import_module(f".{name}", __package__)
             module.add_options(command)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import textwrap
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,25 +18,20 @@ from .. import presets
 from .._batch.batch import Batch, as_batch
 from .._batch.contact_sheet import short_lines
 from .._batch.opening import decode_batch
-from .._batch.pictures import Picture, displayed, png
+from .._batch.pictures import Picture, displayed
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from ..errors import DecodeError
-from . import lettering
 from .options import UserError, add_device, add_sheet, working
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 EXAMPLE = "gpuimg preview photos/cat.jpg --preset deit3_train -n 5"
 
 Preprocess = Callable[[Batch, Rng], Any]
-
-
-class Column(NamedTuple):
-    """A column of pictures with captions."""
-
-    title: str
-    pictures: list[Picture]
-    captions: list[list[str]]
-
+#: A column of the sheet: title, pictures and captions.
+Column = tuple[str, list[Picture], list[list[str]]]
 
 PRESETS: dict[str, Callable[..., Preprocess]] = {
     name: function
@@ -44,10 +40,11 @@ PRESETS: dict[str, Callable[..., Preprocess]] = {
 }
 PRESET = "imagenet_train"  # the default
 
-_CELL = 168  # pixels; longer side of a picture, about 30 characters of text
+_CELL = 168  # pixels; longer side of a picture
 _GAP = 8
 _MARGIN = 16
-_BLACK, _GRAY = 40, 120  # gray levels of the text
+_FONT, _LINE, _LETTER = 11, 13, 6  # pixels; size of the font, height of a line, width of most letters
+_BLACK, _GRAY = (40,) * 3, (120,) * 3  # colors of the text
 
 
 def add_options(command: ArgumentParser) -> None:
@@ -85,7 +82,7 @@ def run(options: Namespace) -> int:
         raise UserError(f"no such image: {', '.join(missing)}")
     preprocess = imported(options.function) if options.function else preset(options.preset or PRESET, options.size)
     drawn = sheet(options.images, preprocess, options.n, options.seed, working(options.device))
-    options.out.write_bytes(png(drawn))
+    drawn.save(options.out, "PNG", optimize=True)
     print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} results, seed {options.seed})")
     return 0
 
@@ -117,14 +114,14 @@ def imported(name: str) -> Preprocess:
     return checked
 
 
-def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Picture:
+def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Image.Image:
     """Draw one row per image: the original, then its versions in each of the first ``count`` epochs.
 
     Operations that all results share, with the same parameters, are printed once at the top.
     """
     images = decode_batch(paths, device=device)
     captions = [[path.name, f"{height} x {width}"] for path, (height, width) in zip(paths, images.sizes, strict=True)]
-    columns = [Column("original", displayed(images, _CELL), captions)]
+    columns: list[Column] = [("original", displayed(images, _CELL), captions)]
     for epoch in range(count):
         result = _called(preprocess, images, Rng(seed, epoch=epoch, indices=np.arange(len(paths))))
         batch = result.images if isinstance(result, Mix) else result
@@ -132,8 +129,8 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
         for at in range(0, len(batch), len(paths)):
             title = f"epoch {epoch}" if len(batch) == len(paths) else f"epoch {epoch}, view {at // len(paths)}"
             here = slice(at, at + len(paths))
-            columns.append(Column(title, pictures[here], captions[here]))
-    drawn = [lines for column in columns[1:] for lines in column.captions]
+            columns.append((title, pictures[here], captions[here]))
+    drawn = [lines for _, _, captions in columns[1:] for lines in captions]
     same = [line for line in drawn[0] if all(line in lines for lines in drawn)]
     if all(lines == same for lines in drawn):
         return _laid_out(f"seed {seed}", columns)  # nothing is random
@@ -172,26 +169,36 @@ def _caption(batch: Batch | Mix, i: int) -> list[str]:
     return short_lines(batch, i) or ["unchanged"]
 
 
-def _laid_out(heading: str, columns: list[Column]) -> Picture:
+def _laid_out(heading: str, columns: list[Column]) -> Image.Image:
     """Lay out columns next to each other under a heading; a row is as high as its highest picture with caption."""
+    from PIL import Image, ImageDraw, ImageFont
+
     pitch = _CELL + _GAP
-    width = 2 * _MARGIN + len(columns) * pitch - _GAP
-    headings = lettering.wrap([heading], width - 2 * _MARGIN)
-    prints = [[lettering.wrap(lines, _CELL) for lines in column.captions] for column in columns]
-    heights = [
-        [picture.shape[0] + _GAP // 2 + len(lines) * lettering.LINE for picture, lines in zip(*pair, strict=True)]
-        for pair in zip((column.pictures for column in columns), prints, strict=True)
-    ]
-    title = _MARGIN + len(headings) * lettering.LINE + _GAP
-    tops = title + lettering.LINE + _GAP // 2 + np.cumsum([0, *(np.max(heights, 0) + _MARGIN)])
-    sheet = np.full((int(tops[-1]), width, 3), 255, np.uint8)
-    for k, line in enumerate(headings):
-        lettering.draw(sheet, line, _MARGIN, _MARGIN + k * lettering.LINE, _BLACK)
-    for left, column, printed in zip(range(_MARGIN, width, pitch), columns, prints, strict=False):
-        lettering.draw(sheet, column.title, left, title, _GRAY)
-        for top, picture, lines in zip(tops.tolist(), column.pictures, printed, strict=False):
-            bottom = top + picture.shape[0]
-            sheet[top:bottom, left : left + picture.shape[1]] = picture
-            for k, line in enumerate(lines):
-                lettering.draw(sheet, line, left, bottom + _GAP // 2 + k * lettering.LINE, _BLACK)
+    lefts = [_MARGIN + k * pitch for k in range(len(columns))]
+    width = lefts[-1] + _CELL + _MARGIN
+    headings = _wrapped([heading], width - 2 * _MARGIN)
+    count = len(columns[0][1])
+    rows = [[(pictures[i], _wrapped(lines[i], _CELL)) for _, pictures, lines in columns] for i in range(count)]
+    heights = [max(len(picture) + len(lines) * _LINE for picture, lines in row) + _GAP // 2 + _MARGIN for row in rows]
+    titles = _MARGIN + len(headings) * _LINE + _GAP
+    top = titles + _LINE + _GAP // 2
+    sheet = Image.new("RGB", (width, top + sum(heights)), "white")
+    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(_FONT)
+
+    def write(lines: list[str], left: int, top: int, color: tuple[int, ...]) -> None:
+        for k, line in enumerate(lines):  # spaces, which nearly vanish in this font, are doubled
+            draw.text((left, top + k * _LINE), line.replace(" ", "  "), color, font)
+
+    write(headings, _MARGIN, _MARGIN, _BLACK)
+    for left, (title, _, _) in zip(lefts, columns, strict=True):
+        write([title], left, titles, _GRAY)
+    for row, height in zip(rows, heights, strict=True):
+        for left, (picture, lines) in zip(lefts, row, strict=True):
+            sheet.paste(Image.fromarray(picture), (left, top))
+            write(lines, left, top + len(picture) + _GAP // 2, _BLACK)
+        top += height
     return sheet
+
+
+def _wrapped(lines: list[str], width: int) -> list[str]:
+    return [part for line in lines for part in textwrap.wrap(line, width // _LETTER, subsequent_indent="  ")]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import sources
-from .._io.open_file import open_regular
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
 from ..sources.folder import EXTENSIONS
@@ -21,15 +20,10 @@ from ..sources.folder import EXTENSIONS
 LISTED = 20  # bad files listed at most
 _EVERY_S = 5.0  # seconds between lines of progress
 
-# Magic bytes of formats: offset, bytes, kind.
-_MAGIC = (
-    (257, b"ustar", "tar"), (0, b"PAR1", "parquet"), (0, b"\x0a\x23\xd7\xce", "recordio"),
-    (16, b"\xde\xc0\xef\xbe", "lmdb"),
-)  # fmt: skip
-# File names of formats without magic bytes.
-_NAMES = (
+_NAMES = (  # of files, and their kinds
     (r"\.tar$", "tar"), (r"\.rec$", "recordio"), (r"\.parquet$", "parquet"), (r"\.array_?record", "array_record"),
     (r"\.tfrecords?|-\d{5}-of-\d{5}$", "tfrecord"), (r"\.(txt|lst|list)$", "file_list"), (r"\.json$", "coco"),
+    (r"\.mdb$", "lmdb"),
 )  # fmt: skip
 
 
@@ -40,16 +34,12 @@ def add_source(command: Any) -> None:
         help="folder of class folders or of images, text file of paths, tar, TFRecord, .rec, LMDB, Parquet or "
         "ArrayRecord files, or COCO annotations",
     )  # fmt: skip
-    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by name and content)")
+    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by its name)")
     command.add_argument("--images", type=Path, metavar="DIR", help="folder with the images of COCO annotations")
     command.add_argument(
         "--image", metavar="NAME",
         help="feature or column with the image, or endings in tar files: jpg,png (default: as in Python)",
     )  # fmt: skip
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _one(options: argparse.Namespace) -> str:
@@ -64,9 +54,9 @@ def _coco(options: argparse.Namespace, _: dict[str, Any]) -> Any:
     return sources.coco(options.images, _one(options))
 
 
-def _tar(options: argparse.Namespace, _: dict[str, Any]) -> Any:
-    endings = None if options.image is None else options.image.split(",")
-    return sources.tar(options.source, label=None, **_given(image=endings))
+def _tar(options: argparse.Namespace, columns: dict[str, Any]) -> Any:
+    endings = {name: ending.split(",") for name, ending in columns.items() if name == "image"}
+    return sources.tar(options.source, label=None, **endings)
 
 
 def _folder(options: argparse.Namespace) -> Any:
@@ -84,9 +74,9 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
     "folder": lambda options, _: _folder(options),
     "file_list": lambda options, _: sources.file_list(_one(options)),
     "tar": _tar,
-    "tfrecord": lambda options, of: sources.tfrecord(options.source, **of, **_given(image=options.image)),
-    "array_record": lambda options, of: sources.array_record(options.source, **of, **_given(image=options.image)),
-    "parquet": lambda options, of: sources.parquet(options.source, **of, **_given(image=options.image)),
+    "tfrecord": lambda options, columns: sources.tfrecord(options.source, **columns),
+    "array_record": lambda options, columns: sources.array_record(options.source, **columns),
+    "parquet": lambda options, columns: sources.parquet(options.source, **columns),
     "recordio": lambda options, _: sources.recordio(_one(options)),
     "lmdb": lambda options, _: sources.lmdb(_one(options)),
     "coco": _coco,
@@ -96,19 +86,13 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
 def opened(options: argparse.Namespace, **labels: str | None) -> Any:
     """Open the source that a command line names; ``label=`` is for sources with a choice of labels."""
     options.kind = options.kind or _kind_of(options.source[0])
-    return _OPENERS[options.kind](options, labels)
+    return _OPENERS[options.kind](options, labels | ({} if options.image is None else {"image": options.image}))
 
 
 def _kind_of(path: str) -> str:
-    """Detect the kind of a source by its first bytes and its name."""
+    """Detect the kind of a source by its name."""
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
-    if os.path.lexists(path):
-        with open(path, "rb", 0, opener=open_regular) as file:
-            start = file.read(512)
-        for place, magic, kind in _MAGIC:
-            if start[place : place + len(magic)] == magic:
-                return kind
     for pattern, kind in _NAMES:
         if re.search(pattern, os.path.basename(path), re.IGNORECASE):
             return kind

@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 
 from .. import presets
-from .._batch.batch import Batch, recording_of
+from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
-from .._data.images import KINDS
 from .._io.native_read import prepare
 from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
-from .._plan.compile import build_for, compile_plan
 from .._random.mixing import blend
 from .._random.rng import Rng
 from .._runtimes import probe
 from .._version import install_hint
-from . import info
+from ..kernels import native
 from .options import UserError, add_json
 from .preview import PRESET, preset
 
@@ -40,14 +38,13 @@ _SEEDS = range(8)
 def add_options(command: ArgumentParser) -> None:
     """Add the options."""
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--preset", metavar="NAME", help=f"the kernels of this preset (default: {PRESET})")
-    which.add_argument("--all", action="store_true", help="all kernels")
+    which.add_argument("--preset", metavar="NAME", help=f"what this preset needs on the CPU (default: {PRESET})")
+    which.add_argument("--all", action="store_true", help="all loops")
     command.add_argument(
         "--capability",
-        action="append",
         metavar="8.0,9.0",
-        help="also for GPUs of these compute capabilities, present or not (default: those present); the files can be "
-        "copied to a machine without a compiler",
+        help="all kernels of GPUs of these compute capabilities, present or not (default: those present); the files "
+        "can be copied to a machine without a compiler",
     )
     add_json(command)
 
@@ -58,24 +55,22 @@ def run(options: Namespace) -> int:
     if name is not None:
         preset(name, None)  # raises for an unknown name
     try:
-        given = ",".join(options.capability or ()).split(",")
-        capabilities = [capability_of(one) for one in given if one]
+        capabilities = [capability_of(one) for one in (options.capability or "").split(",") if one]
     except ValueError as error:
         raise UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:
         capabilities = sorted(set(probe.capabilities()))
-    shipped = info.loops()[0]
-    compiled, seconds, folder = (0, 0.0, None) if shipped else warm(name)
+    compiled, seconds, folder = (0, 0.0, None) if native.LEVEL else warm(name)
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
     report["folder"] = None if folder is None else str(folder)
-    if shipped and not options.json:
-        print(f"compiled   nothing: this installation comes with loops for {shipped}", flush=True)
+    if native.LEVEL and not options.json:
+        print(f"compiled   nothing: this installation comes with loops for {native.LEVEL}", flush=True)
     elif not options.json:
         print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
         print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)
     report["gpus"] = []
     for major, minor in capabilities:
-        compiled, seconds = warm_gpu(name, (major, minor))
+        compiled, seconds = warm_gpu((major, minor))
         report["gpus"].append({"capability": f"{major}.{minor}", "compiled": compiled, "seconds": seconds})
         if not options.json:
             print(f"compiled   {compiled} kernels for GPUs of compute capability {major}.{minor} in {seconds:.1f} s")
@@ -136,7 +131,7 @@ def capability_of(name: str) -> tuple[int, int]:
     """Parse a compute capability, one of those that the installed toolkit supports."""
     from ..kernels.cuda import shipped
 
-    match = re.fullmatch(r"(?:sm_)?(\d+)\.?(\d)", name)
+    match = re.fullmatch(r"(\d+)\.(\d)", name)
     found = (int(match[1]), int(match[2])) if match else None
     if found is not None and shipped.lack(found) is None:
         return found
@@ -151,41 +146,15 @@ def capability_of(name: str) -> tuple[int, int]:
     return found
 
 
-def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, float]:
-    """Compile the GPU kernels of a preset, or all for None; return their number, and seconds."""
+def warm_gpu(capability: tuple[int, int]) -> tuple[int, float]:
+    """Compile all GPU kernels; return the number of those that were not cached, and seconds."""
     from ..kernels import cuda as kernels
 
     start = time.perf_counter()
     before = kernels.Kernel.compile_count
-    for kernel in kernels.every_kernel() if preset is None else _needed(preset):
+    for kernel in kernels.every_kernel():
         kernel.image(capability)
     return kernels.Kernel.compile_count - before, time.perf_counter() - start
-
-
-def _needed(preset: str) -> list[Any]:
-    """Return the kernels that batches of a preset launch, for all dtypes of results."""
-    from ..kernels import cuda as kernels
-    from ..kernels import ops
-
-    found = {kernels.MIX, kernels.COPY, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
-    for batch in _batches(preset):
-        source = "uint8"
-        segments = recording_of(batch).segments
-        for plan in segments:
-            passes, _, used = compile_plan(plan)
-            build = build_for(plan, used)
-            kinds = [*KINDS] if plan is segments[-1] else ["float32"]
-            if used[ops.JPEG.code]:
-                found |= {kernels_of[source] for kernels_of in kernels.ARTEFACTS.values()}
-                source = "float32"
-            if used[ops.ELASTIC.code]:
-                found.add(kernels.ELASTIC[source])
-                source = "float32"
-            found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], build) for kind in kinds}
-            if passes[-1].end_slot:
-                found.add(kernels.statistics_kernel(plan.functions, source, build))
-            source = "float32"
-    return sorted(found, key=lambda kernel: kernel.name)
 
 
 def _file(form: str) -> bytes:

@@ -156,7 +156,7 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
     """Yield the recoded forms of a JPEG whose scan is padded with ones, and with zeros."""
     from ..kernels.jpeg import recode
 
-    header, stop, each, _, chosen, stops, segments = segments_of(data)
+    header, stop, each, chosen, stops, segments = _segments_of(data)
     scan = int(header["scan"])
     kept, tables = _without_tables(data[:scan])
     for padding in (1, 0):
@@ -170,11 +170,10 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
         yield b"".join([head[:8], struct.pack("<I", sum_), head[12:], segments, last])
 
 
-def segments_of(data: bytes) -> tuple[Any, ...]:
+def _segments_of(data: bytes) -> tuple[Any, ...]:
     """Return the segments of a baseline JPEG, and all about them; raise UnfitError if it has none.
 
-    Before them: its header, where its scan ends, MCU rows of a segment, how often each table has each symbol, the sets
-    of tables, and where segments end.
+    Before them: its header, where its scan ends, MCU rows of a segment, the sets of tables, and where segments end.
     """
     from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
 
@@ -203,7 +202,7 @@ def segments_of(data: bytes) -> tuple[Any, ...]:
     stops = np.zeros(segments, np.int64)
     room, out = np.empty((2, 12 * blocks + 64 * segments + len(rest)), np.uint8)
     recode.join_segments(symbols, places, rest, books.codes(*chosen), np.empty(4, np.int64), room, stops, out)
-    return header, stop, each, counts, chosen, stops, out[: stops[-1]].tobytes()
+    return header, stop, each, chosen, stops, out[: stops[-1]].tobytes()
 
 
 def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:

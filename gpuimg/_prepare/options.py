@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,6 @@ class Options:
             scale = np.sqrt(self.max_pixels / np.maximum(old[:, :1] * old[:, 1:], 1))
             new = np.where(new[:, :1] * new[:, 1:] > self.max_pixels, (old * scale).astype(np.int64), new)
         return np.maximum(new, 1)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the options that must be equal when a call is resumed."""
-        return asdict(self)
 
 
 def checked_options(**given: Any) -> Options:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import islice
 from typing import Any, Literal
 
-from .. import sources
+import numpy as np
+
+from .. import presets, sources
+from .._batch.opening import open_batch
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Alpha, Icc, Samples
 from .._decoding.options import DecodeOptions
@@ -16,7 +21,9 @@ from .._io import native_read
 from .._io.file_bytes import printable
 from .._loading.build_index import ENDING, build_index
 from .._loading.in_order import Progress, process_in_order, shown
+from .._loading.samples import Columns, read_samples
 from .._loading.settings import check_columns, check_source
+from .._random.rng import Rng
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
 from ..sources._table import origin_of
@@ -24,15 +31,16 @@ from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
 from .encode import encoder_version, jpegtran_path
 from .images import Plan, ResultMaker
-from .labels import ANNOTATIONS, LIST, make_class_folders, write_labels
 from .manifest import Line, Manifest, is_written_for
-from .measure import train_rate
 from .names import Keys, naming_of
 from .options import Options, checked_options
-from .report import PrepareReport, Tally
-from .writing import Files, Result, Shards, Writer, shard_name
+from .report import PrepareReport, Tally, TrainRate
+from .writing import ANNOTATIONS, LIST, Files, Result, Shards, Writer, make_class_folders, shard_name, write_labels
 
 _SHARD_BYTES = 1_000_000_000  # default size of a tar file
+_MEASURED = 64  # images whose training is measured
+_BATCH = 32  # images per batch of that
+_ROUNDS = 5  # rounds of that, after one that is not counted
 
 
 def prepare(
@@ -179,7 +187,7 @@ def prepare(
         if not options.tar_size:
             write_labels(source, folder, manifest.lines())
         written = tally.samples - len(tally.failed)
-        rate = train_rate(source, columns, folder, manifest.lines(), written) if measure else None
+        rate = _train_rate(source, columns, folder, manifest.lines(), written) if measure else None
     finally:
         writer.close()
         manifest.close()
@@ -234,7 +242,7 @@ def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
 def _settings(source: Any, options: Options) -> dict[str, Any]:
     """Return the settings of a call, the first line of the manifest."""
     versions = {"gpuimg": __version__, "encoder": encoder_version()}
-    return {**versions, "samples": len(source), "names": checksum_of_names(source), **options.settings()}
+    return {**versions, "samples": len(source), "names": checksum_of_names(source), **asdict(options)}
 
 
 def _results(source: Any, folder: str, shards: int) -> Any:
@@ -246,3 +254,40 @@ def _results(source: Any, folder: str, shards: int) -> Any:
     if isinstance(source, Coco):
         return sources.coco(folder, os.path.join(folder, ANNOTATIONS))
     return sources.file_list(os.path.join(folder, LIST))
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+def _train_rate(source: Any, columns: Columns, folder: str, lines: Iterable[Line], written: int) -> TrainRate | None:
+    """Measure images/s before and after; None if there is no image, or one cannot be read any more."""
+    some = list(
+        islice(islice((line for line in lines if "output" in line), 0, None, max(written // _MEASURED, 1)), _MEASURED)
+    )
+    numbers = [line["sample"] for line in some]
+    samples = read_samples(source, numbers, [True] * len(numbers), columns, native_read.ChunkReader())
+    if not some or any(sample.error is not None for sample in samples):
+        return None
+    before = [bytes(sample.data) for sample in samples]
+    after = [_content(folder, line) for line in some]
+    seconds = np.array([[_seconds(before, k), _seconds(after, k)] for k in range(_ROUNDS + 1)][1:])
+    rates = np.rint(len(some) / np.median(seconds, 0)).astype(int).tolist()
+    return TrainRate(len(some), *rates)
+
+
+def _content(folder: str, line: Line) -> bytes:
+    """Read the file bytes of a result."""
+    in_shard = "shard" in line
+    with open(os.path.join(folder, shard_name(line["shard"]) if in_shard else line["output"]), "rb") as file:
+        file.seek(line["offset"] if in_shard else 0)
+        return file.read(line["bytes"])
+
+
+def _seconds(files: list[bytes], epoch: int) -> float:
+    """Measure one pass of ``presets.imagenet_train`` over the files."""
+    train = presets.imagenet_train()
+    start = time.perf_counter()
+    for at in range(0, len(files), _BATCH):
+        batch = open_batch(files[at : at + _BATCH], device="cpu", on_error="fill")
+        train(batch, Rng(0, epoch=epoch, indices=range(at, at + len(batch)))).array("float16", "NCHW")
+    return time.perf_counter() - start

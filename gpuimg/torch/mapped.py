@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import operator
+import os
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from multiprocessing import context, reduction
+from typing import Any, Self
 
 import numpy as np
 from torch.utils import data
@@ -15,11 +19,11 @@ from .._batch.tokens import RESULTS
 from .._checks.arguments import whole_number
 from .._checks.types import Device, DType, Ints, Layout, Samples
 from .._io.native_read import ChunkReader
+from .._io.open_file import need_posix
 from .._loading.samples import collate, read_samples
 from .._loading.settings import UserFunction, adapted, check_choices, check_columns, check_keys, check_source
 from .._random.rng import Rng
 from ..errors import DecodeError, Failure, ImageError
-from .shared import SharedRequests
 from .tensors import tensor_of
 
 
@@ -79,7 +83,7 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
         self._source, self._preprocess = source, preprocess
         self._keys, self._columns = check_keys(keys), check_columns(image, label)
         self._seed, self._device, self._dtype, self._layout = int(seed), device, dtype, layout
-        self._requests = SharedRequests()
+        self._requests = _SharedRequests()
         adapted(preprocess)  # checks it
 
     def __len__(self) -> int:
@@ -170,3 +174,58 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
 def _row(columns: Any, k: int) -> Any:
     """Return the label of one sample, of a dict of the labels of all."""
     return {key: _row(one, k) for key, one in columns.items()} if isinstance(columns, Mapping) else columns[k]
+
+
+class _SharedRequests:
+    """Number of requests of each sample, of all workers together: a file of uint32, after the epoch plus 1.
+
+    A ``DataLoader`` does not tell its workers the epoch. So that no epoch repeats the random draws of another, requests
+    are counted in a file without a name, which the processes share however they are started: a process that
+    multiprocessing starts gets the same file, other pickles a new one.
+    """
+
+    def __init__(self, inherited: Any = None) -> None:
+        need_posix("gpuimg.torch.Dataset counts the requests of a DataLoader's workers")
+        if inherited is None:
+            self._descriptor, path = tempfile.mkstemp()
+            os.unlink(path)
+        else:
+            self._descriptor = inherited.detach()
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is None:
+            return _SharedRequests, ()
+        return _SharedRequests, (reduction.DupFd(self._descriptor),)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def count(self, indices: Sequence[int]) -> list[int]:
+        """Count requests of samples, and return how often each was requested before."""
+        import fcntl
+
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)  # against other processes
+        try:
+            before = []
+            for index in indices:
+                before.append(self._at(1 + index))
+                self._set(1 + index, before[-1] + 1)
+            return before
+        finally:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+
+    def epoch(self) -> int | None:
+        """Return the epoch that was set, if any."""
+        epoch = self._at(0)
+        return epoch - 1 if epoch else None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of all samples from here on."""
+        self._set(0, epoch + 1)
+
+    def _at(self, place: int) -> int:
+        return int.from_bytes(os.pread(self._descriptor, 4, 4 * place), "little")  # nothing past the end of the file
+
+    def _set(self, place: int, value: int) -> None:
+        os.pwrite(self._descriptor, value.to_bytes(4, "little"), 4 * place)

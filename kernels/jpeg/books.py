@@ -1,7 +1,7 @@
 """The tables of Huffman codes of recoded JPEGs, by which masks are coded: sets for files of different densities.
 
-They are part of the format and never change. ``python -m buildtools.books`` trained them on photos. A set has tables
-for heads and for rows 0 to 7 of masks; the tables of a file are a set of luma and, after it, one of chroma. Codes are
+They are part of the format and never change; docs/recoded-jpeg.md says how they were trained. A set has tables for
+heads and for rows 0 to 7 of masks; the tables of a file are a set of luma and, after it, one of chroma. Codes are
 canonical: in the order of their lengths, those of one length in the order of their symbols, the first one all zeros.
 """
 
@@ -17,8 +17,6 @@ import numpy as np
 SETS: Final = 12  # of tables for luma, and as many for chroma
 BOOKS: Final = 18  # tables of a file
 BOOK_BITS: Final = 10  # of the longest code
-#: Symbols of the tables of heads: rows << 4 | bits of the DC difference.
-HEADS: Final = tuple(rows << 4 | size for rows in range(9) for size in range(12))
 #: Lengths of codes in bytes: of 12 sets, the tables of luma and of chroma, 9 each, of 256 symbols.
 FILE: Final = Path(__file__).with_name("books.xz")
 

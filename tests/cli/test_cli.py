@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -16,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 
 import gpuimg
 from gpuimg._cli import info as inspection
-from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
+from gpuimg._cli import preview
 from gpuimg._runtimes import probe
+from gpuimg.kernels.cuda import every_kernel
 
 from ..samples import ROOT
 
@@ -136,19 +138,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def tiles(path: Path) -> list[tuple[int, int, int, int]]:
-    """Top, left, bottom and right of the tiles of a sheet, row by row: what is not white nearly across a column."""
-    filled = sheet(path).min(2) < 250
-    found = []
-    for left in range(16, filled.shape[1] - 16, 176):
-        rows = np.flatnonzero(filled[:, left : left + 168].mean(1) > 0.7)
-        starts = np.flatnonzero(np.diff(rows, prepend=-9) > 5)
-        for k, start in enumerate(starts):
-            end = starts[k + 1] if k + 1 < len(starts) else len(rows)
-            found.append((int(rows[start]), left, int(rows[end - 1]) + 1, left + 168))
-    return sorted(found)
-
-
 def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
     """The tiles are what the preset makes of the images under the generator that the README names."""
     out = tmp_path / "preview.png"
@@ -156,7 +145,9 @@ def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
     assert cli.main([*PREVIEW, "--preset", "simclr", "--size", "168", "-n", "2", "--seed", "7", "--out", str(out)]) == 0
     pixels = sheet(out)
     images = gpuimg.decode_batch(paths, device="cpu")
-    tops = [top for top, left, *_ in tiles(out) if left == 16]
+    filled = (pixels[:, 16:184].min(2) < 250).mean(1) > 0.7  # rows of the originals
+    tops = np.flatnonzero(np.diff(filled.astype(int)) == 1) + 1
+    assert len(tops) == 2
     for epoch in range(2):
         x = gpuimg.presets.simclr(168)(images, gpuimg.Rng(7, epoch=epoch, indices=[0, 1])).array("float32")
         for k, top in enumerate(tops):
@@ -177,7 +168,7 @@ def test_preview_prints_what_was_drawn(
 ) -> None:
     """Under the tiles what differs; above them, once, what is the same."""
     written: list[str] = []
-    monkeypatch.setattr(lettering, "draw", lambda picture, text, *place: written.append(text))
+    monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda *given: written.append(given[2].replace("  ", " ")))
 
     def preview_of(*arguments: str) -> list[str]:
         written.clear()
@@ -185,7 +176,8 @@ def test_preview_prints_what_was_drawn(
         return written
 
     both = PREVIEW[1:3]
-    assert preview_of(*both, "--function", f"{mine}:flip", "-n", "4")[:3] == ["seed 0", "original", "cat.jpg"]
+    assert preview_of(*both, "--function", f"{mine}:flip", "-n", "4")[:2] == ["seed 0", "original"]
+    assert [written.count(path.name) for path in map(Path, both)] == [1, 1]
     flips = np.sum([gpuimg.Rng(0, epoch=epoch, indices=[0, 1]).bernoulli(0.5) for epoch in range(4)])
     assert [written.count(text) for text in ("flip left and right", "unchanged")] == [flips, 8 - flips]
     preview_of(*both, "--preset", "deit3_train", "-n", "2")
@@ -223,7 +215,15 @@ REFUSED: list[Any] = [
     (["demo", "--photos", "."], "."),  # no photos
     pytest.param([*DEMO, "--device", "cuda"], "no GPU", marks=needs_no_gpu),
     *(pytest.param(["warm", "--capability", name], "a compute capability must be one of", marks=needs_numba_cuda)
-      for name in ("9", "sm_9x", "1.0")),
+      for name in ("90", "sm_90", "1.0")),
+    *((["bench", str(PHOTOS), *words], message) for *words, message in (
+        ("--batch-size", "0", "--batch-size must be at least 1, not 0"),
+        ("--seconds", "0", "--seconds must be 1 to 86400, not 0"),
+        ("--seconds", "nan", "--seconds must be 1 to 86400, not nan"),
+        ("--preset", "none", "no preset 'none'; the presets are"),
+        ("--function", "nothing", "--function must be module:function"),
+        ("--device", "gpu", "gpu"), ("--index", "nowhere", "nowhere"), ("--kind", "tar", "photos"),
+    )),
 ]  # fmt: skip
 
 
@@ -285,7 +285,7 @@ def test_examples_of_the_help_work(
 
 
 INTERRUPTED = {  # by what Python imports last before the signal
-    "demo": "numpy.linalg", "info": "gpuimg._cli.main", "preview": "gpuimg._cli.lettering",
+    "demo": "numpy.linalg", "info": "gpuimg._cli.main", "preview": "gpuimg._batch.contact_sheet",
     "bench": "gpuimg._cli.contenders", "warm": "gpuimg._cli.preview",
 }  # fmt: skip
 
@@ -364,6 +364,13 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
 
+@pytest.mark.parametrize("name", ["info", "warm"])
+def test_json(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")
+
+
 def test_info_says_that_nothing_can_run() -> None:
     """Its exit status is 1, and what it tells to install is what pyproject.toml demands."""
     done = run("info", block="numba", GPUIMG_NATIVE="jit")
@@ -410,12 +417,10 @@ def test_warm_compiles_for_other_gpus(tmp_path: Path) -> None:
     (tmp_path / "gpuimg").mkdir()
     for path in Path(warmed).glob("*.kernel"):  # of the CPU, which are not what this is about
         shutil.copy(path, tmp_path / "gpuimg")
-    # Two ways to give capabilities; transforms to four dtypes, and others.
-    for given, count in ((["7.5,9.0"], 16), (["sm_75", "--capability", "sm_90"], 0)):
-        done = run("warm", "--preset", "imagenet_eval", "--capability", *given, NUMBA_CACHE_DIR=str(tmp_path))
+    kernels = [kernel.name for kernel in every_kernel()]
+    for given, counts in (("9.0", [len(kernels)]), ("9.0,9.0", [0, 0])):
+        done = run("warm", "--preset", "imagenet_eval", "--capability", given, NUMBA_CACHE_DIR=str(tmp_path))
         assert done.stderr == ""
-        for line, capability in zip(done.stdout.splitlines()[2:], ("7.5", "9.0"), strict=True):
-            assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
-    names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
-    assert names[::2] == names[1::2]
-    assert {"huffman", "transform_uint8_float32", "transform_uint8_uint8"} <= {*names}
+        for line, count in zip(done.stdout.splitlines()[2:], counts, strict=True):
+            assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability 9.0 in ")
+    assert sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin")) == kernels

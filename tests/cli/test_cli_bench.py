@@ -18,7 +18,6 @@ from PIL import Image
 
 import gpuimg
 from gpuimg._cli import bench, contenders
-from gpuimg._loading.samples import Columns
 from gpuimg.kernels import native
 
 from ..processes import run_command
@@ -89,27 +88,6 @@ def test_other_chains_are_not_compared(
     assert list(json.loads(capsys.readouterr().out)["images_per_second"]) == ["gpuimg"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--batch-size", "0"], "--batch-size must be at least 1, not 0"),
-        (["--seconds", "0"], "--seconds must be 1 to 86400, not 0"),
-        (["--seconds", "nan"], "--seconds must be 1 to 86400, not nan"),
-        (["--preset", "none"], "no preset 'none'; the presets are"),
-        (["--function", "nothing"], "--function must be module:function"),
-        (["--device", "gpu"], "gpu"),
-        (["--index", "nowhere"], "nowhere"),
-        (["--kind", "tar"], "photos"),
-    ],
-)
-def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command("bench", PHOTOS, *arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert re.search(message, said.err), said.err
-    assert "Traceback" not in said.err
-
-
 def one_color(color: tuple[int, int, int]) -> bytes:
     return file_of(Image.new("RGB", (61, 47), color), "PNG")
 
@@ -117,7 +95,7 @@ def one_color(color: tuple[int, int, int]) -> bytes:
 @pytest.mark.parametrize("color", [(0, 0, 0), (255, 128, 3)])
 def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
     """Crops of one color are that color, by the formula."""
-    files = contenders.Files([(one_color(color), 0)], Columns(label=None))
+    files = contenders.Files([(one_color(color), 0)])
     expected = (np.array(color) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     for draw in range(4):
         image = contenders._preprocessed(files, 0, draw)
@@ -131,13 +109,6 @@ def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
     if library is contenders.torchvision and contenders.torchvision_problem():
         pytest.skip("torchvision is not installed")
     bad = [one_color((1, 2, 3)), b"no image", tmp_path / "nowhere.jpg"]
-    files = contenders.Files([(data, k) for k, data in enumerate(bad)], Columns(label=None))
+    files = contenders.Files([(data, k) for k, data in enumerate(bad)])
     with closing(library(files, 2, 2)) as batches:
         assert {1, 2} >= {*islice(batches, 9)}
-
-
-@pytest.mark.parametrize("name", ["info", "warm"])
-def test_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(name, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from buildtools.elf import check
 from buildtools.levels import LEVELS
 from buildtools.library import Source, compile_part
 from buildtools.link import link
@@ -69,4 +68,3 @@ if __name__ == "__main__":
     level, part = LEVELS[name], Path(f"{out}.o")
     compile_part(level, part, source=lambda: _source(what))
     link([part], Path(out), level.triple)
-    check(Path(out), level.triple)

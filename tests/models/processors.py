@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -11,16 +9,6 @@ import pytest
 
 from bench import processors
 from bench.processors import Outputs
-
-RULES = processors.RULES
-
-
-def timm(name: str) -> Any:
-    """Import a module of timm, which imports torchvision (``pip install --no-deps timm torchvision``), or skip."""
-    for one in ("torch", "torchvision", "timm"):
-        if importlib.util.find_spec(one) is None:
-            pytest.skip(f"needs {one}")
-    return importlib.import_module(name)
 
 
 def needs_transformers() -> None:
@@ -44,13 +32,3 @@ def assert_equal(got: Outputs, want: Outputs) -> None:
     for key, value in want.items():
         assert (got[key].dtype, got[key].shape) == (value.dtype, value.shape)
         assert np.count_nonzero(got[key] != value) == 0
-
-
-def digest(outputs: Outputs) -> str:
-    """A hash of names, types, shapes and values."""
-    found = hashlib.sha256()
-    for name in sorted(outputs):
-        value = np.ascontiguousarray(outputs[name])
-        found.update(f"{name} {value.dtype} {value.shape}".encode())
-        found.update(value.view(np.uint8))
-    return found.hexdigest()

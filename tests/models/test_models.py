@@ -1,16 +1,11 @@
-"""Preprocessing of models: against transformers' processors where they are installed, and digests of their outputs.
-
-``python -m tests.models.test_models`` writes the digests, from transformers' processors.
-"""
+"""Preprocessing of models, against transformers' processors."""
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +22,6 @@ from . import processors
 HALF = (0.5,) * 3
 BICUBIC = Image.Resampling.BICUBIC
 PHOTOS = ROOT / "examples" / "photos"
-DIGESTS = Path(__file__).with_name("model_digests.json")
 
 
 def images() -> list[NDArray[np.uint8]]:
@@ -41,13 +35,6 @@ def images() -> list[NDArray[np.uint8]]:
 
 @pytest.mark.parametrize(("name", "backend"), PAIRS)
 def test_outputs_are_those_of_transformers(name: str, backend: str) -> None:
-    """By digests of the outputs of transformers 5.23 with torch 2.13 and Pillow 13."""
-    assert processors.digest(ours(name, backend, images())) == json.loads(DIGESTS.read_text())[f"{name} {backend}"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "backend"), PAIRS)
-def test_no_value_differs_from_the_installed_processors(name: str, backend: str) -> None:
     processors.processor(name, backend)
     processors.assert_equal(ours(name, backend, images()), theirs(name, backend, images()))
 
@@ -116,7 +103,7 @@ EVALUATIONS: list[tuple[Any, Callable[[Any, Any], list[Any]], Any]] = [
 
 @pytest.mark.parametrize(("prepare", "resizing", "norm"), EVALUATIONS)
 def test_evaluation_on_pillow_images(prepare: Any, resizing: Any, norm: Any) -> None:
-    timm = processors.timm("timm.data.transforms")
+    timm = pytest.importorskip("timm.data.transforms")
     t = import_module("torchvision.transforms")
     theirs = t.Compose([*resizing(t, timm), t.ToTensor(), t.Normalize(*norm)])
     want = np.stack([theirs(Image.fromarray(image)).numpy() for image in images()])
@@ -155,8 +142,3 @@ CALLS: list[tuple[str, Any]] = [
 def test_errors_name_the_callers_argument(name: str, call: Any, value: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b.* not "):
         call(**{name: value})
-
-
-if __name__ == "__main__":
-    found = {f"{name} {backend}": processors.digest(theirs(name, backend, images())) for name, backend in PAIRS}
-    DIGESTS.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Sizes of vision-language models: against transformers' functions where it is installed, and literal examples."""
+"""Sizes of vision-language models: against transformers' functions, and laws of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import processors
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
-COUNT = 100_000
+COUNT = 20_000
 
 
 def random_sizes(largest: int = 8000, shape: float = 150) -> Ints:
@@ -68,7 +68,6 @@ TABLE: dict[str, tuple[Any, tuple[str, str], Any, list[tuple[int, ...]], int]] =
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_sizes_are_those_of_transformers(name: str) -> None:
     rule, source, call, arguments, step = TABLE[name]
@@ -77,19 +76,6 @@ def test_sizes_are_those_of_transformers(name: str) -> None:
         sizes = random_sizes(shape=100)[::step]
         want = [call(theirs, tuple(size), *given) for size in sizes.tolist()]
         np.testing.assert_array_equal(rule(sizes, *given), want, err_msg=str(given))
-
-
-def test_examples() -> None:
-    """Of each rule, by hand or by transformers 5.23: these run without it."""
-    sizes = [(375, 500), (1080, 1920), (20, 30), (4000, 90), (28, 28)]
-    assert gi.sizes.smart(sizes).tolist() == [[364, 504], [728, 1316], [56, 84], [4004, 84], [56, 56]]
-    assert gi.sizes.smart_video(sizes, 4).tolist() == [[384, 512], [320, 576], [160, 224], [2944, 64], [192, 192]]
-    assert gi.sizes.smart_video([(8, 400)], 4).tolist() == [[32, 1600]]  # enlarged to 32 x 1600 before
-    assert gi.sizes.naflex(sizes).tolist() == [[224, 288], [192, 336], [208, 304], [1424, 32], [256, 256]]
-    assert gi.sizes.navit(sizes)[1].tolist() == [[392, 504], [1092, 1932], [28, 56], [4004, 112], [28, 28]]
-    assert gi.sizes.longest(sizes).tolist() == [[384, 512], [576, 1024], [32, 32], [1024, 32], [32, 32]]
-    assert gi.sizes.tiles(sizes).tolist() == [[3, 4], [2, 4], [2, 3], [12, 1], [1, 1]]
-    assert gi.sizes.best_grid(sizes, GRIDS).tolist() == [[672, 672], [672, 672], [336, 672], [1008, 336], [336, 672]]
 
 
 def test_buckets_fill_the_area_within_the_aspect() -> None:

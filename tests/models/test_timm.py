@@ -26,14 +26,13 @@ from ..random.distributions import (
     same_distribution,
 )  # fmt: skip
 from ..samples import PHOTOS
-from . import processors
 
 MANY = 2000
 BICUBIC = Image.Resampling.BICUBIC
 
 
 def theirs(images: list[NDArray[Any]], **options: Any) -> list[NDArray[Any]]:
-    transform = processors.timm("timm.data").create_transform(**options)
+    transform = pytest.importorskip("timm.data").create_transform(**options)
     return [transform(Image.fromarray(image)).numpy() for image in images]
 
 
@@ -92,7 +91,7 @@ def test_training_is_timms_where_nothing_is_random(options: dict[str, Any], most
 @pytest.mark.parametrize("shape", [(97, 64), (40, 200)])
 def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[str, Any]) -> None:
     """The sizes of resizes as timm draws them."""
-    draw = processors.timm("timm.data.transforms").ResizeKeepRatio.get_params
+    draw = pytest.importorskip("timm.data.transforms").ResizeKeepRatio.get_params
     random.seed(3)
     scale, ratio = given.get("scale", (0.8, 1.0)), given.get("ratio", (0.9, 1 / 0.9))
     image = Image.new("RGB", shape[::-1])
@@ -128,7 +127,7 @@ def test_crops_and_pads_are_timms(mode: Any) -> None:
 
 
 def test_erased_rectangles_are_timms() -> None:
-    module = processors.timm("timm.data.random_erasing")
+    module = pytest.importorskip("timm.data.random_erasing")
     erase = module.RandomErasing(0.6, mode="const", max_count=3, device="cpu")
     random.seed(4)
     expected = []

@@ -58,24 +58,13 @@ def test_tokens_are_pixels_rearranged(
     assert found.mask is None
 
 
-@pytest.mark.parametrize("exact", [None, "torch", "pillow"])
-@pytest.mark.parametrize("order", ["CTPP", "PPC"])
-def test_tokens_of_resized_images(exact: Any, order: Any) -> None:
-    """A pass of several runs of rows, with operations before the store."""
-    images = images_of([(200, 300), (333, 100)])
-    resized = gi.resize(images, np.array([(280, 420), (420, 112)]), exact=exact)
-    for x in (resized, gi.normalize(resized, gi.IMAGENET_MEAN, gi.IMAGENET_STD)):
-        want = np.concatenate([patches_of(image, 14, 2, 1, order) for image in x.compute()])
-        assert np.array_equal(x.tokens(14, merge=2, order=order).values, want)
-
-
 @pytest.mark.parametrize("patch", [2, 14, 16, 33, 70, 200])
 @pytest.mark.parametrize(("order", "frames"), [("CTPP", 1), ("CTPP", 2), ("PPC", 1)])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_patches_of_exact_resizes(patch: int, order: Any, frames: int, channels: int) -> None:
-    """Of pixels that are stored without float planes between, in short and in long rows, wide and tall images."""
+def test_patches_of_resized_images(patch: int, order: Any, frames: int, channels: int) -> None:
+    """In short and in long rows, of wide and tall images; exact ones are stored without float planes between."""
     images = images_of([(90, 50), (300, 40)], channels)
-    for merge, exact in ((1, "torch"), (2, "pillow")):
+    for merge, exact in ((1, "torch"), (2, "pillow"), (2, None)):
         sizes = np.array([(2, 4), (4, 2)]) * patch
         x = gi.normalize(gi.resize(images, sizes, exact=exact), 0.4, 0.3)  # type: ignore[arg-type]
         for dtype in ("float32", "float16"):
@@ -110,18 +99,6 @@ def test_samples_of_several_images_are_padded_together(counts: list[int]) -> Non
     ends = alone.starts[np.cumsum([0, *counts])]
     assert np.array_equal(found.mask, np.arange(found.mask.shape[1]) < np.diff(ends)[:, None])
     assert found.starts.tolist() == alone.starts.tolist() == [0, 6, 7, 9]
-
-
-def test_tiles_are_large_patches_of_views() -> None:
-    x = gi.horizontal_flip(images_of([(90, 120), (50, 40)]))
-    views = gi.resize(x.take([0, 0, 1]), np.array([(64, 96), (32, 32), (32, 32)]), exact="torch")
-    tiles = views.tokens(32)
-    assert tiles.values.shape == (6 + 1 + 1, 3 * 32 * 32)
-    large = views[0]
-    for k in range(6):
-        y, x0 = k // 3 * 32, k % 3 * 32
-        assert np.array_equal(tiles.values[k].reshape(3, 32, 32), large[y : y + 32, x0 : x0 + 32].transpose(2, 0, 1))
-    assert np.array_equal(tiles.values[6].reshape(3, 32, 32), views[1].transpose(2, 0, 1))
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])

@@ -33,7 +33,7 @@ STATED = {
     "benchmarks": "15 %",
     "data-formats": "1 GiB",
     "gpu": "0.8 MB, 41 KB, 54 GB, 12 us",
-    "many-machines": "5 ms, 8 MB, 10 seconds, 500 MB",
+    "many-machines": "5 ms, 8 MB, 10 seconds",
     "performance": "4 seconds, 5 ms",
     "prepare": "1 GB",
     "remote": "4 MiB, 64 KiB, 100 KB, 0.8 GB, 5 s, 10 s, 30 s, 1 MiB",
@@ -78,11 +78,14 @@ for k, path in enumerate(sorted(Path("photos").glob("*.jpg"))):
 Path("labels.csv").write_text("\\n".join(rows))
 Path("pairs.csv").write_text("\\n".join(pairs))
 """,
+    "training-loops": "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'\n",
     "video": "import gpuimg\npaths = ['a.mp4'] * 3\n",
 }
 #: Libraries that a page needs besides torch.
-NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate")}
-NEEDS |= dict.fromkeys(("video", "vlm"), ("av",)) | {"recipes": ("av", "datasets", "numba", "pandas")}
+NEEDS = dict.fromkeys(("video", "vlm"), ("av",)) | {
+    "data-formats": ("datasets",), "many-machines": ("grain",), "recipes": ("av", "datasets", "numba", "pandas"),
+    "training-loops": ("jax", "lightning", "accelerate"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -155,15 +158,6 @@ def test_reference_has_every_public_name() -> None:
 
 
 @pytest.mark.slow
-def test_jax_trains_on_several_devices() -> None:
-    needs("jax")
-    said = python(EXAMPLES / "train_jax.py")
-    found = re.search(r"\(3, 32, 32, 3\) on each\nloss (\S+) -> (\S+)", said)
-    assert found, said
-    assert float(found[2]) < 0.9 * float(found[1]) < 4.0
-
-
-@pytest.mark.slow
 def test_code_of_the_readme_runs(place: Path, tmp_path: Path) -> None:
     needs("torch")
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -189,7 +183,6 @@ SECTIONS = {
     "PyTorch's main.py": ("main", ("torch",)),
     "timm's train.py": ("timm_train", ("torch", "timm")),
     "Hugging Face's Trainer": ("hf_trainer", ("torch", "transformers", "datasets", "accelerate")),
-    "Lightning": ("lightning_module", ("torch", "lightning")),
     "Keras": ("keras_fit", ("keras", "torch")),
 }
 
@@ -230,7 +223,6 @@ RUNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
     "timm": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "0"), epochs(12, 3, "11")),
     "timm repeats": ("timm's train.py", (), ("--data-dir", "PHOTOS", *TIMM, "3"), epochs(12, 3, "11")),
     "Trainer": ("Hugging Face's Trainer", (), ("PHOTOS",), "6 steps of 12 samples, evaluated [11, 11]"),
-    "Lightning": ("Lightning", (), ("PHOTOS",), "6 steps"),
     "Keras": ("Keras", (), ("PHOTOS",), "2 epochs"),
 }
 

@@ -475,17 +475,13 @@ def test_threads_do_not_matter(tar_size: int | None, tmp_path: Path, watched: No
 
 
 KILLED = """
-import os, signal, sys, threading, time
-import gpuimg
-folder, out, size, seconds = sys.argv[1:]
-def later():
-    time.sleep(float(seconds))
-    os.kill(os.getpid(), signal.SIGKILL)
-def begun(done, total):
-    if done == 0:
-        threading.Thread(target=later, daemon=True).start()
+import gpuimg, os, signal, sys
+folder, out, size, at = sys.argv[1:]
+def killed(done, total):
+    if done >= int(at):
+        os.kill(os.getpid(), signal.SIGKILL)
 gpuimg.prepare(gpuimg.folder(folder), out, short_side=20, tar_size=int(size) or None, threads=2, measure=False,
-               progress=begun)
+               progress=killed)
 """
 IMPORTS = """
 import gpuimg, io, signal, sys, tempfile
@@ -505,29 +501,20 @@ def processes() -> Iterator[Forks]:
 
 @pytest.mark.slow
 def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
-    """SIGKILL at random moments; what is there in between is whole, and in the end all is the same."""
+    """SIGKILL while threads write; what is there in between is whole, and in the end all is the same."""
     source = gi.folder(write_files(tmp_path / "in", many(2000)))
     options = {"short_side": 20, "tar_size": tar_size}
-    seconds = prepared(source, tmp_path / "whole", threads=2, **options).seconds
-    whole, kills = tree(tmp_path / "whole"), 0
-    while kills < 10:
-        if kills == 0 or ((tmp_path / "out" / NAME).exists() and lines_whole(tmp_path / "out") == 2000):
-            shutil.rmtree(tmp_path / "out", ignore_errors=True)  # it was faster: once more from the beginning
-        given = tmp_path / "in", tmp_path / "out", tar_size or 0, random.Random().uniform(0, seconds / 5)
-        done = processes.run(KILLED, *map(str, given))
-        assert done.stderr == ""
-        kills += done.returncode == -signal.SIGKILL
+    prepared(source, tmp_path / "whole", threads=2, **options)
+    whole = tree(tmp_path / "whole")
+    for at in sorted(random.Random().sample(range(2000), 10)):
+        done = processes.run(KILLED, *map(str, (tmp_path / "in", tmp_path / "out", tar_size or 0, at)))
+        assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
         for name, data in tree(tmp_path / "out").items():
             if name != NAME and not name.endswith(".part"):
                 assert data == whole[name]
     report = prepared(source, tmp_path / "out", **options)
     assert tree(tmp_path / "out") == whole
     assert report.samples == 2000
-
-
-def lines_whole(folder: Path) -> int:
-    """Lines of a manifest, without the one that is being written."""
-    return (folder / NAME).read_text().count("\n") - 1
 
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:

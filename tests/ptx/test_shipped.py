@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._cli import info, warm
+from gpuimg._cli import info
 from gpuimg._data.images import KINDS
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
@@ -92,8 +92,6 @@ def test_what_functions_and_presets_launch_is_built() -> None:
         launched = set(gpu.driver.kernels)
     assert launched <= built
     assert len(launched) > 15  # none of those of JPEGs, videos and marks
-    needed = [kernel.name for name in ("simclr", "imagenet_train", "ssd_train") for kernel in warm._needed(name)]
-    assert set(needed) <= built
 
 
 def test_a_built_file_is_whole() -> None:

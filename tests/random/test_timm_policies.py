@@ -22,7 +22,6 @@ from gpuimg._random.policy_tables import IDENTITY
 from gpuimg._random.timm_config import parsed
 from gpuimg._random.timm_policies import OPS, magnitudes
 
-from ..models import processors
 from ..samples import PHOTOS
 from .distributions import SMALLEST, assert_share, rng, same_distribution
 
@@ -48,7 +47,7 @@ WITHOUT_STRENGTH = ("AutoContrast", "Equalize", "Invert")
 
 def timm() -> Any:
     """timm's module of policies."""
-    return processors.timm("timm.data.auto_augment")
+    return pytest.importorskip("timm.data.auto_augment")
 
 
 def transform_of(module: Any, text: str) -> Any:
