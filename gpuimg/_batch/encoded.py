@@ -68,7 +68,7 @@ def with_index(
     if outside:
         raise ValueError(f"the seek index {found.path} has samples 0 to {len(found) - 1:,}, not {outside[0]:,}")
     entries = found.read(numbers)
-    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.every, found.path))
+    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.path))
 
 
 def info(data: Any, options: DecodeOptions) -> ImageInfo:

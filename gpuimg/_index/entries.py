@@ -42,12 +42,12 @@ def refusal(name: str, reason: str) -> bytes:
 
 
 class EntryMaker:
-    """Builds entries every so many MCUs, 0 for one per row, or only upper bounds of their sizes; one per thread."""
+    """Builds entries, or only upper bounds of their sizes; one per thread."""
 
-    def __init__(self, every: int, builds: bool = True) -> None:
+    def __init__(self, builds: bool) -> None:
         from ..kernels.jpeg import build  # imports Numba, which takes as long as all of gpuimg
 
-        self._every, self._builds, self._loops = every, builds, build
+        self._builds, self._loops = builds, build
         self._tables = np.zeros(records.TABLES, records.TABLE)
         self._memory = np.empty(build.WORK_BYTES, np.uint8)
 
@@ -62,8 +62,8 @@ class EntryMaker:
                 if reason:
                     reasons[i] = reason
         room = np.zeros(len(data), np.int64)
-        self._loops.room_for_entries(headers.records, self._every, room)
-        room[(kinds & np.uint64(15) != layout.INDEXED) | np.isin(np.arange(len(data)), list(reasons))] = 0
+        self._loops.room_for_entries(headers.records, room)
+        room[list(reasons)] = 0
         contents = self._contents(headers, room, kinds, reasons)
         texts = {i: refusal(names[i], reason) for i, reason in reasons.items()}
         kinds[list(reasons)] = layout.REFUSED
@@ -77,16 +77,15 @@ class EntryMaker:
         """Build entries, and record failures in ``kinds`` and ``reasons``; None if nothing is to be built."""
         if not self._builds:
             return None
-        begins = np.zeros(room.size + 1, np.int64)  # aligned start of each entry in `out`, and the end
-        np.cumsum(room + -room % _ALIGNED, out=begins[1:])
-        out = np.empty(begins[-1], np.uint8)
+        aligned = room + -room % _ALIGNED
+        out, begins = np.empty(aligned.sum(), np.uint8), np.cumsum(aligned) - aligned
         built = np.zeros(room.size, self._loops.BUILT)
-        self._loops.build_entries(*headers, self._every, self._tables, self._memory, out, begins, built)
+        self._loops.build_entries(*headers, self._tables, self._memory, out, begins, room, built)
         found = [b""] * room.size
         for i in np.flatnonzero(room).tolist():
-            result, size = int(built[i]["result"]), int(built[i]["size"])
+            result = int(built[i]["result"])
             if result == records.DONE:
-                found[i] = out[begins[i] : begins[i] + size].tobytes()
+                found[i] = out[begins[i] : begins[i] + room[i]].tobytes()
             elif result == self._loops.TOO_LARGE:
                 kinds[i] ^= np.uint64(layout.INDEXED ^ layout.TOO_LARGE)
             else:

@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 MAGIC: Final = b"\x89GPSI\r\n\x1a"  # as in PNG: shows whether a transfer as text or with 7 bits changed the file
-VERSION: Final = 1
+VERSION: Final = 2
 _ORDER: Final = 0x01020304
 
-#: Magic, byte order, version, MCUs between entries (0: rows), finished (0 or 1), number of samples, bytes of the file,
-#: bytes of the largest entry, checksum of names. A CRC-32 of all this follows.
-_HEADER = struct.Struct("<8sIIIIQQQI")
+#: Magic, byte order, version, finished (0 or 1), number of samples, bytes of the file, bytes of the largest entry,
+#: checksum of names. A CRC-32 of all this follows.
+_HEADER = struct.Struct("<8sIIQQQQI")
 _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
 RECORD_BYTES: Final = 8
@@ -45,7 +45,6 @@ OPTIMIZED: Final = 1 << 8
 class Header(NamedTuple):
     """Header of an index file."""
 
-    every: int  # MCUs between two entries of a row; 0 for one entry per row
     finished: bool  # False while the index is being built
     samples: int
     size: int  # bytes of the file; until it is finished, the number of samples done
@@ -54,8 +53,7 @@ class Header(NamedTuple):
 
     def packed(self) -> bytes:
         """Return the header as bytes."""
-        every, finished, *rest = self
-        front = _HEADER.pack(MAGIC, _ORDER, VERSION, every, finished, *rest)
+        front = _HEADER.pack(MAGIC, _ORDER, VERSION, *self)
         return front + _CHECKSUM.pack(zlib.crc32(front))
 
     @property
@@ -86,11 +84,11 @@ def parse(data: bytes) -> Header:
         raise ValueError(f"is not a seek index: it {found}")
     if len(data) < HEADER_BYTES:
         raise ValueError(f"is cut off: {len(data)} bytes, but the header takes {HEADER_BYTES}")
-    _, order, version, every, finished, *rest = _HEADER.unpack_from(data)
+    _, order, version, finished, *rest = _HEADER.unpack_from(data)
     if order == int.from_bytes(_ORDER.to_bytes(4, "little"), "big"):
         raise ValueError("is big-endian; this gpuimg reads little-endian indexes")
     if order == _ORDER and version != VERSION:
         raise ValueError(f"has version {version}; this gpuimg reads version {VERSION}")
     if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
         raise ValueError("is damaged: the checksum of its header is wrong")
-    return Header(every, bool(finished), *rest)
+    return Header(bool(finished), *rest)

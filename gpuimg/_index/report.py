@@ -19,8 +19,6 @@ class IndexReport:
     ----------
     path : str or None
         Path of the index; None if nothing was written.
-    every : int or str
-        MCUs between two entries of a row, or ``"rows"``.
     samples : int
         Number of samples in the source. Each is counted in exactly one of the next seven numbers.
     indexed : int
@@ -63,7 +61,6 @@ class IndexReport:
     """
 
     path: str | None
-    every: int | str
     samples: int
     indexed: int
     restart: int
@@ -100,14 +97,13 @@ class Tally:
         self._indexed_bytes += int(built.files[indexed].sum())
         self.largest = max(self.largest, int(built.sizes[indexed].max(initial=0)))
 
-    def report(self, path: str | None, every: int, resumed: int, seconds: float) -> IndexReport:
+    def report(self, path: str | None, resumed: int, seconds: float) -> IndexReport:
         """Return the report."""
         by = self._kinds.reshape(2, 16, 16)  # tables, subsampling, kind
         kinds = by.sum((0, 1)).tolist()
         samplings = zip(layout.SAMPLINGS[1:], by.sum((0, 2))[1:].tolist(), strict=False)
         return IndexReport(
             path=path,
-            every=every or "rows",
             samples=self.samples,
             indexed=kinds[layout.INDEXED],
             restart=kinds[layout.RESTART],

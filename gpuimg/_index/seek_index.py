@@ -51,8 +51,6 @@ class SeekIndex:
     ----------
     path : str
         Path of the index.
-    every : int
-        MCUs between two entries of a row; 0 for one entry per row.
 
     Raises
     ------
@@ -81,7 +79,6 @@ class SeekIndex:
         self.path = os.fsdecode(path)
         self._file = OpenFile(self.path)
         self._header = _header(self.path, self._file.number)
-        self.every = self._header.every
         self._table: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from .huffman import next_marker
 from .layout import ACCESS, GRAY, HEADER, LONGEST
 from .recoded import segment_range
 from .rows import step_at
-from .seek import locate_sections, predictors_at, segment_start
+from .seek import predictors_at, row_start
 from .segments import (
     LONGEST_BLOCK,
     PAIR,
@@ -27,10 +27,10 @@ from .segments import (
     SELECTED,
     TAKEN,
     TOTALS,
+    blocks_of_mcu,
     halved,
     has_whole,
     is_needed,
-    luma_blocks,
     place_of_table,
     wanted_intervals,
 )
@@ -106,47 +106,37 @@ def _set_segment(segment, word, shift, end, slack, block, blocks, i):
 
 
 @loop
-def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out, segments):
-    """Copy the bytes of the window's segments, and fill in their records; return whether the entry fits the file."""
+def _copy_rows(i, data, header, image, entry, out, segments):
+    """Copy the bytes of the window's rows, and fill them in as segments; return whether the entry fits the file."""
     rows, columns = grid(header)
-    locate_sections(rows, image.entry_segments, sections)
-    step = access.every if image.entry_segments > 1 else columns
-    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
-    n, at = i64(0), i64(0)  # segments and bytes written
+    blocks = columns * blocks_of_mcu(header)
+    at = i64(0)  # bytes written
     block = image.first_block
+    bit = row_start(entry, rows, image.top)
     for row in range(image.top, image.bottom):
-        bit = segment_start(entry, sections, rows, row, image.left // step)
-        for column in range(image.left, image.right, step):
-            # Segments are numbered through the image, since the next one may be in the next row. It ends this one, and
-            # its predictors are those that decoding this one must arrive at.
-            number = row * sections.segments + column // step
-            is_last = number + 1 == rows * sections.segments
-            next_row, next_segment = (number + 1) // sections.segments, (number + 1) % sections.segments
-            after = 8 * data.size
-            if not is_last:
-                after = segment_start(entry, sections, rows, next_row, next_segment)
-            if not 8 * header.scan <= bit < after <= 8 * data.size:
-                return False
-            blocks = (min(column + step, columns) - column) * per
-            start = at
-            stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
-            raw, at = _copy_clean(data, bit >> 3, stop, out, at)
-            if not is_last and raw < stop:  # a marker where there must be data, or no room
-                return False
-            end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
-            if end <= 0:
-                return False
-            segment = segments[n]
-            _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
-            here = shorts_in(entry, predictors_at(sections, row, column // step), 3)
-            following = here if is_last else shorts_in(entry, predictors_at(sections, next_row, next_segment), 3)
-            segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
-            segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
-            segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
-            at = (at + 3) & ~3  # segments begin at words
-            block += blocks
-            bit = after
-            n += 1
+        # The next row ends this one, and its predictors are those that decoding this one must arrive at.
+        is_last = row + 1 == rows
+        after = 8 * data.size if is_last else row_start(entry, rows, row + 1)
+        if not 8 * header.scan <= bit < after <= 8 * data.size:
+            return False
+        start = at
+        stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
+        raw, at = _copy_clean(data, bit >> 3, stop, out, at)
+        if not is_last and raw < stop:  # a marker where there must be data, or no room
+            return False
+        end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
+        if end <= 0:
+            return False
+        segment = segments[row - image.top]
+        _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
+        here = shorts_in(entry, predictors_at(rows, row), 3)
+        following = here if is_last else shorts_in(entry, predictors_at(rows, row + 1), 3)
+        segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
+        segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
+        segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
+        at = (at + 3) & ~3  # segments begin at words
+        block += blocks
+        bit = after
     return True
 
 
@@ -156,7 +146,7 @@ def _copy_intervals(i, data, header, region, image, out, segments):
     rows, columns = grid(header)
     first_interval, last, first, end = wanted_intervals(header, image.scale, region)
     size, total = header.restart, rows * columns  # MCUs of an interval, and of the image
-    per = image.blocks // ((image.bottom - image.top) * columns)  # blocks of an MCU
+    per = blocks_of_mcu(header)
     begin = header.scan
     for _ in range(first_interval):
         begin = next_marker(data, begin) + 2
@@ -188,11 +178,10 @@ def _copy_intervals(i, data, header, region, image, out, segments):
 def _copy_scan(data, header, image, totals, out, scan):
     """Copy the bytes of an image's scan, up to a marker, for the GPU to find segments in them."""
     _, at = _copy_clean(data, header.scan, data.size, out, i64(0))
-    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
     scan.set = totals.set_word + image.set * SET_WORDS
     scan.word, scan.end = image.word, 8 * at
     scan.found = totals.words + image.first_found * SEGMENT_WORDS
-    scan.skip = image.top * image.right * per
+    scan.skip = image.top * grid(header)[1] * blocks_of_mcu(header)
 
 
 @loop
@@ -217,12 +206,11 @@ def _copy_recoded(data, header, image, totals, out, scan):
 
 
 @loop
-def _copy_segments(i, data, header, region, access, image, sections, out, segments):
+def _copy_segments(i, data, header, region, access, image, out, segments):
     """Copy the bytes of an image's segments, and fill in their records; return whether all were found."""
-    if image.entry_segments == 0:
-        return _copy_intervals(i, data, header, region, image, out, segments)
-    entry = bytes_at(access.entry, access.entry_bytes)
-    return _copy_segments_of_entry(i, data, header, access, image, entry, sections, out, segments)
+    if image.by_entry:
+        return _copy_rows(i, data, header, image, bytes_at(access.entry, access.entry_bytes), out, segments)
+    return _copy_intervals(i, data, header, region, image, out, segments)
 
 
 # -- tables, images, order ---------------------------------------------------------------------------------------------
@@ -291,9 +279,9 @@ def _write_image(data, header, region, image, channels, place, out):
     out.first_block = image.first_block
     out.whole = image.blocks if has_whole(header, scale) else 0
     out.reduced = image.blocks if scale < FULL else 0
-    out.per = luma_blocks(header) + (2 if header.components == 3 else 0)
+    out.per = blocks_of_mcu(header)
     out.across, out.down = across, down
-    out.columns, out.rows = image.right - image.left, image.bottom - image.top
+    out.columns, out.rows = grid(header)[1], image.bottom - image.top
     width, height = scale * across * out.columns, scale * down * out.rows
     stride, lines = width + (width & 1), height + (height & 1)  # whole quads: at 1/8 blocks at the end are repeated
     wide, high = halved(header, scale)
@@ -304,14 +292,14 @@ def _write_image(data, header, region, image, channels, place, out):
         plane.side = chroma_side(header, scale) if c else scale
         begin += plane.stride * (lines // factor[1])
     out.halved[0], out.halved[1] = wide, high
-    left, top = scale * across * image.left, scale * down * image.top
+    top = scale * down * image.top
     # Samples of chroma that are padding do not count.
-    out.last_column = min((scaled(header.width, scale) - 1 - left) // wide, width // wide - 1)
+    out.last_column = min((scaled(header.width, scale) - 1) // wide, width // wide - 1)
     out.last_row = min((scaled(header.height, scale) - 1 - top) // high, height // high - 1)
     for k in range(4):
-        out.region[k] = region[k] - (top if k & 1 else left)
+        out.region[k] = region[k] - (top if k & 1 else 0)
     out.step_x, out.step_y = place[1], place[2]
-    element = place[0] + left * place[1] + top * place[2]
+    element = place[0] + top * place[2]
     out.out[0], out.out[1] = i32(element & 0xFFFFFFFF), i32(element >> 32)
     out.color = GRAY if channels == 1 else header.color
     for k in range(4):
@@ -391,24 +379,21 @@ def _copy_segment(segment, out):
 
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
-    "SELECTED[::1], TOTALS[::1], SCRATCH[::1], SEGMENT[::1], uint8[::1])",
+    "SELECTED[::1], TOTALS[::1], SEGMENT[::1], uint8[::1])",
     HEADER=HEADER,
     ACCESS=ACCESS,
     SELECTED=SELECTED,
     TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
     SEGMENT=SEGMENT,
 )
-def write_segments(
-    headers, addresses, sizes, access, regions, channels, places, images, totals_, scratch_, segments, out
-):
+def write_segments(headers, addresses, sizes, access, regions, channels, places, images, totals_, segments, out):
     """Write the images that no other thread has claimed: their records and the bytes of their segments.
 
     Images with segments that do not lie where the entry has them become ``REFUSED``.
 
     Parameters
     ----------
-    headers, addresses, sizes, access, regions, channels, images, totals, scratch
+    headers, addresses, sizes, access, regions, channels, images, totals
         As in :mod:`.segments`; ``channels`` of the result are 1 or 3.
     places : (N, 3) int64
         Element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and below.
@@ -417,7 +402,7 @@ def write_segments(
     out : (4 * totals.words,) uint8
         The upload, aligned to 4 bytes. Filled.
     """
-    totals, scratch = totals_[0], scratch_[0]
+    totals = totals_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
     scans = _scans_in(out, 4 * totals.scan_word, totals.scans)
     while True:
@@ -438,7 +423,7 @@ def write_segments(
                 _copy_recoded(data, header, image, totals, room, scan)
             else:
                 _copy_scan(data, header, image, totals, room, scan)
-        elif not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
+        elif not _copy_segments(i, data, header, regions[i], access[i], image, room, own):
             image.status = REFUSED
             for k in range(image.segments):  # they stay in their groups, with nothing to decode
                 _set_segment(own[k], image.word, 0, 0, 0, image.first_block, 0, i)
