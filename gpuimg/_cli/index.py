@@ -62,13 +62,12 @@ def _lines(report: IndexReport) -> Iterator[str]:
         "with restart markers": report.restart,
         "too large for an entry": report.too_large,
         **report.subsampling,
-        "optimized Huffman tables": report.optimized,
         "progressive JPEG": report.progressive,
         "other JPEG": report.other_jpeg,
         "other formats": report.other_formats,
         "refused": len(report.refused),
     }
-    parts = {"with restart markers", "too large for an entry", *report.subsampling, "optimized Huffman tables"}
+    parts = {"with restart markers", "too large for an entry", *report.subsampling}
     yield f"samples    {counted(report.samples, 'image')}"
     for name, count in kinds.items():
         if count or name == "baseline JPEG":

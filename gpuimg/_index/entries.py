@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,10 +19,6 @@ _ANY_SIZE = 1 << 62  # pixels; no limit here, as only headers are read
 _PROGRESSIVE = 2  # lower 4 bits of the SOF2 marker
 _DENSEST = 256  # pixels per byte at most: a block of 64 pixels takes at least 2 bits
 _ALIGNED = 8  # bytes; alignment of entries while they are built
-
-# CRC-32 of the counts and symbols of the Huffman tables K.3 to K.6 of ITU-T T.81, used by encoders that do not optimize
-# theirs.
-_USUAL = frozenset({0x9898900E, 0x06F8F02E, 0x57A406EB, 0xA1415F28})
 
 
 class Built(NamedTuple):
@@ -107,17 +102,4 @@ def _kind(header: Any, data: Any) -> tuple[int, str]:
     if height * width > _DENSEST * len(data):
         return layout.REFUSED, f"{len(data)} bytes are too few for {height} x {width}"
     kind = layout.RESTART if header["restart"] else layout.INDEXED
-    kind |= layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4
-    return kind | (0 if _has_usual_tables(header, data) else layout.OPTIMIZED), ""
-
-
-def _has_usual_tables(header: Any, data: Any) -> bool:
-    """Return True if all used Huffman tables are those of the standard."""
-    components = int(header["components"])
-    used = {*header["dc_table"][:components].tolist(), *header["ac_table"][:components].tolist()}
-    for table in used:
-        at = int(header["huffman"][table])
-        symbols = sum(bytes(data[at : at + 16]))
-        if zlib.crc32(data[at : at + 16 + symbols]) not in _USUAL:
-            return False
-    return True
+    return kind | layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4, ""

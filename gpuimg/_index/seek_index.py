@@ -14,7 +14,6 @@ from .._io.file_bytes import printable
 from .._io.native_read import LINE, ChunkReader
 from .._io.open_file import OpenFile, naming_file, read_at
 from . import format as layout
-from .names import checksum_of_names
 
 _PAIR: Final = 2 * layout.RECORD_BYTES  # records of a sample and of the next one
 _IN_MEMORY: Final = 1 << 21  # samples; a table of at most this size, 16 MB, is loaded on first use
@@ -101,7 +100,7 @@ class SeekIndex:
         what = ""
         if len(source) != len(self):
             what = f"is for {len(self):,} samples, but the source has {len(source):,}"
-        elif self._header.names != checksum_of_names(source):
+        elif self._header.names != layout.checksum_of_names(source):
             what = "is for a source with different sample names, or a different order"
         return f"{printable(self.path)} {what}" if what else ""
 

@@ -10,7 +10,7 @@ from typing import Any
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Samples
 from .._index.entries import Built, EntryMaker
-from .._index.names import checksum_of_names
+from .._index.format import checksum_of_names
 from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
 from .._io.native_read import ChunkReader, prepare

@@ -20,7 +20,6 @@ class Sample(NamedTuple):
 
     kind: str
     sampling: str
-    optimized: bool
     content: bytes
 
 
@@ -45,7 +44,7 @@ def read_index(data: bytes) -> tuple[int, list[Sample]]:
     for i, word in enumerate(words[:-1]):
         kind = word >> 48
         content = data[places[i] : places[i + 1]]
-        result.append(Sample(KINDS[kind & 15], SAMPLINGS[kind >> 4 & 15], bool(kind >> 8 & 1), content))
+        result.append(Sample(KINDS[kind & 15], SAMPLINGS[kind >> 4], content))
     assert largest == max((len(one.content) for one in result if one.kind == "indexed"), default=0)
     return names, result
 
