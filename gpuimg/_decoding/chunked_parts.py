@@ -89,12 +89,6 @@ def _png_header(body: memoryview) -> tuple[int, int, int]:
 # -- GIF ---------------------------------------------------------------------------------------------------------------
 
 
-def gif_contents(data: bytes) -> PillowHeader:
-    """Read a GIF file up to its first image, the only one that is decoded."""
-    with _truncated():
-        return _gif_contents(data)
-
-
 @contextmanager
 def _truncated() -> Iterator[None]:
     try:
@@ -103,7 +97,9 @@ def _truncated() -> Iterator[None]:
         raise ValueError("the data ends in the first image") from None
 
 
-def _gif_contents(data: bytes) -> PillowHeader:
+@_truncated()
+def gif_contents(data: bytes) -> PillowHeader:
+    """Read a GIF file up to its first image, the only one that is decoded."""
     view = memoryview(data)
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at = 13 + _color_table(flags)

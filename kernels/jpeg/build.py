@@ -94,23 +94,10 @@ def room_for_entries(headers, room):
     BUILT=BUILT,
 )
 def build_entries(headers, addresses, sizes, tables, memory, out, begins, room, built):
-    """Build the entries of files in memory.
+    """Build the entries of files in memory, at ``begins`` of ``out``; files without ``room`` are skipped.
 
-    Parameters
-    ----------
-    headers : (N,) HEADER
-    addresses, sizes : (N,) int64
-        Address and number of each file's bytes.
-    tables : (TABLES,) TABLE
-        The calling thread's look-up tables, which later calls use again; zeros before the first one.
-    memory : (WORK_BYTES,) uint8
-        Scratch, aligned to 8 bytes.
-    out : (M,) uint8
-        Filled with the entries.
-    begins, room : (N,) int64
-        Offset in ``out`` and size of each entry. Files without room are skipped.
-    built : (N,) BUILT
-        Filled for files with room.
+    ``tables`` are the calling thread's, which later calls use again, zeros before the first one; ``memory`` is scratch
+    of WORK_BYTES, aligned to 8 bytes. ``built`` is filled for files with room.
     """
     for i in range(sizes.size):
         if room[i]:

@@ -15,7 +15,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
 from ..lang import types
 from ..scalar import loop
-from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, MOST_BLOCKS, blocks_of_mcu, grid, list_blocks, mcus_of, region_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED, USED
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
@@ -82,7 +82,6 @@ def _decode_rows(header, data, request, entry, out, tables, memory, status):
     """Decode the requested region up to the first error, with an entry of a seek index or none; return the result."""
     region, scale, channels = request.region, request.scale, request.channels
     single = header.components == 1
-    across, down = factors(header)
     rows, total = grid(header)  # MCU rows, and MCUs in a row, of the whole image
     first, end, top, bottom = mcus_of(header, scale, region, rows, total)
     columns = end - first  # MCUs of a row that are decoded
@@ -91,7 +90,7 @@ def _decode_rows(header, data, request, entry, out, tables, memory, status):
     # Arrays of int16 come first, so that they are aligned; every size so far is a multiple of 2.
     work = _work_in(memory, 0, 1)[0]
     stream, mcu, shape = work.stream, work.mcu, work.shape
-    per = (across * down + 2) if not single else 1  # blocks of an MCU
+    per = blocks_of_mcu(header)
     at = _WORK_BYTES
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
@@ -127,18 +126,10 @@ def _decode_rows(header, data, request, entry, out, tables, memory, status):
 
 
 def _decode(header_, request_, out_, tables_, work_, work_size, status_):
-    """Decode the pixels of a region, (x1 - x0) * channels bytes a row, or its planes; gray is luma.
+    """Decode the pixels of a region, row after row, or its luma if gray is requested; fill the status.
 
-    Parameters
-    ----------
-    header, request, status : HEADER, REQUEST, STATUS
-        The status is filled.
-    out : uint8
-        Filled with the pixels, row after row.
-    tables : (TABLES,) TABLE
-        The calling thread's tables, which later calls use again; zeros before the first one.
-    work : (work_size,) uint8
-        Scratch of ``work_bytes`` or more, aligned to 8 bytes.
+    ``tables`` are the calling thread's, which later calls use again, zeros before the first one. ``work`` is scratch of
+    ``work_bytes`` or more, aligned to 8 bytes.
     """
     header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)

@@ -13,21 +13,17 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at, records_in, shorts_in
 from ..scalar import loop, up
-from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
+from .frame import FULL, blocks_of_mcu, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
-from .layout import ACCESS, GRAY, HEADER, LONGEST
+from .layout import GRAY, LONGEST
 from .recoded import segment_range
 from .rows import step_at
 from .seek import predictors_at, row_start
 from .segments import (
     LONGEST_BLOCK,
-    PAIR,
+    RECORDS,
     REFUSED,
-    SCRATCH,
-    SELECTED,
     TAKEN,
-    TOTALS,
-    blocks_of_mcu,
     halved,
     has_whole,
     is_needed,
@@ -269,11 +265,7 @@ def _bias(across, down, x, y):
 
 @loop
 def _write_image(data, header, region, image, channels, place, out):
-    """Fill in an image's record.
-
-    ``place`` holds the element of the result for the image's first pixel, and the steps to the pixel at its right and
-    to the one below.
-    """
+    """Fill in an image's record; ``place`` is of :func:`write_segments`."""
     across, down = factors(header)
     scale = image.scale
     out.first_block = image.first_block
@@ -380,27 +372,14 @@ def _copy_segment(segment, out):
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
     "SELECTED[::1], TOTALS[::1], SEGMENT[::1], uint8[::1])",
-    HEADER=HEADER,
-    ACCESS=ACCESS,
-    SELECTED=SELECTED,
-    TOTALS=TOTALS,
-    SEGMENT=SEGMENT,
+    **RECORDS,
 )
 def write_segments(headers, addresses, sizes, access, regions, channels, places, images, totals_, segments, out):
     """Write the images that no other thread has claimed: their records and the bytes of their segments.
 
-    Images with segments that do not lie where the entry has them become ``REFUSED``.
-
-    Parameters
-    ----------
-    headers, addresses, sizes, access, regions, channels, images, totals
-        As in :mod:`.segments`; ``channels`` of the result are 1 or 3.
-    places : (N, 3) int64
-        Element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and below.
-    segments : (totals.segments,) SEGMENT
-        Filled, in the order of the images.
-    out : (4 * totals.words,) uint8
-        The upload, aligned to 4 bytes. Filled.
+    Images with segments that do not lie where the entry has them become ``REFUSED``. ``channels`` of the result are 1
+    or 3. ``places`` (N, 3) are the element of the result for pixel (0, 0) of an image as stored, and the steps to the
+    pixel at its right and below. ``segments`` are filled in the order of the images; ``out`` is the upload.
     """
     totals = totals_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
@@ -433,26 +412,13 @@ def write_segments(headers, addresses, sizes, access, regions, channels, places,
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], SELECTED[::1], int64[::1], PAIR[::1], TOTALS[::1], SCRATCH[::1], "
     "SEGMENT[::1], int32[::1], uint8[::1])",
-    HEADER=HEADER,
-    SELECTED=SELECTED,
-    PAIR=PAIR,
-    TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
-    SEGMENT=SEGMENT,
+    **RECORDS,
 )
 def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scratch_, segments, work, out):
-    """Write tables and groups, and segments in the order in which they are decoded.
+    """Write tables and groups, and segments in the order in which they are decoded, to the upload.
 
-    Parameters
-    ----------
-    headers, addresses, sizes, images, owners, pairs, totals, scratch
-        As in :mod:`.segments`.
-    segments : (totals.segments,) SEGMENT
-        Those of all images, from :func:`write_segments`.
-    work : (3 * totals.segments + max(BUCKETS, N) + 1,) int32
-        Scratch.
-    out : (4 * totals.words,) uint8
-        The upload, aligned to 4 bytes. Filled.
+    ``segments`` are those of :func:`write_segments`; ``work`` is scratch of three numbers for each, and as many as
+    BUCKETS or images, and one more.
     """
     totals, scratch = totals_[0], scratch_[0]
     start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)

@@ -17,7 +17,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at, load_bytes
 from ..scalar import loop
 from . import upload
-from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
+from .frame import FULL, MCU, blocks_of_mcu, chroma_side, factors, grid, mcus_of, scaled
 from .huffman import restarts_follow
 from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
 from .recoded import read_head, segment_range
@@ -124,6 +124,12 @@ TOTALS: Final = np.dtype(
 #: Scratch of a thread.
 SCRATCH: Final = np.dtype([("mcu", MCU), *DEFINITION], align=True)
 
+#: The records that signatures of loops name, here and in :mod:`.fill`.
+RECORDS: Final = {
+    "HEADER": HEADER, "ACCESS": ACCESS, "SELECTED": SELECTED, "PAIR": PAIR, "PART": PART, "TOTALS": TOTALS,
+    "SCRATCH": SCRATCH, "SEGMENT": upload.SEGMENT,
+}  # fmt: skip
+
 MOST_WORDS: Final = (1 << 31) - 1  # of an upload: offsets in it are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 16 + 15 bits, and a stuffed zero after each byte
 _MOST_BITS = 1 << 30  # of a scan: its kernel counts bits in int32, up to some parts after its end
@@ -166,13 +172,6 @@ def _same_tables(data, header, other_data, other):
             if not _same_table(data, at, other_data, other_at):
                 return False
     return True
-
-
-@loop
-def blocks_of_mcu(header):
-    """Return the number of blocks in an MCU."""
-    across, down = factors(header)
-    return across * down + (2 if header.components == 3 else 0)
 
 
 @loop
@@ -434,35 +433,16 @@ def _set_offsets(size, pairs, parts, totals):
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, SELECTED[::1], TOTALS[::1], "
     "SCRATCH[::1])",
-    HEADER=HEADER,
-    ACCESS=ACCESS,
-    SELECTED=SELECTED,
-    TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
+    **RECORDS,
 )
 def select_segments(headers, addresses, sizes, access, regions, most_blocks, span, images, totals_, scratch_):
     """Select, of the images that no other thread has claimed, those that can be decoded by segments, and the segments.
 
-    Parameters
-    ----------
-    headers : (N,) HEADER
-    addresses, sizes : (N,) int64
-        Address and number of each file's bytes.
-    access : (N,) ACCESS
-        Entries of a seek index.
-    regions : (N, 4) int64
-        Requested pixels: x0, y0, x1, y1 as stored, at the scale of each image.
-    most_blocks : int
-        Images with more blocks of coefficients in their window are left out.
-    span : int
-        Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
-        many bits a pixel.
-    images : (N,) SELECTED
-        Filled, except for the scale and ``resident``, which are given; of images that are not taken only the status.
-    totals : (1,) TOTALS
-        Counts the claimed images.
-    scratch : (1,) SCRATCH
-        Records come in arrays: Numba takes 2 us to open a record that Python passes.
+    ``regions`` (N, 4) are requested: x0, y0, x1, y1 as stored, at the scale of each image. Images with more than
+    ``most_blocks`` blocks of coefficients in their window are left out. ``span`` is that of most images, at least
+    LEAST_SPAN; it is twice as much for those with many bits a pixel. ``images`` are filled, except for the scale and
+    ``resident``, which are given; of images that are not taken only the status. Single records come in arrays: Numba
+    takes 2 us to open a record that Python passes.
     """
     scratch = scratch_[0]
     while True:
@@ -477,33 +457,17 @@ def select_segments(headers, addresses, sizes, access, regions, most_blocks, spa
     "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], int64[::1], PAIR[::1], "
     "PART[::1], TOTALS[::1])",
     nogil=False,
-    HEADER=HEADER,
-    SELECTED=SELECTED,
-    PAIR=PAIR,
-    PART=PART,
-    TOTALS=TOTALS,
+    **RECORDS,
 )
 def plan_upload(
     headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals_
 ):  # fmt: skip
     """Divide the images into parts, and compute where each record and each image's bytes lie in the upload.
 
-    Images that would make the upload larger than ``MOST_WORDS`` become ``LEFT_OUT``.
-
-    Parameters
-    ----------
-    headers, addresses, sizes, regions, images
-        Those of :func:`select_segments`.
-    most_blocks, most_images : int
-        Limits of a part. The first bounds the memory of coefficients, the second is that of a launch's grid.
-    owners : (N,) int64
-        Filled: for each set, the first image that has its tables.
-    pairs : (N,) PAIR
-        Filled.
-    parts : (N,) PART
-        Zeros; filled.
-    totals : (1,) TOTALS
-        Zeros; filled.
+    Images that would make the upload larger than ``MOST_WORDS`` become ``LEFT_OUT``. ``most_blocks`` of a part bound
+    the memory of coefficients, ``most_images`` is the limit of a launch's grid. ``owners`` is filled with the first
+    image that has the tables of each set; ``pairs``, ``parts`` and ``totals``, of which the last two are zeros, are
+    filled.
     """
     totals = totals_[0]
     size, left, blocks = i64(0), i64(MOST_WORDS - upload.BEYOND), i64(0)
