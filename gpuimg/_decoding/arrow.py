@@ -40,17 +40,10 @@ class _Exported:
 
 
 def pixels_of(image: Any) -> NDArray[np.uint8]:
-    """Return the pixels of a Pillow image, loaded if it was not, as (H, W, C).
+    """Return the pixels of a Pillow image of mode L, RGB or RGBA, loaded if it was not, as (H, W, C).
 
-    Parameters
-    ----------
-    image : PIL.Image.Image
-        Of mode L, RGB or RGBA; larger than a block of Pillow's memory (16 MB) it is copied by ``numpy.asarray``.
-
-    Returns
-    -------
-    numpy.ndarray
-        C-contiguous, read-only for L and RGBA, which share the image's memory.
+    They are C-contiguous, and read-only for L and RGBA, which share the image's memory. One that is larger than a block
+    of Pillow's memory, 16 MB, is copied by ``numpy.asarray``.
     """
     image.load()
     try:

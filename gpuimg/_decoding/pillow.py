@@ -72,28 +72,11 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
-    """Decode file bytes to (H, W, C) uint8, as stored.
+    """Decode file bytes to (H, W, C) uint8, as stored; raise ValueError with the reason if that fails.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    header : PillowHeader
-        Header of the same file.
-    options : DecodeOptions
-        Gray of a color JPEG is its luma plane; of other files, and after a conversion to sRGB, it is that of
-        ``rgb_to_grayscale``.
-    scale : {8, 4, 2, 1}
-        For a JPEG: eighths of its size to decode at, sides rounded up; both must be at least ``8 / scale``.
-
-    Returns
-    -------
-    numpy.ndarray
-        C-contiguous, may be read-only. 16-bit values are reduced to their upper byte.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
+    Gray of a color JPEG is its luma plane; of other files, and after a conversion to sRGB, it is that of
+    ``rgb_to_grayscale``. ``scale`` of a JPEG is 8, 4, 2 or 1 eighths of its size, sides rounded up; both must be at
+    least ``8 / scale``. The result is C-contiguous and may be read-only. 16-bit values are reduced to their upper byte.
     """
     data = _file_bytes(data)
     with _reasons(header.codec):

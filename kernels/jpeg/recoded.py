@@ -12,16 +12,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import (
-    array_at,
-    bytes_at,
-    load_bytes,
-    longs_in,
-    record_at,
-    records_in,
-    shorts_at,
-    shorts_in,
-)
+from ..cpu.intrinsics import array_at, bytes_at, load_bytes, longs_in, record_at, records_in, shorts_at, shorts_in
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
@@ -29,15 +20,7 @@ from .decode import DECODER
 from .deposit import deposit
 from .formulas import most_bytes, place_in_row
 from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
-from .layout import (
-    BAD_SEGMENT,
-    DONE,
-    LEVELS,
-    RECODED_HEAD,
-    SEGMENT_BYTES,
-    UNUSED,
-    WIDE,
-)
+from .layout import BAD_SEGMENT, DONE, LEVELS, RECODED_HEAD, SEGMENT_BYTES, UNUSED, WIDE
 from .rows import SHAPE, finish_row, room_for_rows
 from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros

@@ -16,9 +16,9 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.kernels.jpeg import layout as words
 
-from ..samples import PHOTOS, with_orientation
+from ..samples import with_orientation
 from . import jpegs
-from .jpegs import REGIONS, SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
+from .jpegs import SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
 from .progressive_jpegs import Picture, baseline
 from .seek_oracle import checksum_of_entry
 
@@ -44,19 +44,6 @@ def assert_same(decoder: Decoder, data: bytes, region: Region, fate: int, scale:
         assert (plain.how, plain.entry) == (words.DONE, words.UNUSED)
         assert (found.how, found.entry) == (words.DONE, fate), region
         np.testing.assert_array_equal(found.pixels, plain.pixels, err_msg=str(region))
-
-
-def test_regions_of_photos(decoder: Decoder) -> None:
-    rng = np.random.default_rng()
-    files = [data for data in (path.read_bytes() for path in PHOTOS) if jpegs.is_baseline(data)]
-    whole = [pillow_pixels(data) for data in files]
-    entries = [entry_of(data) for data in files]
-    for _ in range(REGIONS):
-        i = int(rng.integers(len(files)))
-        x0, y0, x1, y1 = region = some_region(rng, *whole[i].shape[:2])
-        found = decoder(files[i], region, entry=entries[i])
-        assert found.entry == words.USED
-        np.testing.assert_array_equal(found.pixels, whole[i][y0:y1, x0:x1], err_msg=f"{PHOTOS[i]} {region}")
 
 
 @pytest.mark.parametrize("scale", SCALES)
