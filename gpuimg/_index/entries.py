@@ -74,7 +74,7 @@ class EntryMaker:
             return None
         aligned = room + -room % _ALIGNED
         out, begins = np.empty(aligned.sum(), np.uint8), np.cumsum(aligned) - aligned
-        built = np.zeros(room.size, self._loops.BUILT)
+        built = np.zeros(room.size, records.STATUS)
         self._loops.build_entries(*headers, self._tables, self._memory, out, begins, room, built)
         found = [b""] * room.size
         for i in np.flatnonzero(room).tolist():

@@ -11,7 +11,7 @@ from ..cpu.intrinsics import bytes_at, records_in, shorts_in
 from ..scalar import loop
 from .frame import MCU, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
-from .layout import BAD_TABLE, BASELINE, DONE, HEADER, TABLE
+from .layout import BAD_TABLE, BASELINE, DONE, HEADER, STATUS, TABLE
 from .seek import LARGEST_FILE, checksum, entry_bytes, entry_sum, head_of, record_start
 from .tables import ZIGZAG, build_tables
 
@@ -23,16 +23,7 @@ _WORK: Final = np.dtype([("stream", STREAM), ("mcu", MCU)], align=True)
 _work_in = records_in(_WORK)
 WORK_BYTES: Final = _WORK.itemsize  # scratch of a thread
 
-#: The outcome of building the entry of a file.
-BUILT: Final = np.dtype(
-    [
-        ("result", "<i8"),  # of decoding, or TOO_LARGE
-        ("row", "<i8"),  # the MCU row in which decoding ended, from 0
-        ("rows", "<i8"),  # MCU rows of the image
-    ],
-    align=True,
-)
-TOO_LARGE: Final = -1  # the result where a file's size, positions or predictors do not fit into an entry
+TOO_LARGE: Final = -1  # the result for a file whose size, positions or predictors do not fit into an entry
 
 
 @loop
@@ -88,16 +79,17 @@ def room_for_entries(headers, room):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], TABLE[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], BUILT[::1])",
+    "none(HEADER[::1], int64[::1], int64[::1], TABLE[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], "
+    "STATUS[::1])",
     HEADER=HEADER,
     TABLE=TABLE,
-    BUILT=BUILT,
+    STATUS=STATUS,
 )
 def build_entries(headers, addresses, sizes, tables, memory, out, begins, room, built):
     """Build the entries of files in memory, at ``begins`` of ``out``; files without ``room`` are skipped.
 
     ``tables`` are the calling thread's, which later calls use again, zeros before the first one; ``memory`` is scratch
-    of WORK_BYTES, aligned to 8 bytes. ``built`` is filled for files with room.
+    of WORK_BYTES, aligned to 8 bytes. ``built`` has the results for files with room.
     """
     for i in range(sizes.size):
         if room[i]:

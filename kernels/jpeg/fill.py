@@ -360,15 +360,6 @@ def _write_groups(pairs, totals, groups):
                 n += 1
 
 
-@loop
-def _copy_segment(segment, out):
-    """Copy a record, field by field: Numba copies no records."""
-    _set_segment(
-        out, segment.word, segment.shift, segment.end, segment.slack, segment.block, segment.blocks, segment.image
-    )
-    out.before, out.between, out.after = segment.before, segment.between, segment.after
-
-
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
     "SELECTED[::1], TOTALS[::1], SEGMENT[::1], uint8[::1])",
@@ -433,5 +424,7 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scra
     _sort(segments, images, totals, work)
     n = totals.segments
     ordered = _segments_in(out, 4 * totals.segment_word, n)
-    for k in range(n):
-        _copy_segment(segments[work[n + k]], ordered[k])
+    for k in range(n):  # field by field: Numba copies no records
+        one, out_ = segments[work[n + k]], ordered[k]
+        _set_segment(out_, one.word, one.shift, one.end, one.slack, one.block, one.blocks, one.image)
+        out_.before, out_.between, out_.after = one.before, one.between, one.after

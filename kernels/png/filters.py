@@ -243,15 +243,10 @@ def _whole_pixels(used, size):
 
 @loop
 def undo_filter(raw, at, rows, above, row, used, size):
-    """Undo the filter of a row of ``used`` bytes in pixels of ``size`` bytes.
+    """Undo the filter of a row of ``used`` bytes in pixels of ``size`` bytes, the filter's number ``raw[at]`` first.
 
-    Parameters
-    ----------
-    raw : (B,) uint8
-        The filter's number at ``at``, and the filtered bytes after it.
-    rows : (M,) uint8
-        The row above, at ``above``; zeros for the first one. The row at ``row`` is filled; up to 2 bytes more are
-        written, and read of the row above.
+    The row above is at ``above`` of ``rows``, zeros for the first one, and the row at ``row`` is filled. Up to 2 bytes
+    more are written, and read of the row above.
     """
     kind = raw[up(at)]
     at += 1

@@ -183,7 +183,7 @@ def entries_of(files: Sequence[bytes | Pixels]) -> list[Pixels]:
     room = np.zeros(len(files), np.int64)
     build.room_for_entries(headers.records, room)
     begins = np.cumsum(room) - room
-    out, built = np.zeros(room.sum(), np.uint8), np.zeros(len(files), build.BUILT)
+    out, built = np.zeros(room.sum(), np.uint8), np.zeros(len(files), words.STATUS)
     known, memory = np.zeros(words.TABLES, words.TABLE), np.zeros(build.WORK_BYTES, np.uint8)
     build.build_entries(*headers, known, memory, out, begins, room, built)
     room[built["result"] != words.DONE] = 0

@@ -30,9 +30,9 @@ class Point(NamedTuple):
     predictors: tuple[int, ...]
 
 
-def read_index(data: bytes) -> tuple[int, list[Sample]]:
-    """The checksum of names and the samples of an index."""
-    magic, order, version, finished, samples, size, largest, names, found = struct.unpack_from("<8sIIQQQQII", data)
+def read_index(data: bytes) -> list[Sample]:
+    """The samples of an index."""
+    magic, order, version, finished, samples, size, largest, _, found = struct.unpack_from("<8sIIQQQQII", data)
     assert (magic, order, version, finished) == (b"\x89GPSI\r\n\x1a", 0x01020304, 2, 1)
     assert found == zlib.crc32(data[:52])
     assert size == len(data)
@@ -46,7 +46,7 @@ def read_index(data: bytes) -> tuple[int, list[Sample]]:
         content = data[places[i] : places[i + 1]]
         result.append(Sample(KINDS[kind & 15], SAMPLINGS[kind >> 4], content))
     assert largest == max((len(one.content) for one in result if one.kind == "indexed"), default=0)
-    return names, result
+    return result
 
 
 def checksum(data: bytes) -> int:

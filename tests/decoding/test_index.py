@@ -109,7 +109,7 @@ def test_report(tmp_path: Path) -> None:
     indexed = [data for name, data in mixed().items() if name in ("4:2:0", "gray", "4:4:4", "optimised")]
     assert report.indexed_bytes == sum(map(len, indexed))
     assert report.bytes == (tmp_path / "index").stat().st_size
-    _, samples = read_index((tmp_path / "index").read_bytes())
+    samples = read_index((tmp_path / "index").read_bytes())
     kinds = ["indexed"] * 4 + ["restart", "progressive", "other jpeg", "other format"] + ["refused"] * 4
     assert [one.kind for one in samples] == kinds
     assert [one.sampling for one in samples] == ["4:2:0", "gray", "4:4:4", "4:2:0", "4:2:0"] + [""] * 7
