@@ -101,7 +101,7 @@ def _read_headers(
             refused[i] = over_limit(int(header["height"]), int(header["width"]), options.max_pixels)
         else:
             try:
-                one = others[i] = pillow.read_header(data[i], options.max_pixels).kept
+                one = others[i] = pillow.read_header(data[i], options.max_pixels)._replace(parts=())
                 height, width, orientation = one.height, one.width, one.orientation
             except ValueError as error:
                 refused[i] = str(error)

@@ -46,13 +46,9 @@ def run(options: Namespace) -> int:
     except KeyboardInterrupt:
         print(f"gpuimg: interrupted{'' if options.dry_run else '; the same command resumes'}", file=sys.stderr)
         return 130
-    print(_as_json(report) if options.json else "\n".join(_lines(report)))
+    shown = {**asdict(report), "refused": [one._asdict() for one in report.refused]}
+    print(json.dumps(shown, indent=1) if options.json else "\n".join(_lines(report)))
     return 1 if report.refused else 0
-
-
-def _as_json(report: IndexReport) -> str:
-    refused = [one._asdict() for one in report.refused]
-    return json.dumps({**asdict(report), "refused": refused}, indent=1)
 
 
 def _lines(report: IndexReport) -> Iterator[str]:

@@ -36,7 +36,12 @@ def png_contents(data: bytes) -> PillowHeader:
         for name, start, stop in _chunks(view):
             before, end = end, stop + 4
             if name == b"IHDR" and not channels:
-                width, height, channels = _png_header(view[start:stop])
+                if stop - start != 13:
+                    raise ValueError(f"chunk IHDR has {stop - start} bytes, not 13")
+                width, height, _, color = struct.unpack_from(">IIBB", view, start)
+                if color not in _PNG_CHANNELS:
+                    raise ValueError(f"color type {color}")
+                channels = _PNG_CHANNELS[color]
             elif name == b"eXIf":
                 orientation = exif.orientation_in(view[start:stop])
                 continue
@@ -75,15 +80,6 @@ def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:
         yield name, at + 8, at + 8 + size
         at += 12 + size
     raise ValueError("the data ends before the last chunk (IEND)")
-
-
-def _png_header(body: memoryview) -> tuple[int, int, int]:
-    if len(body) != 13:
-        raise ValueError(f"chunk IHDR has {len(body)} bytes, not 13")
-    width, height, _, color = struct.unpack_from(">IIBB", body)
-    if color not in _PNG_CHANNELS:
-        raise ValueError(f"color type {color}")
-    return width, height, _PNG_CHANNELS[color]
 
 
 # -- GIF ---------------------------------------------------------------------------------------------------------------

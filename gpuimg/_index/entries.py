@@ -28,12 +28,7 @@ class Built(NamedTuple):
     sizes: Ints  # bytes of each sample in ``content``
     content: bytes  # entries or refusal texts, concatenated; empty if nothing is built
     files: Ints  # their sizes in bytes
-    texts: dict[int, bytes]  # of the refused samples by position, see :func:`refusal`
-
-
-def refusal(name: str, reason: str) -> bytes:
-    """Return the text stored in place of the entry of a refused sample."""
-    return f"{name}\0{reason}".encode("utf-8", "backslashreplace")
+    texts: dict[int, bytes]  # name and reason of the refused samples, by position
 
 
 class EntryMaker:
@@ -60,7 +55,7 @@ class EntryMaker:
         self._loops.room_for_entries(headers.records, room)
         room[list(reasons)] = 0
         contents = self._contents(headers, room, kinds, reasons)
-        texts = {i: refusal(names[i], reason) for i, reason in reasons.items()}
+        texts = {i: f"{names[i]}\0{reason}".encode("utf-8", "backslashreplace") for i, reason in reasons.items()}
         kinds[list(reasons)] = layout.REFUSED
         sizes = room if contents is None else np.array([len(one) for one in contents], np.int64)
         for i, text in texts.items():

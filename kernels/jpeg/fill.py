@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import add_to, bytes_at, records_in, shorts_in
+from ..cpu.intrinsics import add_to, bytes_at, copy, records_in, shorts_in
 from ..scalar import loop, up
+from . import upload
 from .frame import FULL, blocks_of_mcu, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
 from .layout import GRAY, LONGEST
@@ -31,19 +32,6 @@ from .segments import (
     wanted_intervals,
 )
 from .tables import ZIGZAG, read_codes
-from .upload import (
-    GROUP,
-    IMAGE,
-    IMAGE_WORDS,
-    PLACE_SHIFT,
-    SAMPLES,
-    SCAN,
-    SEGMENT,
-    SEGMENT_WORDS,
-    SET,
-    SET_WORDS,
-    THREADS,
-)
 from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -53,7 +41,7 @@ _BUCKET_BITS = 6  # lowest bits of a size that the sort ignores: buckets of 64 b
 _PADDING = 7  # bits of padding before a restart marker at most
 
 _sets_in, _images_in, _groups_in, _scans_in, _segments_in = (
-    records_in(dtype) for dtype in (SET, IMAGE, GROUP, SCAN, SEGMENT)
+    records_in(dtype) for dtype in (upload.SET, upload.IMAGE, upload.GROUP, upload.SCAN, upload.SEGMENT)
 )
 
 
@@ -174,9 +162,9 @@ def _copy_intervals(i, data, header, region, image, out, segments):
 def _copy_scan(data, header, image, totals, out, scan):
     """Copy the bytes of an image's scan, up to a marker, for the GPU to find segments in them."""
     _, at = _copy_clean(data, header.scan, data.size, out, i64(0))
-    scan.set = totals.set_word + image.set * SET_WORDS
+    scan.set = totals.set_word + image.set * upload.SET_WORDS
     scan.word, scan.end = image.word, 8 * at
-    scan.found = totals.words + image.first_found * SEGMENT_WORDS
+    scan.found = totals.words + image.first_found * upload.SEGMENT_WORDS
     scan.skip = image.top * grid(header)[1] * blocks_of_mcu(header)
 
 
@@ -190,15 +178,13 @@ def _copy_recoded(data, header, image, totals, out, scan):
     _, stop = segment_range(data, header, rows, image.each, last - 1)
     ends = 4 * image.total
     size = max(min(stop, data.size, start + out.size - ends) - start, 0)
-    for k in range(ends):
-        out[k] = data[header.scan + k]
-    for k in range(size):
-        out[ends + k] = data[start + k]
+    copy(data[header.scan : header.scan + ends], out[:ends])
+    copy(data[start : start + size], out[ends : ends + size])
     scan.word, scan.end = image.word, 8 * (ends + size)
     scan.total, scan.first = image.total, image.top // image.each
     scan.base = start - header.scan - ends
     scan.books = image.books
-    scan.record = totals.image_word + image.place * IMAGE_WORDS
+    scan.record = totals.image_word + image.place * upload.IMAGE_WORDS
 
 
 @loop
@@ -277,7 +263,7 @@ def _write_image(data, header, region, image, channels, place, out):
     width, height = scale * across * out.columns, scale * down * out.rows
     stride, lines = width + (width & 1), height + (height & 1)  # whole quads: at 1/8 blocks at the end are repeated
     wide, high = halved(header, scale)
-    begin = image.first_block * SAMPLES
+    begin = image.first_block * upload.SAMPLES
     for c in range(3):
         plane, factor = out.planes[c], (wide, high) if c else (i64(1), i64(1))
         plane.begin, plane.stride = begin, stride // factor[0]
@@ -301,7 +287,7 @@ def _write_image(data, header, region, image, channels, place, out):
         at = header.quant[c if c < header.components else 0]
         for k in range(64):
             to = i64(ZIGZAG[k])
-            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << PLACE_SHIFT
+            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << upload.PLACE_SHIFT
 
 
 @loop
@@ -352,11 +338,11 @@ def _write_groups(pairs, totals, groups):
             begin, first, segments = totals.segment_word, pair.first_segment, pair.segments
             if is_found:
                 begin, first, segments = totals.words, pair.first_found, pair.found
-            for s in range(0, segments, THREADS):
+            for s in range(0, segments, upload.THREADS):
                 group = groups[n]
-                group.set = totals.set_word + pair.set * SET_WORDS
-                group.first = begin + (first + s) * SEGMENT_WORDS
-                group.count = min(THREADS, segments - s)
+                group.set = totals.set_word + pair.set * upload.SET_WORDS
+                group.first = begin + (first + s) * upload.SEGMENT_WORDS
+                group.count = min(upload.THREADS, segments - s)
                 n += 1
 
 
@@ -412,7 +398,7 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scra
     BUCKETS or images, and one more.
     """
     totals, scratch = totals_[0], scratch_[0]
-    start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)
+    start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * upload.SET_WORDS)
     # Bits are added to sets one by one, and slots without a table are uploaded, too.
     for k in range(start, stop):
         out[k] = 0

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import records_in
+from ..cpu.intrinsics import copy, records_in
 from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
@@ -102,9 +102,7 @@ def _put_planes(values, n, planes, bits, out, at):
 
 @loop
 def _append(data, n, out, at):
-    some = out[at : at + n]
-    for k in range(n):
-        some[k] = data[k]
+    copy(data[:n], out[at : at + n])
     return at + n
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import array_at, bytes_at, load_bytes, longs_in, record_at, records_in, shorts_at, shorts_in
+from ..cpu.intrinsics import array_at, bytes_at, copy, load_bytes, longs_in, record_at, records_in, shorts_at, shorts_in
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
@@ -262,9 +262,8 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     size = stop - start
     if start < 0 or size < 12 or stop > data.size or size > most_bytes(luma + 2 * one):
         return False
-    segment_, file = segment[:size], data[start:stop]
-    for k in range(size):
-        segment_[k] = file[k]
+    segment_ = segment[:size]
+    copy(data[start:stop], segment_)
     if u32(checksum(segment_, 4)) != load_bytes(segment, 0):
         return False
     width = i64(4 if size >= WIDE else 2)

@@ -20,20 +20,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from ..samples import PHOTOS, file_of
 from . import jpegs
-from .jpegs import (
-    DHT,
-    DQT,
-    DRI,
-    SAMPLINGS,
-    SOS,
-    Decoder,
-    assert_pillows,
-    encoded,
-    noise,
-    pillow_pixels,
-    rebuilt,
-    upright_pixels,
-)  # fmt: skip
+from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, assert_pillows, encoded, noise, pillow_pixels, rebuilt
 
 # -- whole images ------------------------------------------------------------------------------------------------------
 
@@ -58,7 +45,7 @@ def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> No
 def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
     data = path.read_bytes()
     assert_pillows(decoders[0], data)
-    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright_pixels(data))
+    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], jpegs.upright_pixels(data))
 
 
 @pytest.mark.parametrize("factor", [1, 9, 101, 255, 1021, 5001])
