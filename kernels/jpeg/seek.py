@@ -82,10 +82,9 @@ def open_entry(data, access, rows):
     if entry.size != entry_bytes(rows):
         return DAMAGED
     head = head_of(entry)
-    found = i64(checksum(data, 0))
     if head.file_bytes != data.size:
         return OTHER_SIZE
-    if head.file_sum != found:
+    if head.file_sum != i64(checksum(data, 0)):
         return OTHER_FILE
     return USED if head.entry_sum == entry_sum(entry) else DAMAGED
 

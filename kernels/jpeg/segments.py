@@ -9,7 +9,7 @@ the buffer are counted in 4-byte words, as the kernels read them.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -125,7 +125,7 @@ TOTALS: Final = np.dtype(
 SCRATCH: Final = np.dtype([("mcu", MCU), *DEFINITION], align=True)
 
 #: The records that signatures of loops name, here and in :mod:`.fill`.
-RECORDS: Final = {
+RECORDS: Final[dict[str, Any]] = {
     "HEADER": HEADER, "ACCESS": ACCESS, "SELECTED": SELECTED, "PAIR": PAIR, "PART": PART, "TOTALS": TOTALS,
     "SCRATCH": SCRATCH, "SEGMENT": upload.SEGMENT,
 }  # fmt: skip
