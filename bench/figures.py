@@ -278,18 +278,12 @@ def draft() -> str:
     for name, found in result("draft")["levers"].items():
         bits = found["photos"]["bits_per_pixel_p5_p50_p95"][1]
         for work in ("train", "eval"):
-            means = ["draft=1.5", "index, rows only", "index"]
+            means = ["draft=1.5", "index, rows only"]
             means += [mean for mean in found[work] if mean.startswith("prepared") and "planes" not in mean]
             gains = (found[work].get(mean, {}).get("times_without_by_cpu_time") for mean in means)
             label = f"{work}, {_SETS[f'peers-{name}']}, {bits:.1f} bits per pixel"
             rows.append([label, *(f"{gain:.2f}" if gain else "-" for gain in gains)])
-    return _table(["", "`draft=1.5`", "index of rows", "index", "prepared"], rows)
-
-
-def index_sizes() -> str:
-    found = result("seek")["percent_of_files"]
-    rows = ([_SETS[f"peers-{name}"], *(f"{size:.1f} %" for size in sizes.values())] for name, sizes in found.items())
-    return _table(["photos", *(f"`--every {every}`" for every in found["S"])], rows)
+    return _table(["", "`draft=1.5`", "index", "prepared"], rows)
 
 
 def prepare() -> str:

@@ -3,9 +3,8 @@
     python -m bench.less_decoding draft|seek|prepare|recode [--rounds 5] [--count 64] [--out bench/results/draft.json]
 
 - draft: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
-  ``draft=1.5``, a seek index (of rows only, and with an entry every 8 MCUs) and photos made smaller by
-  :func:`gpuimg.prepare`, over those without;
-- seek: bytes of the index for each distance of its entries, and the cost of building it;
+  ``draft=1.5``, a seek index and photos made smaller by :func:`gpuimg.prepare`, over those without;
+- seek: bytes of the index, and the cost of building it;
 - prepare: the cost of preparing on one and two threads, and the bytes of the results.
 - recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, and over DALI's with the
   JPEGs where it is installed, their bytes, and megapixels/s of recoding; the results must be equal.
@@ -36,7 +35,6 @@ SIZE, BATCH = 224, 32
 DALI = "DALI, with the JPEGs"
 SIDES = {"S": 256, "S-4.8": 256, "1280x960": 512}  # the shorter side that photos of a set are prepared to
 SETS = {"draft": (*SIDES,), "seek": ("S", "1280x960"), "prepare": ("S", "1280x960"), "recode": (*SIDES,)}
-EVERY: dict[str, int | str] = {"rows": "rows", "16": 16, "8": 8, "4": 4, "1": 1}
 
 Files = list[bytes]
 Chain = Callable[[gi.Batch], gi.Batch]
@@ -51,9 +49,9 @@ def train(x: gi.Batch) -> gi.Batch:
 CHAINS: dict[str, Chain] = {"train": train, "eval": gi.presets.imagenet_eval(SIZE, 256)}
 
 
-def index_of(files: Files, folder: str, every: Any = 8) -> Path:
-    path = Path(folder, f"{every}.gpuimg-index")
-    gi.build_index([(data, 0) for data in files], path, every=every)
+def index_of(files: Files, folder: str) -> Path:
+    path = Path(folder, "photos.gpuimg-index")
+    gi.build_index([(data, 0) for data in files], path)
     return path
 
 
@@ -92,12 +90,11 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     result: dict[str, Any] = {"photos": photos.summary_of_set(name, files)}
     with tempfile.TemporaryDirectory() as folder:
         small = prepared(files, SIDES[name], folder)
-        rows, index = (gi.SeekIndex(index_of(files, folder, every)) for every in ("rows", 8))
+        index = gi.SeekIndex(index_of(files, folder))
         kinds: dict[str, tuple[Files, gi.SeekIndex | None, Any]] = {
             "without": (files, None, None),
             "draft=1.5": (files, None, 1.5),
-            "index, rows only": (files, rows, None),
-            "index": (files, index, None),
+            "index, rows only": (files, index, None),
             f"prepared to {SIDES[name]}": (small, None, None),
         }
         for work, chain in CHAINS.items():
@@ -109,11 +106,11 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
 # -- seek index --------------------------------------------------------------------------------------------------------
 
 
-def sizes(files: Files) -> dict[str, float]:
-    """Return the size of an index in percent of the files, for each distance of its entries."""
+def size_of_an_index(files: Files) -> dict[str, float]:
+    """Return the size of an index, which is one of rows, in percent of the files."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {name: os.path.getsize(index_of(files, folder, every)) for name, every in EVERY.items()}
-    return {name: round(100 * size / sum(map(len, files)), 2) for name, size in found.items()}
+        size = os.path.getsize(index_of(files, folder))
+    return {"rows": round(100 * size / sum(map(len, files)), 2)}
 
 
 def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
@@ -187,7 +184,7 @@ def main() -> None:
     about = {name: photos.summary_of_set(name, files) for name, files in sets.items()}
     result = common.environment(about, options.rounds, BATCH)
     if options.what == "seek":
-        result["percent_of_files"] = {name: sizes(files) for name, files in sets.items()}
+        result["percent_of_files"] = {name: size_of_an_index(files) for name, files in sets.items()}
         result["cost"] = cost_of_an_index(sets["S"], options.rounds)
     else:
         measure = {"draft": levers, "prepare": preparing, "recode": recoding}[options.what]

@@ -73,7 +73,7 @@ def photos(name: str, count: int) -> list[bytes]:
 @contextmanager
 def seek_index(files: list[bytes]) -> Iterator[gi.SeekIndex]:
     with TemporaryDirectory() as folder:
-        gi.build_index([(data, 0) for data in files], Path(folder, "index"), every=8)
+        gi.build_index([(data, 0) for data in files], Path(folder, "index"))
         yield gi.SeekIndex(Path(folder, "index"))
 
 

@@ -68,7 +68,7 @@ def with_index(
     if outside:
         raise ValueError(f"the seek index {found.path} has samples 0 to {len(found) - 1:,}, not {outside[0]:,}")
     entries = found.read(numbers)
-    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.every, found.path))
+    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.path))
 
 
 def info(data: Any, options: DecodeOptions) -> ImageInfo:
@@ -101,7 +101,7 @@ def _read_headers(
             refused[i] = over_limit(int(header["height"]), int(header["width"]), options.max_pixels)
         else:
             try:
-                one = others[i] = pillow.read_header(data[i], options.max_pixels).kept
+                one = others[i] = pillow.read_header(data[i], options.max_pixels)._replace(parts=())
                 height, width, orientation = one.height, one.width, one.orientation
             except ValueError as error:
                 refused[i] = str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -26,9 +25,6 @@ def add_options(command: ArgumentParser) -> None:
         "cannot be read or decoded; these are listed and left out."
     )
     add_source(command)
-    command.add_argument(
-        "--every", default="8", metavar="K", help='MCUs between entries, or "rows" (default: %(default)s)'
-    )
     command.add_argument("--out", metavar="PATH", help="path of the index (default: next to the source)")
     command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
     command.add_argument("--dry-run", action="store_true", help="only read headers and count; write nothing")
@@ -38,32 +34,21 @@ def add_options(command: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Build, print the report, and return the exit status."""
     try:
-        every = options.every if options.every == "rows" else _number(options.every)
         source = opened(options, label=None)
         if options.out is None and not options.dry_run and origin_of(source) is None:
             raise ValueError("--out is needed: the source consists of several files")
         with progress_of(quiet=options.json) as progress:
             report = build_index(
-                source, options.out, every=every, threads=options.threads, progress=progress, dry_run=options.dry_run
+                source, options.out, threads=options.threads, progress=progress, dry_run=options.dry_run
             )
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
         print(f"gpuimg: interrupted{'' if options.dry_run else '; the same command resumes'}", file=sys.stderr)
         return 130
-    print(_as_json(report) if options.json else "\n".join(_lines(report)))
+    shown = {**asdict(report), "refused": [one._asdict() for one in report.refused]}
+    print(json.dumps(shown, indent=1) if options.json else "\n".join(_lines(report)))
     return 1 if report.refused else 0
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ValueError(f'--every must be "rows" or a whole number, not {text!r}')
-    return int(text)
-
-
-def _as_json(report: IndexReport) -> str:
-    refused = [one._asdict() for one in report.refused]
-    return json.dumps({**asdict(report), "refused": refused}, indent=1)
 
 
 def _lines(report: IndexReport) -> Iterator[str]:
@@ -73,24 +58,22 @@ def _lines(report: IndexReport) -> Iterator[str]:
         "with restart markers": report.restart,
         "too large for an entry": report.too_large,
         **report.subsampling,
-        "optimized Huffman tables": report.optimized,
         "progressive JPEG": report.progressive,
         "other JPEG": report.other_jpeg,
         "other formats": report.other_formats,
         "refused": len(report.refused),
     }
-    parts = {"with restart markers", "too large for an entry", *report.subsampling, "optimized Huffman tables"}
+    parts = {"with restart markers", "too large for an entry", *report.subsampling}
     yield f"samples    {counted(report.samples, 'image')}"
     for name, count in kinds.items():
         if count or name == "baseline JPEG":
             yield f"{'             ' if name in parts else '           '}{count:>11,}  {name}"
     share = f", {report.bytes / report.indexed_bytes:.2%} of the files" if report.indexed_bytes else ""
-    every = "rows" if report.every == "rows" else f"every {counted(int(report.every), 'MCU')}"
     if report.path is None:
-        yield f"index      would take up to {amount(report.bytes)}{share} ({every})"
+        yield f"index      would take up to {amount(report.bytes)}{share}"
     else:
         yield f"index      {report.path}"
-        yield f"           {amount(report.bytes)}{share} ({every})"
+        yield f"           {amount(report.bytes)}{share}"
     resumed = f"; {report.resumed:,} samples resumed" if report.resumed else ""
     yield f"seconds    {report.seconds:.1f}{resumed}"
     for one in report.refused[:LISTED]:

@@ -74,11 +74,6 @@ class PillowHeader(NamedTuple):
     depth: int = 8  # bits per value of a PNG or TIFF file; 8 for all other formats
     codec: str = ""
 
-    @property
-    def kept(self) -> PillowHeader:
-        """The header without parts of the file."""
-        return self._replace(parts=())
-
 
 class RefusedError(ValueError):
     """A file over a limit or of an unsupported kind. Any other exception means that a file is damaged."""

@@ -34,28 +34,16 @@ def jpeg2k_contents(data: bytes) -> PillowHeader:
     if tile_x > x0 or tile_y > y0 or tile_x + tile_w <= x0 or tile_y + tile_h <= y0:
         raise ValueError(f"tiles of {tile_h} x {tile_w} at {tile_y}, {tile_x}")
     tiles = -(-(x1 - tile_x) // tile_w) * -(-(y1 - tile_y) // tile_h)
-    _check(data, start, height, width, count, tiles)
-    return PillowHeader(height, width, count, [data])
-
-
-def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:
-    """Refuse numbers of tiles, precincts and code blocks that no image of this size needs."""
+    # Refuse numbers of tiles, precincts and code blocks that no image of this size needs.
     check_memory(tiles * count * _TILE, height, width, f"{tiles} tiles")
-    worst = max(
-        (_cost(body[at:], height * width, bool(precincts)) for at, precincts, body in _codings(data, start, count)),
-        default=0,
-    )
-    check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
-
-
-def _codings(data: bytes, start: int, count: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield coding style segments: offset of their parameters, 1 if precincts are given, and the segment's body."""
-    component = 1 if count < 257 else 2
+    worst = 0
     for marker, body in _segments(data, start + 2):
         if marker == _COD:
-            yield 5, body[0] & 1, body
-        elif marker == _COC:
-            yield component + 1, body[component] & 1, body
+            worst = max(worst, _cost(body[5:], height * width, bool(body[0] & 1)))
+        elif marker == _COC:  # of one component, whose number comes first
+            worst = max(worst, _cost(body[2:], height * width, bool(body[1] & 1)))
+    check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
+    return PillowHeader(height, width, count, [data])
 
 
 def _cost(parameters: bytes, samples: int, precincts: bool) -> int:

@@ -138,18 +138,11 @@ class GpuDecoder:
     Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
     proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
-    Parameters
-    ----------
-    engine : nvimgcodec.Decoder or None
-        Decoder by the hardware engine.
-    cuda : nvimgcodec.Decoder or None
-        Decoder by CUDA kernels, for files that are not for the engine, and those it refuses. May be a CPU decoder,
-        whose memory is then the host's: the tests use this.
-    as_batch : bool
-        True if the engine fails at all images of a call when it fails at one.
-    set_device : callable
-        Makes the decoders' GPU the calling thread's current one, which nvImageCodec takes for granted: in a thread that
-        helps it would be the first GPU.
+    ``engine`` uses the hardware engine, ``cuda`` CUDA kernels, for files that are not for the engine and those it
+    refuses; one of them may be None. The tests use a CPU decoder as ``cuda``, whose memory is then the host's.
+    ``as_batch`` is True if the engine fails at all images of a call when it fails at one. ``set_device`` makes the
+    decoders' GPU the calling thread's current one, which nvImageCodec takes for granted: in a thread that helps it
+    would be the first GPU.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ file, in addition to the ValueError; Pillow cannot prevent it.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import io
 import re
@@ -20,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrow import pixels_of
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .decoder import Parts, RefusedError, check_size
 from .decoder import PillowHeader as PillowHeader
@@ -72,28 +72,11 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
-    """Decode file bytes to (H, W, C) uint8, as stored.
+    """Decode file bytes to (H, W, C) uint8, as stored; raise ValueError with the reason if that fails.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    header : PillowHeader
-        Header of the same file.
-    options : DecodeOptions
-        Gray of a color JPEG is its luma plane; of other files, and after a conversion to sRGB, it is that of
-        ``rgb_to_grayscale``.
-    scale : {8, 4, 2, 1}
-        For a JPEG: eighths of its size to decode at, sides rounded up; both must be at least ``8 / scale``.
-
-    Returns
-    -------
-    numpy.ndarray
-        C-contiguous, may be read-only. 16-bit values are reduced to their upper byte.
-
-    Raises
-    ------
-    ValueError
-        With the reason, if the file cannot be decoded.
+    Gray of a color JPEG is its luma plane; of other files, and after a conversion to sRGB, it is that of
+    ``rgb_to_grayscale``. ``scale`` of a JPEG is 8, 4, 2 or 1 eighths of its size, sides rounded up; both must be at
+    least ``8 / scale``. The result is C-contiguous and may be read-only. 16-bit values are reduced to their upper byte.
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
@@ -356,10 +339,10 @@ def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixe
     if band.mode == "F":
         raise RefusedError("floating-point pixels are not supported")
     if channels in WITH_ALPHA:
-        return _with_alpha(pixels_of(_in_mode("RGBA", band)), channels)
+        return _with_alpha(_pixels_of(_in_mode("RGBA", band)), channels)
     if background is not None and band.has_transparency_data:
-        return to_colors(_over(pixels_of(_in_mode("RGBA", band)), background), channels)
-    return to_colors(pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
+        return to_colors(_over(_pixels_of(_in_mode("RGBA", band)), background), channels)
+    return to_colors(_pixels_of(_in_mode("L" if channels == 1 and band.mode in _GRAY_MODES else "RGB", band)), channels)
 
 
 def _in_mode(mode: str, band: Any) -> Any:
@@ -397,6 +380,59 @@ def to_colors(pixels: Pixels, channels: int) -> Pixels:
     convert = gray_bytes if pixels.dtype == np.uint8 else gray_words
     convert(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
     return gray[..., None]
+
+
+# -- memory of Pillow --------------------------------------------------------------------------------------------------
+
+# ``numpy.asarray`` has Pillow encode an image in pieces, which are then joined: five times the time. Pillow exports its
+# own memory to Arrow, where a color takes four bytes. Structures: https://arrow.apache.org/docs/format/CDataInterface.html
+
+_PIXEL_BYTES = {"L": 1, "RGB": 4, "RGBA": 4}
+
+
+class _ArrowArray(ctypes.Structure):
+    pass
+
+
+_ArrowArray._fields_ = [
+    *((name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_ArrowArray))),
+]
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+class _Exported:
+    """Memory of a Pillow image; the capsule releases it."""
+
+    def __init__(self, image: Any) -> None:
+        _, self._capsule = image.__arrow_c_array__()
+        found = _ArrowArray.from_address(_pointer(self._capsule, b"arrow_array"))
+        values = found.children[0].contents if found.n_children else found  # colors are lists of four bytes
+        shape = (image.height, image.width, _PIXEL_BYTES[image.mode])
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": shape, "data": (values.buffers[1], True)}
+
+
+def _pixels_of(image: Any) -> NDArray[np.uint8]:
+    """Return the pixels of a Pillow image of mode L, RGB or RGBA, loaded if it was not, as (H, W, C).
+
+    They are C-contiguous, and read-only for L and RGBA, which share the image's memory. One that is larger than a block
+    of Pillow's memory, 16 MB, is copied by ``numpy.asarray``.
+    """
+    image.load()
+    try:
+        shared: NDArray[np.uint8] = np.asarray(_Exported(image))
+    except ValueError:  # memory of several blocks
+        pixels = np.asarray(image)
+        return pixels.reshape(*pixels.shape[:2], -1)
+    if image.mode != "RGB":
+        return shared
+    from ..kernels.gray import colors_of_words  # imports Numba, which takes as long as all of gpuimg
+
+    colors = np.empty((*shared.shape[:2], 3), np.uint8)
+    colors_of_words(shared.reshape(-1), colors.reshape(-1))
+    return colors
 
 
 # -- reasons -----------------------------------------------------------------------------------------------------------

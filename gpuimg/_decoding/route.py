@@ -19,7 +19,6 @@ import numpy as np
 
 from .._checks.types import Mask, Records
 from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RECODED, RGB
-from . import deep
 from .options import AUTO, GPUIMG, DecodeOptions
 from .pillow import PillowHeader
 from .recoded import is_recoded
@@ -44,7 +43,7 @@ def is_individual(header: PillowHeader | None, options: DecodeOptions) -> bool:
     """Return True if a file of a special batch has alpha or 16-bit values itself; other files gain them afterwards."""
     if header is None or header.codec == "jpeg":
         return False
-    return options.has_alpha or deep.is_deep(header)
+    return options.has_alpha or header.depth > 8
 
 
 def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: bool = False) -> Mask:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,10 +20,6 @@ _PROGRESSIVE = 2  # lower 4 bits of the SOF2 marker
 _DENSEST = 256  # pixels per byte at most: a block of 64 pixels takes at least 2 bits
 _ALIGNED = 8  # bytes; alignment of entries while they are built
 
-# CRC-32 of the counts and symbols of the Huffman tables K.3 to K.6 of ITU-T T.81, used by encoders that do not optimize
-# theirs.
-_USUAL = frozenset({0x9898900E, 0x06F8F02E, 0x57A406EB, 0xA1415F28})
-
 
 class Built(NamedTuple):
     """Result of building entries for some samples."""
@@ -33,21 +28,16 @@ class Built(NamedTuple):
     sizes: Ints  # bytes of each sample in ``content``
     content: bytes  # entries or refusal texts, concatenated; empty if nothing is built
     files: Ints  # their sizes in bytes
-    texts: dict[int, bytes]  # of the refused samples by position, see :func:`refusal`
-
-
-def refusal(name: str, reason: str) -> bytes:
-    """Return the text stored in place of the entry of a refused sample."""
-    return f"{name}\0{reason}".encode("utf-8", "backslashreplace")
+    texts: dict[int, bytes]  # name and reason of the refused samples, by position
 
 
 class EntryMaker:
-    """Builds entries every so many MCUs, 0 for one per row, or only upper bounds of their sizes; one per thread."""
+    """Builds entries, or only upper bounds of their sizes; one per thread."""
 
-    def __init__(self, every: int, builds: bool = True) -> None:
+    def __init__(self, builds: bool) -> None:
         from ..kernels.jpeg import build  # imports Numba, which takes as long as all of gpuimg
 
-        self._every, self._builds, self._loops = every, builds, build
+        self._builds, self._loops = builds, build
         self._tables = np.zeros(records.TABLES, records.TABLE)
         self._memory = np.empty(build.WORK_BYTES, np.uint8)
 
@@ -62,10 +52,10 @@ class EntryMaker:
                 if reason:
                     reasons[i] = reason
         room = np.zeros(len(data), np.int64)
-        self._loops.room_for_entries(headers.records, self._every, room)
-        room[(kinds & np.uint64(15) != layout.INDEXED) | np.isin(np.arange(len(data)), list(reasons))] = 0
+        self._loops.room_for_entries(headers.records, room)
+        room[list(reasons)] = 0
         contents = self._contents(headers, room, kinds, reasons)
-        texts = {i: refusal(names[i], reason) for i, reason in reasons.items()}
+        texts = {i: f"{names[i]}\0{reason}".encode("utf-8", "backslashreplace") for i, reason in reasons.items()}
         kinds[list(reasons)] = layout.REFUSED
         sizes = room if contents is None else np.array([len(one) for one in contents], np.int64)
         for i, text in texts.items():
@@ -77,16 +67,15 @@ class EntryMaker:
         """Build entries, and record failures in ``kinds`` and ``reasons``; None if nothing is to be built."""
         if not self._builds:
             return None
-        begins = np.zeros(room.size + 1, np.int64)  # aligned start of each entry in `out`, and the end
-        np.cumsum(room + -room % _ALIGNED, out=begins[1:])
-        out = np.empty(begins[-1], np.uint8)
-        built = np.zeros(room.size, self._loops.BUILT)
-        self._loops.build_entries(*headers, self._every, self._tables, self._memory, out, begins, built)
+        aligned = room + -room % _ALIGNED
+        out, begins = np.empty(aligned.sum(), np.uint8), np.cumsum(aligned) - aligned
+        built = np.zeros(room.size, records.STATUS)
+        self._loops.build_entries(*headers, self._tables, self._memory, out, begins, room, built)
         found = [b""] * room.size
         for i in np.flatnonzero(room).tolist():
-            result, size = int(built[i]["result"]), int(built[i]["size"])
+            result = int(built[i]["result"])
             if result == records.DONE:
-                found[i] = out[begins[i] : begins[i] + size].tobytes()
+                found[i] = out[begins[i] : begins[i] + room[i]].tobytes()
             elif result == self._loops.TOO_LARGE:
                 kinds[i] ^= np.uint64(layout.INDEXED ^ layout.TOO_LARGE)
             else:
@@ -108,17 +97,4 @@ def _kind(header: Any, data: Any) -> tuple[int, str]:
     if height * width > _DENSEST * len(data):
         return layout.REFUSED, f"{len(data)} bytes are too few for {height} x {width}"
     kind = layout.RESTART if header["restart"] else layout.INDEXED
-    kind |= layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4
-    return kind | (0 if _has_usual_tables(header, data) else layout.OPTIMIZED), ""
-
-
-def _has_usual_tables(header: Any, data: Any) -> bool:
-    """Return True if all used Huffman tables are those of the standard."""
-    components = int(header["components"])
-    used = {*header["dc_table"][:components].tolist(), *header["ac_table"][:components].tolist()}
-    for table in used:
-        at = int(header["huffman"][table])
-        symbols = sum(bytes(data[at : at + 16]))
-        if zlib.crc32(data[at : at + 16 + symbols]) not in _USUAL:
-            return False
-    return True
+    return kind | layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4, ""

@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 MAGIC: Final = b"\x89GPSI\r\n\x1a"  # as in PNG: shows whether a transfer as text or with 7 bits changed the file
-VERSION: Final = 1
+VERSION: Final = 2
 _ORDER: Final = 0x01020304
 
-#: Magic, byte order, version, MCUs between entries (0: rows), finished (0 or 1), number of samples, bytes of the file,
-#: bytes of the largest entry, checksum of names. A CRC-32 of all this follows.
-_HEADER = struct.Struct("<8sIIIIQQQI")
+#: Magic, byte order, version, finished (0 or 1), number of samples, bytes of the file, bytes of the largest entry,
+#: checksum of names. A CRC-32 of all this follows.
+_HEADER = struct.Struct("<8sIIQQQQI")
 _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
 RECORD_BYTES: Final = 8
+_MOST_NAMES = 64  # samples whose names are in the checksum
 
 # A table record has the file offset of a sample's entry in the lower 48 bits and the kind of its file above. An entry
 # ends where the next one begins. A record after the last sample holds only the end of the last entry.
@@ -37,25 +38,22 @@ TOO_LARGE: Final = 6  # its offsets do not fit into an entry
 REFUSED: Final = 7  # cannot be read or decoded; name and reason in UTF-8 take the place of the entry
 KINDS: Final = range(INDEXED, REFUSED + 1)
 
-# Of JPEG files that our decoder takes: the subsampling in the next 4 bits, then 1 bit for optimized Huffman tables.
+# Of JPEG files that our decoder takes: the subsampling in the next 4 bits.
 SAMPLINGS: Final = ("", "gray", "4:4:4", "4:2:2", "4:2:0", "4:4:0")
-OPTIMIZED: Final = 1 << 8
 
 
 class Header(NamedTuple):
     """Header of an index file."""
 
-    every: int  # MCUs between two entries of a row; 0 for one entry per row
     finished: bool  # False while the index is being built
     samples: int
     size: int  # bytes of the file; until it is finished, the number of samples done
     largest: int  # bytes of the largest entry; until it is finished, checksums of the records and entries so far
-    names: int  # checksum of some sample names, see ``names.py``
+    names: int  # of :func:`checksum_of_names`
 
     def packed(self) -> bytes:
         """Return the header as bytes."""
-        every, finished, *rest = self
-        front = _HEADER.pack(MAGIC, _ORDER, VERSION, every, finished, *rest)
+        front = _HEADER.pack(MAGIC, _ORDER, VERSION, *self)
         return front + _CHECKSUM.pack(zlib.crc32(front))
 
     @property
@@ -75,7 +73,7 @@ def pack_record(offset: Any, kind: Any) -> Any:
 
 
 def kind_of(records: Any) -> Any:
-    """Return the kind in a record, with its subsampling and tables; for arrays too."""
+    """Return the kind in a record, with its subsampling; for arrays too."""
     return records >> np.uint64(_KIND_AT)
 
 
@@ -86,11 +84,27 @@ def parse(data: bytes) -> Header:
         raise ValueError(f"is not a seek index: it {found}")
     if len(data) < HEADER_BYTES:
         raise ValueError(f"is cut off: {len(data)} bytes, but the header takes {HEADER_BYTES}")
-    _, order, version, every, finished, *rest = _HEADER.unpack_from(data)
+    _, order, version, finished, *rest = _HEADER.unpack_from(data)
     if order == int.from_bytes(_ORDER.to_bytes(4, "little"), "big"):
         raise ValueError("is big-endian; this gpuimg reads little-endian indexes")
     if order == _ORDER and version != VERSION:
         raise ValueError(f"has version {version}; this gpuimg reads version {VERSION}")
     if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
         raise ValueError("is damaged: the checksum of its header is wrong")
-    return Header(every, bool(finished), *rest)
+    return Header(bool(finished), *rest)
+
+
+def checksum_of_names(source: Any) -> int:
+    """Return the CRC-32 of the names of some samples, including the first and the last; 0 if they have none.
+
+    The part of a name up to its last slash is left out, so that a data set may be moved.
+    """
+    describe = getattr(source, "describe", None)
+    if describe is None or not len(source):
+        return 0
+    some = sorted({k * (len(source) - 1) // (_MOST_NAMES - 1) for k in range(_MOST_NAMES)})
+    try:
+        names = [str(describe(i)).rpartition("/")[2] for i in some]
+    except Exception:  # `describe` may fail for some samples
+        return 0
+    return zlib.crc32("\0".join(names).encode("utf-8", "backslashreplace"))

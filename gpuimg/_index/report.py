@@ -19,8 +19,6 @@ class IndexReport:
     ----------
     path : str or None
         Path of the index; None if nothing was written.
-    every : int or str
-        MCUs between two entries of a row, or ``"rows"``.
     samples : int
         Number of samples in the source. Each is counted in exactly one of the next seven numbers.
     indexed : int
@@ -39,8 +37,6 @@ class IndexReport:
         Samples that cannot be read or decoded, with their index in the source.
     subsampling : dict of str to int
         Baseline JPEG files by their subsampling: ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on.
-    optimized : int
-        Baseline JPEG files with Huffman tables other than those of the standard.
     bytes : int
         Size of the index; if nothing was written, its maximum size.
     indexed_bytes : int
@@ -63,7 +59,6 @@ class IndexReport:
     """
 
     path: str | None
-    every: int | str
     samples: int
     indexed: int
     restart: int
@@ -73,7 +68,6 @@ class IndexReport:
     too_large: int
     refused: tuple[Failure, ...]
     subsampling: dict[str, int]
-    optimized: int
     bytes: int
     indexed_bytes: int
     resumed: int
@@ -85,7 +79,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.samples = self.largest = self._bytes = self._indexed_bytes = 0
-        self._kinds = np.zeros(2 * layout.OPTIMIZED, np.int64)
+        self._kinds = np.zeros((16, 16), np.int64)  # by subsampling and kind
         self._refused: list[Failure] = []
 
     def add(self, built: Built) -> None:
@@ -95,19 +89,17 @@ class Tally:
             self._refused.append(Failure(self.samples + k, name, reason))
         self.samples += built.kinds.size
         self._bytes += int(built.sizes.sum())
-        self._kinds += np.bincount(built.kinds.astype(np.int64) % self._kinds.size, minlength=self._kinds.size)
+        np.add.at(self._kinds, (built.kinds >> np.uint64(4), built.kinds & np.uint64(15)), 1)
         indexed = built.kinds & np.uint64(15) == layout.INDEXED
         self._indexed_bytes += int(built.files[indexed].sum())
         self.largest = max(self.largest, int(built.sizes[indexed].max(initial=0)))
 
-    def report(self, path: str | None, every: int, resumed: int, seconds: float) -> IndexReport:
+    def report(self, path: str | None, resumed: int, seconds: float) -> IndexReport:
         """Return the report."""
-        by = self._kinds.reshape(2, 16, 16)  # tables, subsampling, kind
-        kinds = by.sum((0, 1)).tolist()
-        samplings = zip(layout.SAMPLINGS[1:], by.sum((0, 2))[1:].tolist(), strict=False)
+        kinds = self._kinds.sum(0).tolist()
+        samplings = zip(layout.SAMPLINGS[1:], self._kinds.sum(1)[1:].tolist(), strict=False)
         return IndexReport(
             path=path,
-            every=every or "rows",
             samples=self.samples,
             indexed=kinds[layout.INDEXED],
             restart=kinds[layout.RESTART],
@@ -117,7 +109,6 @@ class Tally:
             too_large=kinds[layout.TOO_LARGE],
             refused=tuple(self._refused),
             subsampling={name: count for name, count in samplings if count},
-            optimized=int(by[1].sum()),
             bytes=layout.record_at(self.samples + 1) + self._bytes,
             indexed_bytes=self._indexed_bytes,
             resumed=resumed,

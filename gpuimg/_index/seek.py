@@ -34,10 +34,10 @@ class Seek:
         object.__setattr__(self, "entry_status", np.zeros(len(self.access), np.int64))
 
     @staticmethod
-    def of(addresses: Any, sizes: Any, memory: Any, every: int, index: str, *, warns: bool = True) -> Seek:
+    def of(addresses: Any, sizes: Any, memory: Any, index: str, *, warns: bool = True) -> Seek:
         """Create from addresses of entries, 0 for files without one, and the owner of their memory."""
         access = np.zeros(len(sizes), layout.ACCESS)
-        access["entry"], access["entry_bytes"], access["every"] = addresses, sizes, every
+        access["entry"], access["entry_bytes"] = addresses, sizes
         return Seek(access, memory, index, warns)
 
     def part(self, indices: Any) -> Seek:

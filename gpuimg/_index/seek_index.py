@@ -9,15 +9,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Ints, Mask
+from .._checks.types import Ints
 from .._io.file_bytes import printable
 from .._io.native_read import LINE, ChunkReader
 from .._io.open_file import OpenFile, naming_file, read_at
 from . import format as layout
-from .names import checksum_of_names
 
 _PAIR: Final = 2 * layout.RECORD_BYTES  # records of a sample and of the next one
-_IN_MEMORY: Final = 1 << 21  # samples; a table of at most this size, 16 MB, is loaded on first use
 _LEAST_READ: Final = 1 << 26  # bytes; one call may read this much even of a smaller file, as indices may repeat
 
 
@@ -38,8 +36,7 @@ class Entries(NamedTuple):
 class SeekIndex:
     """A seek index in a file; any thread may request entries from it.
 
-    Only the header is read at first. The table, 8 bytes per sample, is loaded with the first request if the index has
-    at most two million samples. Copies and pickles hold only the path. The file stays open as long as this object
+    Only the header is read at first. Copies and pickles hold only the path. The file stays open as long as this object
     exists; forked children share it.
 
     Parameters
@@ -51,8 +48,6 @@ class SeekIndex:
     ----------
     path : str
         Path of the index.
-    every : int
-        MCUs between two entries of a row; 0 for one entry per row.
 
     Raises
     ------
@@ -81,8 +76,6 @@ class SeekIndex:
         self.path = os.fsdecode(path)
         self._file = OpenFile(self.path)
         self._header = _header(self.path, self._file.number)
-        self.every = self._header.every
-        self._table: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self._header.samples
@@ -104,7 +97,7 @@ class SeekIndex:
         what = ""
         if len(source) != len(self):
             what = f"is for {len(self):,} samples, but the source has {len(source):,}"
-        elif self._header.names != checksum_of_names(source):
+        elif self._header.names != layout.checksum_of_names(source):
             what = "is for a source with different sample names, or a different order"
         return f"{printable(self.path)} {what}" if what else ""
 
@@ -123,10 +116,11 @@ class SeekIndex:
         reader = ChunkReader() if reader is None else reader
         numbers = np.asarray(indices, np.int64)
         known = (numbers >= 0) & (numbers < len(self))
-        pairs, readable = self._records(np.where(known, numbers, 0), reader)
+        records = self._read(layout.record_at(np.where(known, numbers, 0)), np.full(numbers.size, _PAIR), reader)
+        pairs = records.memory.view("<u8").reshape(-1, LINE // layout.RECORD_BYTES)[:, :2]
         offsets = (pairs & np.uint64(layout.OFFSET)).astype(np.int64)
         begins, sizes = offsets[:, 0], offsets[:, 1] - offsets[:, 0]
-        known &= readable & (layout.kind_of(pairs[:, 0]) & np.uint64(15) == layout.INDEXED)
+        known &= (records.sizes == _PAIR) & (layout.kind_of(pairs[:, 0]) & np.uint64(15) == layout.INDEXED)
         known &= (self._header.table_end <= begins) & (offsets[:, 1] <= self._header.size)
         known &= (sizes > 0) & (sizes <= self._header.largest)
         # Entries do not overlap: those of different samples take at most the size of the file together.
@@ -134,18 +128,6 @@ class SeekIndex:
         sizes = np.where(known, sizes, 0)
         found = self._read(begins, sizes, reader)
         return found._replace(sizes=np.where(found.sizes == sizes, sizes, 0))
-
-    def _records(self, numbers: Ints, reader: ChunkReader) -> tuple[NDArray[np.uint64], Mask]:
-        """Return each sample's record and the next one, and a mask of those that could be read."""
-        if 0 < len(self) <= _IN_MEMORY:
-            table = self._table
-            if table is None:
-                size = self._header.table_end - layout.HEADER_BYTES
-                data = read_at(self._file.number, layout.HEADER_BYTES, size).ljust(size, b"\0")
-                table = self._table = np.frombuffer(data, "<u8")
-            return table[numbers[:, None] + np.arange(2)], np.ones(numbers.size, np.bool_)
-        read = self._read(layout.record_at(numbers), np.full(numbers.size, _PAIR), reader)
-        return read.memory.view("<u8").reshape(-1, LINE // layout.RECORD_BYTES)[:, :2], read.sizes == _PAIR
 
     def _read(self, offsets: Ints, sizes: Ints, reader: ChunkReader) -> Entries:
         """Read parts of the file; sizes in the result are the bytes read, or -1 for an error."""

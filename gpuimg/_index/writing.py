@@ -29,10 +29,10 @@ class PartialIndex:
     done and the checksums of their records and entries. :meth:`before` yields the results of an earlier process.
     """
 
-    def __init__(self, path: str, every: int, samples: int, names: int) -> None:
+    def __init__(self, path: str, samples: int, names: int) -> None:
         self.path = path
         self._partial = path + _ENDING
-        self._header = layout.Header(every, False, samples, 0, 0, names)
+        self._header = layout.Header(False, samples, 0, 0, names)
         self._end = self._header.table_end
         self._records_sum = self._entries_sum = 0
         _check_replaceable(path)

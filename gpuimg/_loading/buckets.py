@@ -15,7 +15,7 @@ from .._batch.encoded import open_images
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Ints, Samples
 from .._decoding.options import DecodeOptions
-from .._index.names import checksum_of_names
+from .._index.format import checksum_of_names
 from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Samples
 from .._index.entries import Built, EntryMaker
-from .._index.names import checksum_of_names
+from .._index.format import checksum_of_names
 from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
 from .._io.native_read import ChunkReader, prepare
@@ -22,14 +22,12 @@ from .samples import Columns, SampleNames, read_samples
 from .settings import check_columns, check_source
 
 ENDING = ".gpuimg-index"
-_MOST_EVERY = 1 << 16  # MCUs between entries: more than any row has
 
 
 def build_index(
     source: Samples,
     path: str | os.PathLike[str] | None = None,
     *,
-    every: int | Literal["rows"] = 8,
     threads: int | None = None,
     progress: bool | Progress = False,
     image: str = "image",
@@ -37,7 +35,7 @@ def build_index(
 ) -> IndexReport:
     """Build the seek index of a source: positions of the rows of blocks in its JPEG files.
 
-    With an index, a crop is decoded without the rows above it and the blocks to its left and right.
+    With an index, a crop is decoded without the rows above it and the blocks to its right.
 
     Parameters
     ----------
@@ -46,9 +44,6 @@ def build_index(
     path : path, optional
         Path of the index. By default the path of the source's folder or file, if it has exactly one, with
         ``.gpuimg-index`` appended. An existing index is replaced once the new one is complete.
-    every : int or "rows"
-        MCUs (16 x 16 pixels at the usual 4:2:0) between two entries in a row. Fewer make a larger index and faster
-        crops. ``"rows"``: only one entry per row, at its beginning.
     threads : int, optional
         Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
@@ -94,7 +89,6 @@ def build_index(
     (1, {'4:2:0': 1}, 'train.gpuimg-index')
     """
     check_source(source)
-    step = 0 if every == "rows" else _check_every(every)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads", 1, MOST_THREADS)
     columns = Columns(check_columns(image, None).image, None)
     start = time.perf_counter()
@@ -104,13 +98,13 @@ def build_index(
     tally = Tally()
 
     def work(_: object) -> Work[Built]:
-        return partial(_built, source, columns, EntryMaker(step, builds=where is not None), ChunkReader())
+        return partial(_built, source, columns, EntryMaker(where is not None), ChunkReader())
 
     with shown(progress, len(source)) as seen:
         if where is None:
             process_in_order(range(len(source)), workers, work, tally.add, seen)
-            return tally.report(None, step, 0, time.perf_counter() - start)
-        written = PartialIndex(where, step, len(source), checksum_of_names(source))
+            return tally.report(None, 0, time.perf_counter() - start)
+        written = PartialIndex(where, len(source), checksum_of_names(source))
         try:
             for built in written.before():
                 tally.add(built)
@@ -124,14 +118,7 @@ def build_index(
             written.finish(tally.largest)
         finally:
             written.close()
-    return tally.report(where, step, resumed, time.perf_counter() - start)
-
-
-def _check_every(every: Any) -> int:
-    try:
-        return whole_number(every, "every", 1, _MOST_EVERY)
-    except ValueError:
-        raise ValueError(f'every must be "rows" or a whole number from 1 to {_MOST_EVERY}, not {every!r}') from None
+    return tally.report(where, resumed, time.perf_counter() - start)
 
 
 def _default_path(source: Any) -> str:

@@ -326,7 +326,7 @@ class Pipeline:
             return None
         addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
         memory = [sample.memory for sample in samples]
-        return Seek.of(addresses, sizes, memory, index.every, index.path, warns=False)
+        return Seek.of(addresses, sizes, memory, index.path, warns=False)
 
     def _resident(self, samples: list[Sample]) -> Resident | None:
         files = self._reading.cache

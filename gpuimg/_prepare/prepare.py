@@ -16,7 +16,7 @@ from .._batch.opening import open_batch
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Alpha, Icc, Samples
 from .._decoding.options import DecodeOptions
-from .._index.names import checksum_of_names
+from .._index.format import checksum_of_names
 from .._io import native_read
 from .._io.file_bytes import printable
 from .._loading.build_index import ENDING, build_index

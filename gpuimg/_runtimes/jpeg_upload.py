@@ -145,7 +145,7 @@ class Upload:
     @property
     def by_entry(self) -> list[int]:
         """Those of them that are decoded by their index entries."""
-        return [i for i in self.taken if self._images["entry_segments"][i]]
+        return [i for i in self.taken if self._images["by_entry"][i]]
 
     @property
     def refused(self) -> list[int]:
@@ -162,8 +162,8 @@ class Upload:
         unsorted = np.empty(n, upload.SEGMENT)
         memory = out.view(np.uint8)
         self._on_threads(
-            lambda scratch: write_segments(
-                *self._files, *self._wanted, self._places, self._images, self._totals, scratch, unsorted, memory
+            lambda _: write_segments(
+                *self._files, *self._wanted, self._places, self._images, self._totals, unsorted, memory
             )
         )
         write_tables(

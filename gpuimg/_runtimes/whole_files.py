@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
-from .._decoding import deep, one_file, route
+from .._decoding import one_file, route
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
@@ -58,7 +58,7 @@ def _decode_plain(runtime: Runtime, source: EncodedImages, indices: list[int], p
     decoded, outcome = runtime.decode(part)
     if source.seek is not None and part.seek is not None:
         source.seek.take_over(part.seek, indices)
-    factor = deep.FROM_BYTES if source.options.bits != 8 else 1
+    factor = one_file.FROM_BYTES if source.options.bits != 8 else 1
     with runtime.device():
         for k, i in enumerate(indices):
             to = pixels.view(i)

@@ -127,20 +127,11 @@ def _add_upper_by_bits(mask, signs, upper, at, out, to):
 
 @intrinsic
 def put_values(typing_context, larger, low, signs, upper, at, out, to):
-    """Write 64 values; return the place after the last upper bits that they use.
+    """Write 64 values to ``out``; return the place after the last upper bits that they use.
 
-    Parameters
-    ----------
-    larger : three uint64
-        Where magnitudes have more than 1, 2 and 3 bits.
-    low : three uint64
-        Bits 0 to 2 of magnitudes with more bits than that; all bits of those with more than 3.
-    signs : uint64
-        1 for negative values.
-    upper : int16 array
-        Magnitudes of more than 3 bits without the lowest 3, from ``at`` on.
-    out : int16 array
-        Written from ``to`` on.
+    ``larger`` are three uint64: where magnitudes have more than 1, 2 and 3 bits. ``low`` are bits 0 to 2 of magnitudes
+    with more bits than that, and all bits of those with more than 3. ``signs`` are 1 for negative values. ``upper`` are
+    magnitudes of more than 3 bits without the lowest 3, from ``at`` on.
     """
 
     def generate(context, builder, signature, args):

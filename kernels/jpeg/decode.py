@@ -15,11 +15,11 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, records_in, shorts_in
 from ..lang import from_dtype, types
 from ..scalar import loop
-from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, MOST_BLOCKS, blocks_of_mcu, grid, list_blocks, mcus_of, region_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
-from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
+from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED, USED
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
-from .seek import SECTIONS, at_recorded_start, open_entry, segment_start, set_predictors
+from .seek import at_recorded_start, open_entry, predictors_at, row_start
 from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
@@ -32,7 +32,7 @@ _WORTH_A_JUMP = 2  # MCUs: a jump refills the buffer, which takes as long as ski
 _MCU_SIDE = 16  # pixels, of the largest
 
 #: The first part of the scratch, whose size does not depend on the image's width.
-_WORK: Final = np.dtype([("stream", STREAM), ("sections", SECTIONS), ("mcu", MCU), ("shape", SHAPE)], align=True)
+_WORK: Final = np.dtype([("stream", STREAM), ("mcu", MCU), ("shape", SHAPE)], align=True)
 _WORK_BYTES: Final = _WORK.itemsize
 _work_in = records_in(_WORK)
 
@@ -49,50 +49,21 @@ def work_bytes(width: int) -> int:
 
 
 @loop
-def _at_row(row, rows, entry, sections, stream):
-    """Return whether the entry agrees with the stream about the start of an MCU row."""
-    if sections.segments == 0 or row >= rows:
-        return True
-    return at_recorded_start(entry, sections, rows, row, i64(0), stream)
-
-
-@loop
-def _last_start(goal, rows, columns, every, entry, sections):
-    """Return row, segment and bit of the last recorded start up to MCU ``goal``; bit 0 where none is recorded."""
-    row, segment = goal // columns, goal % columns // every
-    bit = segment_start(entry, sections, rows, row, segment)
-    return row, segment, bit
-
-
-@loop
-def _byte_after(row, stop, rows, columns, every, entry, sections):
-    """Return how far a file is read for MCUs of a row up to column ``stop``, in bytes; NEVER where that is unknown."""
-    segment = -(-stop // every)
-    bit = i64(0)
-    if segment < sections.segments:
-        bit = segment_start(entry, sections, rows, row, segment)
-    elif row + 1 < rows:
-        bit = segment_start(entry, sections, rows, row + 1, i64(0))
-    return (bit >> 3) + READ_AHEAD if bit else NEVER
-
-
-@loop
-def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entry, coefficients, lasts, work, status):
-    """Move the stream from MCU ``here`` to ``goal``, by jumps where an entry allows them; return the result.
+def _go_to(goal, here, stop, rows, columns, data, interval, reader, entry, coefficients, lasts, work, status):
+    """Move the stream from MCU ``here`` to ``goal``, by a jump if an entry allows it; return the result.
 
     MCUs are numbered row by row. The caller then decodes MCUs up to column ``stop`` of the goal's row.
     """
-    stream, sections = work.stream, work.sections
-    if sections.segments and goal - here >= _WORTH_A_JUMP:
-        every = access.every if sections.segments > 1 else columns
-        row, segment, bit = _last_start(goal, rows, columns, every, entry, sections)
-        if bit and row * columns + segment * every - here >= _WORTH_A_JUMP:
-            # If the next row is reached by a jump, too, bytes after the region's end in this one are not cleaned.
-            jumps_again = columns - stop + goal % columns >= _WORTH_A_JUMP
-            until = _byte_after(row, stop, rows, columns, every, entry, sections) if jumps_again else NEVER
-            jump(data, bit, until, stream)
-            set_predictors(entry, sections, row, segment, stream)
-            here = row * columns + segment * every
+    stream, row = work.stream, goal // columns
+    if entry.size and row * columns - here >= _WORTH_A_JUMP:
+        # If the next row is reached by a jump, too, bytes after the region's end in this one are not cleaned.
+        jumps_again = row + 1 < rows and columns - stop >= _WORTH_A_JUMP
+        until = (row_start(entry, rows, row + 1) >> 3) + READ_AHEAD if jumps_again else NEVER
+        jump(data, row_start(entry, rows, row), until, stream)
+        predictors = shorts_in(entry, predictors_at(rows, row), 3)
+        for c in range(3):
+            stream.predictors[c] = predictors[c]
+        here = row * columns
     # Skip what is left row by row, so that each row's start is checked or recorded.
     while here < goal:
         status.row = here // columns
@@ -101,17 +72,16 @@ def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entr
         if result != DONE:
             return result
         here += n
-        if here % columns == 0 and not _at_row(here // columns, rows, entry, sections, stream):
+        if here % columns == 0 and not at_recorded_start(entry, rows, here // columns, stream):
             return MISMATCHED
     return DONE
 
 
 @loop
-def _decode_rows(header, data, request, out, tables, memory, status):
-    """Decode the requested region up to the first error; return the result."""
-    region, scale, channels, access = request.region, request.scale, request.channels, request.access
+def _decode_rows(header, data, request, entry, out, tables, memory, status):
+    """Decode the requested region up to the first error, with an entry of a seek index or none; return the result."""
+    region, scale, channels = request.region, request.scale, request.channels
     single = header.components == 1
-    across, down = factors(header)
     rows, total = grid(header)  # MCU rows, and MCUs in a row, of the whole image
     first, end, top, bottom = mcus_of(header, scale, region, rows, total)
     columns = end - first  # MCUs of a row that are decoded
@@ -119,8 +89,8 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     # The scratch holds coefficients of one MCU row, and planes of two: chroma is interpolated between their rows.
     # Arrays of int16 come first, so that they are aligned; every size so far is a multiple of 2.
     work = _work_in(memory, 0, 1)[0]
-    stream, sections, mcu, shape = work.stream, work.sections, work.mcu, work.shape
-    per = (across * down + 2) if not single else 1  # blocks of an MCU
+    stream, mcu, shape = work.stream, work.mcu, work.shape
+    per = blocks_of_mcu(header)
     at = _WORK_BYTES
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
@@ -136,21 +106,18 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     stream.marker = 0
     # Intervals are skipped by their markers alone only where all markers of the scan are as they should be.
     stream.skips = interval and restarts_follow(data, header.scan, (rows * total - 1) // interval)
-    entry = bytes_at(access.entry, access.entry_bytes)
     reader = stream, mcu, tables, ZIGZAG
     here = i64(0)  # the stream's MCU, counted row by row
     for row in range(top, bottom):
         status.row = row
         goal = row * total + first
-        result = _go_to(
-            goal, here, end, rows, total, data, interval, reader, access, entry, coefficients, lasts, work, status
-        )
+        result = _go_to(goal, here, end, rows, total, data, interval, reader, entry, coefficients, lasts, work, status)
         if result == DONE:
             result = decode_mcus(data, columns, interval, reader, coefficients, lasts, _STORED)
         if result != DONE:
             return result
         here = goal + columns
-        if end == total and not _at_row(row + 1, rows, entry, sections, stream):
+        if end == total and not at_recorded_start(entry, rows, row + 1, stream):
             return MISMATCHED
         finish_row(header, request, mcu, shape, row, first, columns, coefficients, lasts, room, out)
         if channels == 1 and not single:
@@ -159,37 +126,28 @@ def _decode_rows(header, data, request, out, tables, memory, status):
 
 
 def _decode(header, request, out_, tables_, work_, work_size, status):
-    """Decode the pixels of a region, (x1 - x0) * channels bytes a row, or its planes; gray is luma.
+    """Decode the pixels of a region, row after row, or its luma if gray is requested; fill the status.
 
-    Parameters
-    ----------
-    header, request, status : HEADER, REQUEST, STATUS
-        The status is filled.
-    out : uint8
-        Filled with the pixels, row after row.
-    tables : (TABLES,) TABLE
-        The calling thread's tables, which later calls use again; zeros before the first one.
-    work : (work_size,) uint8
-        Scratch of ``work_bytes`` or more, aligned to 8 bytes.
+    ``tables`` are the calling thread's, which later calls use again, zeros before the first one. ``work`` is scratch of
+    ``work_bytes`` or more, aligned to 8 bytes.
     """
     region, data = request.region, bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(region, request.channels))
     tables = array_at(tables_, TABLES)
     memory = array_at(work_, work_size)
-    rows, columns = grid(header)
+    rows, _ = grid(header)
     status.result, status.row, status.rows, status.entry = BAD_TABLE, 0, rows, UNUSED
     if not build_tables(data, header, tables):
         return
-    sections = _work_in(memory, 0, 1)[0].sections
-    sections.segments = 0
+    access, none = request.access, bytes_at(request.data, i64(0))
     if not header.restart:  # restart markers serve as well as an entry
-        status.entry = open_entry(data, request.access, rows, columns, sections)
-    status.result = _decode_rows(header, data, request, out, tables, memory, status)
-    if status.result != DONE and sections.segments:
+        status.entry = open_entry(data, access, rows)
+    entry = bytes_at(access.entry, access.entry_bytes) if status.entry == USED else none
+    status.result = _decode_rows(header, data, request, entry, out, tables, memory, status)
+    if status.result != DONE and status.entry == USED:
         # The entry may be wrong rather than the file: decode once more without it.
-        sections.segments = 0
         status.entry = MISMATCH
-        status.result = _decode_rows(header, data, request, out, tables, memory, status)
+        status.result = _decode_rows(header, data, request, none, out, tables, memory, status)
 
 
 #: The type of all decoders.

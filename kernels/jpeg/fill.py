@@ -11,43 +11,27 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import add_to, bytes_at, records_in, shorts_in
+from ..cpu.intrinsics import add_to, bytes_at, copy, records_in, shorts_in
 from ..scalar import loop, up
-from .frame import FULL, chroma_side, factors, grid, list_blocks, scaled
+from . import upload
+from .frame import FULL, blocks_of_mcu, chroma_side, factors, grid, list_blocks, scaled
 from .huffman import next_marker
-from .layout import ACCESS, GRAY, HEADER, LONGEST
+from .layout import GRAY, LONGEST
 from .recoded import segment_range
 from .rows import step_at
-from .seek import locate_sections, predictors_at, segment_start
+from .seek import predictors_at, row_start
 from .segments import (
     LONGEST_BLOCK,
-    PAIR,
+    RECORDS,
     REFUSED,
-    SCRATCH,
-    SELECTED,
     TAKEN,
-    TOTALS,
     halved,
     has_whole,
     is_needed,
-    luma_blocks,
     place_of_table,
     wanted_intervals,
 )
 from .tables import ZIGZAG, read_codes
-from .upload import (
-    GROUP,
-    IMAGE,
-    IMAGE_WORDS,
-    PLACE_SHIFT,
-    SAMPLES,
-    SCAN,
-    SEGMENT,
-    SEGMENT_WORDS,
-    SET,
-    SET_WORDS,
-    THREADS,
-)
 from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -57,7 +41,7 @@ _BUCKET_BITS = 6  # lowest bits of a size that the sort ignores: buckets of 64 b
 _PADDING = 7  # bits of padding before a restart marker at most
 
 _sets_in, _images_in, _groups_in, _scans_in, _segments_in = (
-    records_in(dtype) for dtype in (SET, IMAGE, GROUP, SCAN, SEGMENT)
+    records_in(dtype) for dtype in (upload.SET, upload.IMAGE, upload.GROUP, upload.SCAN, upload.SEGMENT)
 )
 
 
@@ -106,47 +90,37 @@ def _set_segment(segment, word, shift, end, slack, block, blocks, i):
 
 
 @loop
-def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out, segments):
-    """Copy the bytes of the window's segments, and fill in their records; return whether the entry fits the file."""
+def _copy_rows(i, data, header, image, entry, out, segments):
+    """Copy the bytes of the window's rows, and fill them in as segments; return whether the entry fits the file."""
     rows, columns = grid(header)
-    locate_sections(rows, image.entry_segments, sections)
-    step = access.every if image.entry_segments > 1 else columns
-    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
-    n, at = i64(0), i64(0)  # segments and bytes written
+    blocks = columns * blocks_of_mcu(header)
+    at = i64(0)  # bytes written
     block = image.first_block
+    bit = row_start(entry, rows, image.top)
     for row in range(image.top, image.bottom):
-        bit = segment_start(entry, sections, rows, row, image.left // step)
-        for column in range(image.left, image.right, step):
-            # Segments are numbered through the image, since the next one may be in the next row. It ends this one, and
-            # its predictors are those that decoding this one must arrive at.
-            number = row * sections.segments + column // step
-            is_last = number + 1 == rows * sections.segments
-            next_row, next_segment = (number + 1) // sections.segments, (number + 1) % sections.segments
-            after = 8 * data.size
-            if not is_last:
-                after = segment_start(entry, sections, rows, next_row, next_segment)
-            if not 8 * header.scan <= bit < after <= 8 * data.size:
-                return False
-            blocks = (min(column + step, columns) - column) * per
-            start = at
-            stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
-            raw, at = _copy_clean(data, bit >> 3, stop, out, at)
-            if not is_last and raw < stop:  # a marker where there must be data, or no room
-                return False
-            end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
-            if end <= 0:
-                return False
-            segment = segments[n]
-            _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
-            here = shorts_in(entry, predictors_at(sections, row, column // step), 3)
-            following = here if is_last else shorts_in(entry, predictors_at(sections, next_row, next_segment), 3)
-            segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
-            segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
-            segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
-            at = (at + 3) & ~3  # segments begin at words
-            block += blocks
-            bit = after
-            n += 1
+        # The next row ends this one, and its predictors are those that decoding this one must arrive at.
+        is_last = row + 1 == rows
+        after = 8 * data.size if is_last else row_start(entry, rows, row + 1)
+        if not 8 * header.scan <= bit < after <= 8 * data.size:
+            return False
+        start = at
+        stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
+        raw, at = _copy_clean(data, bit >> 3, stop, out, at)
+        if not is_last and raw < stop:  # a marker where there must be data, or no room
+            return False
+        end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
+        if end <= 0:
+            return False
+        segment = segments[row - image.top]
+        _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
+        here = shorts_in(entry, predictors_at(rows, row), 3)
+        following = here if is_last else shorts_in(entry, predictors_at(rows, row + 1), 3)
+        segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
+        segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
+        segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
+        at = (at + 3) & ~3  # segments begin at words
+        block += blocks
+        bit = after
     return True
 
 
@@ -156,7 +130,7 @@ def _copy_intervals(i, data, header, region, image, out, segments):
     rows, columns = grid(header)
     first_interval, last, first, end = wanted_intervals(header, image.scale, region)
     size, total = header.restart, rows * columns  # MCUs of an interval, and of the image
-    per = image.blocks // ((image.bottom - image.top) * columns)  # blocks of an MCU
+    per = blocks_of_mcu(header)
     begin = header.scan
     for _ in range(first_interval):
         begin = next_marker(data, begin) + 2
@@ -188,11 +162,10 @@ def _copy_intervals(i, data, header, region, image, out, segments):
 def _copy_scan(data, header, image, totals, out, scan):
     """Copy the bytes of an image's scan, up to a marker, for the GPU to find segments in them."""
     _, at = _copy_clean(data, header.scan, data.size, out, i64(0))
-    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
-    scan.set = totals.set_word + image.set * SET_WORDS
+    scan.set = totals.set_word + image.set * upload.SET_WORDS
     scan.word, scan.end = image.word, 8 * at
-    scan.found = totals.words + image.first_found * SEGMENT_WORDS
-    scan.skip = image.top * image.right * per
+    scan.found = totals.words + image.first_found * upload.SEGMENT_WORDS
+    scan.skip = image.top * grid(header)[1] * blocks_of_mcu(header)
 
 
 @loop
@@ -205,24 +178,21 @@ def _copy_recoded(data, header, image, totals, out, scan):
     _, stop = segment_range(data, header, rows, image.each, last - 1)
     ends = 4 * image.total
     size = max(min(stop, data.size, start + out.size - ends) - start, 0)
-    for k in range(ends):
-        out[k] = data[header.scan + k]
-    for k in range(size):
-        out[ends + k] = data[start + k]
+    copy(data[header.scan : header.scan + ends], out[:ends])
+    copy(data[start : start + size], out[ends : ends + size])
     scan.word, scan.end = image.word, 8 * (ends + size)
     scan.total, scan.first = image.total, image.top // image.each
     scan.base = start - header.scan - ends
     scan.books = image.books
-    scan.record = totals.image_word + image.place * IMAGE_WORDS
+    scan.record = totals.image_word + image.place * upload.IMAGE_WORDS
 
 
 @loop
-def _copy_segments(i, data, header, region, access, image, sections, out, segments):
+def _copy_segments(i, data, header, region, access, image, out, segments):
     """Copy the bytes of an image's segments, and fill in their records; return whether all were found."""
-    if image.entry_segments == 0:
-        return _copy_intervals(i, data, header, region, image, out, segments)
-    entry = bytes_at(access.entry, access.entry_bytes)
-    return _copy_segments_of_entry(i, data, header, access, image, entry, sections, out, segments)
+    if image.by_entry:
+        return _copy_rows(i, data, header, image, bytes_at(access.entry, access.entry_bytes), out, segments)
+    return _copy_intervals(i, data, header, region, image, out, segments)
 
 
 # -- tables, images, order ---------------------------------------------------------------------------------------------
@@ -281,37 +251,33 @@ def _bias(across, down, x, y):
 
 @loop
 def _write_image(data, header, region, image, channels, place, out):
-    """Fill in an image's record.
-
-    ``place`` holds the element of the result for the image's first pixel, and the steps to the pixel at its right and
-    to the one below.
-    """
+    """Fill in an image's record; ``place`` is of :func:`write_segments`."""
     across, down = factors(header)
     scale = image.scale
     out.first_block = image.first_block
     out.whole = image.blocks if has_whole(header, scale) else 0
     out.reduced = image.blocks if scale < FULL else 0
-    out.per = luma_blocks(header) + (2 if header.components == 3 else 0)
+    out.per = blocks_of_mcu(header)
     out.across, out.down = across, down
-    out.columns, out.rows = image.right - image.left, image.bottom - image.top
+    out.columns, out.rows = grid(header)[1], image.bottom - image.top
     width, height = scale * across * out.columns, scale * down * out.rows
     stride, lines = width + (width & 1), height + (height & 1)  # whole quads: at 1/8 blocks at the end are repeated
     wide, high = halved(header, scale)
-    begin = image.first_block * SAMPLES
+    begin = image.first_block * upload.SAMPLES
     for c in range(3):
         plane, factor = out.planes[c], (wide, high) if c else (i64(1), i64(1))
         plane.begin, plane.stride = begin, stride // factor[0]
         plane.side = chroma_side(header, scale) if c else scale
         begin += plane.stride * (lines // factor[1])
     out.halved[0], out.halved[1] = wide, high
-    left, top = scale * across * image.left, scale * down * image.top
+    top = scale * down * image.top
     # Samples of chroma that are padding do not count.
-    out.last_column = min((scaled(header.width, scale) - 1 - left) // wide, width // wide - 1)
+    out.last_column = min((scaled(header.width, scale) - 1) // wide, width // wide - 1)
     out.last_row = min((scaled(header.height, scale) - 1 - top) // high, height // high - 1)
     for k in range(4):
-        out.region[k] = region[k] - (top if k & 1 else left)
+        out.region[k] = region[k] - (top if k & 1 else 0)
     out.step_x, out.step_y = place[1], place[2]
-    element = place[0] + left * place[1] + top * place[2]
+    element = place[0] + top * place[2]
     out.out[0], out.out[1] = i32(element & 0xFFFFFFFF), i32(element >> 32)
     out.color = GRAY if channels == 1 else header.color
     for k in range(4):
@@ -321,7 +287,7 @@ def _write_image(data, header, region, image, channels, place, out):
         at = header.quant[c if c < header.components else 0]
         for k in range(64):
             to = i64(ZIGZAG[k])
-            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << PLACE_SHIFT
+            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << upload.PLACE_SHIFT
 
 
 @loop
@@ -372,52 +338,27 @@ def _write_groups(pairs, totals, groups):
             begin, first, segments = totals.segment_word, pair.first_segment, pair.segments
             if is_found:
                 begin, first, segments = totals.words, pair.first_found, pair.found
-            for s in range(0, segments, THREADS):
+            for s in range(0, segments, upload.THREADS):
                 group = groups[n]
-                group.set = totals.set_word + pair.set * SET_WORDS
-                group.first = begin + (first + s) * SEGMENT_WORDS
-                group.count = min(THREADS, segments - s)
+                group.set = totals.set_word + pair.set * upload.SET_WORDS
+                group.first = begin + (first + s) * upload.SEGMENT_WORDS
+                group.count = min(upload.THREADS, segments - s)
                 n += 1
-
-
-@loop
-def _copy_segment(segment, out):
-    """Copy a record, field by field: Numba copies no records."""
-    _set_segment(
-        out, segment.word, segment.shift, segment.end, segment.slack, segment.block, segment.blocks, segment.image
-    )
-    out.before, out.between, out.after = segment.before, segment.between, segment.after
 
 
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
-    "SELECTED[::1], TOTALS[::1], SCRATCH[::1], SEGMENT[::1], uint8[::1])",
-    HEADER=HEADER,
-    ACCESS=ACCESS,
-    SELECTED=SELECTED,
-    TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
-    SEGMENT=SEGMENT,
+    "SELECTED[::1], TOTALS[::1], SEGMENT[::1], uint8[::1])",
+    **RECORDS,
 )
-def write_segments(
-    headers, addresses, sizes, access, regions, channels, places, images, totals_, scratch_, segments, out
-):
+def write_segments(headers, addresses, sizes, access, regions, channels, places, images, totals_, segments, out):
     """Write the images that no other thread has claimed: their records and the bytes of their segments.
 
-    Images with segments that do not lie where the entry has them become ``REFUSED``.
-
-    Parameters
-    ----------
-    headers, addresses, sizes, access, regions, channels, images, totals, scratch
-        As in :mod:`.segments`; ``channels`` of the result are 1 or 3.
-    places : (N, 3) int64
-        Element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and below.
-    segments : (totals.segments,) SEGMENT
-        Filled, in the order of the images.
-    out : (4 * totals.words,) uint8
-        The upload, aligned to 4 bytes. Filled.
+    Images with segments that do not lie where the entry has them become ``REFUSED``. ``channels`` of the result are 1
+    or 3. ``places`` (N, 3) are the element of the result for pixel (0, 0) of an image as stored, and the steps to the
+    pixel at its right and below. ``segments`` are filled in the order of the images; ``out`` is the upload.
     """
-    totals, scratch = totals_[0], scratch_[0]
+    totals = totals_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
     scans = _scans_in(out, 4 * totals.scan_word, totals.scans)
     while True:
@@ -438,7 +379,7 @@ def write_segments(
                 _copy_recoded(data, header, image, totals, room, scan)
             else:
                 _copy_scan(data, header, image, totals, room, scan)
-        elif not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
+        elif not _copy_segments(i, data, header, regions[i], access[i], image, room, own):
             image.status = REFUSED
             for k in range(image.segments):  # they stay in their groups, with nothing to decode
                 _set_segment(own[k], image.word, 0, 0, 0, image.first_block, 0, i)
@@ -448,29 +389,16 @@ def write_segments(
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], SELECTED[::1], int64[::1], PAIR[::1], TOTALS[::1], SCRATCH[::1], "
     "SEGMENT[::1], int32[::1], uint8[::1])",
-    HEADER=HEADER,
-    SELECTED=SELECTED,
-    PAIR=PAIR,
-    TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
-    SEGMENT=SEGMENT,
+    **RECORDS,
 )
 def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scratch_, segments, work, out):
-    """Write tables and groups, and segments in the order in which they are decoded.
+    """Write tables and groups, and segments in the order in which they are decoded, to the upload.
 
-    Parameters
-    ----------
-    headers, addresses, sizes, images, owners, pairs, totals, scratch
-        As in :mod:`.segments`.
-    segments : (totals.segments,) SEGMENT
-        Those of all images, from :func:`write_segments`.
-    work : (3 * totals.segments + max(BUCKETS, N) + 1,) int32
-        Scratch.
-    out : (4 * totals.words,) uint8
-        The upload, aligned to 4 bytes. Filled.
+    ``segments`` are those of :func:`write_segments`; ``work`` is scratch of three numbers for each, and as many as
+    BUCKETS or images, and one more.
     """
     totals, scratch = totals_[0], scratch_[0]
-    start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)
+    start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * upload.SET_WORDS)
     # Bits are added to sets one by one, and slots without a table are uploaded, too.
     for k in range(start, stop):
         out[k] = 0
@@ -482,5 +410,7 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scra
     _sort(segments, images, totals, work)
     n = totals.segments
     ordered = _segments_in(out, 4 * totals.segment_word, n)
-    for k in range(n):
-        _copy_segment(segments[work[n + k]], ordered[k])
+    for k in range(n):  # field by field: Numba copies no records
+        one, out_ = segments[work[n + k]], ordered[k]
+        _set_segment(out_, one.word, one.shift, one.end, one.slack, one.block, one.blocks, one.image)
+        out_.before, out_.between, out_.after = one.before, one.between, one.after

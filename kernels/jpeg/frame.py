@@ -34,6 +34,13 @@ def factors(header):
 
 
 @loop
+def blocks_of_mcu(header):
+    """Return the number of blocks in an MCU, of an image of 1 or 3 components."""
+    across, down = factors(header)
+    return across * down + header.components - 1
+
+
+@loop
 def chroma_side(header, scale):
     """Return the side in pixels of a decoded block of chroma, where that of luma is ``scale``."""
     # As libjpeg: a reduced image of 4:2:0 gets chroma from blocks of twice the side, which then needs no upsampling.

@@ -12,7 +12,7 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import address_of, bytes_at, load_bytes
 from ..scalar import loop
-from .frame import factors, grid
+from .frame import blocks_of_mcu, grid
 from .layout import (
     BASELINE,
     FOR_PILLOW,
@@ -188,14 +188,6 @@ def _find_quant(data, frame, places, header):
 
 
 @loop
-def _blocks_fit(header):
-    """Return whether a thread keeps enough memory for all coefficients of an image."""
-    across, down = factors(header)
-    rows, columns = grid(header)
-    return rows * columns * (across * down + header.components - 1) <= KEPT_BLOCKS
-
-
-@loop
 def _scan_is_ours(data, frame, scan, coded, header):
     """Return whether the first scan holds all components in their order, each with tables; record those tables.
 
@@ -316,7 +308,8 @@ def _read(data, first, header, places):
     if not _sampling_is_ours(header) or not _find_quant(data, frame, places, header):
         return
     if header.process == _PROGRESSIVE_PROCESS:
-        if header.whole and _blocks_fit(header):
+        rows, columns = grid(header)
+        if header.whole and rows * columns * blocks_of_mcu(header) <= KEPT_BLOCKS:
             header.kind = PROGRESSIVE
     elif _scan_is_ours(data, frame, at + 2, first == 0, header):
         header.kind = BASELINE
@@ -354,16 +347,9 @@ def _read_file(data, header, places):
 
 @cached_jit("none(int64[::1], int64[::1], HEADER[::1], int64[::1])", nogil=False, HEADER=HEADER)  # a microsecond a file
 def read_headers(addresses, sizes, headers, places):
-    """Read the headers of files in memory.
+    """Fill the headers, zeros before, of files in memory; ``places`` (4,) is scratch.
 
-    Parameters
-    ----------
-    addresses, sizes : (N,) int64
-        Address and number of each file's bytes.
-    headers : (N,) HEADER
-        Zeros; filled. Sizes may be missing where the kind is not ``BASELINE`` and ``strict`` not 1.
-    places : (4,) int64
-        Scratch.
+    Sizes may be missing where the kind is not ``BASELINE`` and ``strict`` not 1.
     """
     for i in range(sizes.size):
         _read_file(bytes_at(addresses[i], sizes[i]), headers[i], places)
@@ -378,18 +364,10 @@ def read_header(data, headers, places):
 
 @cached_jit("int64(HEADER[::1], int64, int64[:, ::1], int64[::1])", nogil=False, HEADER=HEADER)
 def shown_sizes(headers, most, sizes, left):
-    """Find the sizes of images as displayed; return how many files are left to other readers.
+    """Find the sizes (N, 2) of images as displayed; return how many files are left to other readers.
 
-    Parameters
-    ----------
-    headers : (N,) HEADER
-    most : int
-        Pixels of an image at most.
-    sizes : (N, 2) int64
-        Height and width, filled.
-    left : (N,) int64
-        ``FOR_PILLOW`` for files that only Pillow may decode, else 0; filled also for headers that are not reliable, and
-        with ``TOO_LARGE``.
+    ``left`` is ``FOR_PILLOW`` for files that only Pillow may decode, else 0; it is filled also for headers that are not
+    reliable, and with ``TOO_LARGE`` for more than ``most`` pixels.
     """
     count = 0
     for i in range(headers.size):

@@ -68,7 +68,6 @@ ACCESS: Final = np.dtype(
     [
         ("entry", "<i8"),  # its address, a multiple of 8; 0 for none
         ("entry_bytes", "<i8"),
-        ("every", "<i8"),  # MCUs of a segment, 0 for whole rows
     ],
     align=True,
 )
@@ -123,7 +122,7 @@ ENTRY_HEAD: Final = np.dtype(
     [
         ("file_sum", "<i8"),  # checksum of the file
         ("file_bytes", "<u4"),
-        ("entry_sum", "<u4"),  # checksum of the rest of the entry, and of ``every``
+        ("entry_sum", "<u4"),  # checksum of the rest of the entry
     ],
     align=True,
 )

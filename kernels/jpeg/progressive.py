@@ -15,7 +15,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import array_at, bytes_at, longs_in, records_in, shorts_in
 from ..scalar import loop
 from .decode import DECODER
-from .frame import MCU, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
+from .frame import MCU, blocks_of_mcu, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, IRREGULAR, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
@@ -147,11 +147,10 @@ def decode_scans(data, header, limits, scale, channels, tables, memory):
     the byte of scratch after them.
     """
     first, end, top, bottom = limits
-    across, down = factors(header)
     _, total = grid(header)
     work = _work_in(memory, 0, 1)[0]
     count = list_scans(data, header, work.scans)
-    per = across * down + header.components - 1  # blocks of an MCU
+    per = blocks_of_mcu(header)
     at = _WORK_BYTES
     masks = longs_in(memory, at, bottom * total * per)
     at += 8 * masks.size
@@ -178,14 +177,13 @@ def decode_scans(data, header, limits, scale, channels, tables, memory):
 @loop
 def _decode_region(data, header, request, out, tables, memory, status):
     """Decode the requested region; return whether the file is as it should be."""
-    across, down = factors(header)
     rows, total = grid(header)
     first, end, top, bottom = limits = mcus_of(header, request.scale, request.region, rows, total)
     columns = end - first
     good, coefficients, masks, at = decode_scans(data, header, limits, request.scale, request.channels, tables, memory)
     if not good:
         return False
-    per = across * down + header.components - 1
+    per = blocks_of_mcu(header)
     work = _work_in(memory, 0, 1)[0]
     mcu, shape = work.mcu, work.shape
     list_blocks(header, mcu)

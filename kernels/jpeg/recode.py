@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import records_in
+from ..cpu.intrinsics import copy, records_in
 from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .deposit import extract
-from .frame import FULL, MCU, factors, grid, list_blocks
+from .frame import FULL, MCU, blocks_of_mcu, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
 from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES, WIDE
 from .progressive import decode_scans
@@ -102,9 +102,7 @@ def _put_planes(values, n, planes, bits, out, at):
 
 @loop
 def _append(data, n, out, at):
-    some = out[at : at + n]
-    for k in range(n):
-        some[k] = data[k]
+    copy(data[:n], out[at : at + n])
     return at + n
 
 
@@ -117,7 +115,7 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
     symbols, values, planes, bits = lists
     across, down = factors(header)
     _, columns = grid(header)
-    per = across * down + header.components - 1
+    per = blocks_of_mcu(header)
     bit, n = 8 * at, i64(0)
     for c in range(header.components):
         h, v = (across, down) if c == 0 else (i64(1), i64(1))
@@ -169,23 +167,12 @@ def _list_segment(header, coefficients, rows, lists, ends, counts, out, at):
 def list_segments(headers, data, each, tables, memory, numbers, lasts, planes, symbols, places, counts, out):
     """List the symbols of a baseline JPEG's segments of ``each`` MCU rows, and write the rest of them to ``out``.
 
-    Parameters
-    ----------
-    tables, memory, numbers, lasts, planes
-        Scratch: tables of zeros; WORK_BYTES; int16 and bytes, 128 and 1 for each block of a segment and 64 more of the
-        former; (6, 8 for each block and 64).
-    symbols, out
-        Filled; SYMBOLS and REST_BYTES for each block, and 64 of ``out`` for each segment.
-    places : (S, 2, BOOKS + 1) int64
-        Filled, for each segment: where the symbols of each table begin, and where its rest does in ``out``; where these
-        end.
-    counts : (BOOKS, 256) int64
-        Zeros; how often each table has each symbol.
-
-    Returns
-    -------
-    int
-        Where the scan ends in the file; the negative result of decoding, or UNFIT.
+    Return where the scan ends in the file; the negative result of decoding, or UNFIT. ``symbols`` has room for SYMBOLS
+    of each block, ``out`` for REST_BYTES of each, and for 64 bytes of each segment. ``places`` (S, 2, BOOKS + 1) is
+    filled, for each segment, with where the symbols of each table begin, and its rest in ``out``; and where these end.
+    ``counts`` (BOOKS, 256), zeros before, has how often each table has each symbol. Scratch: ``tables`` of zeros;
+    ``memory`` of WORK_BYTES; ``numbers`` and ``lasts``, 128 and 1 for each block of a segment and 64 more of the
+    former; ``planes`` (6, 8 for each block and 64).
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]
@@ -393,22 +380,11 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
 def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
     """Write the scan of the JPEG that a recoded file was made of, or a baseline scan of a progressive file.
 
-    Parameters
-    ----------
-    headers, data
-        Of the recoded or progressive file; ``books`` is the address of the former's tables.
-    originals, original : (1,) HEADER, uint8
-        The baseline JPEG up to its scan, whose intervals end with the bit ``padding``.
-    tables, codes, memory, coefficients, lasts
-        Scratch: tables of zeros; (TABLES, 256); WORK_BYTES and ``recoded.list_bytes`` or
-        ``progressive.coefficient_bytes``; for the blocks of an MCU row.
-    out : uint8
-        Filled; needs SCAN_SLACK bytes more than the scan.
-
-    Returns
-    -------
-    int
-        The bytes of the scan, or UNFIT.
+    Return the bytes of the scan, or UNFIT; ``out`` needs SCAN_SLACK bytes more. ``headers`` and ``data`` are of the
+    recoded or progressive file, ``books`` is the address of the former's tables. ``original``, of the header
+    ``originals``, is the baseline JPEG up to its scan, whose intervals end with the bit ``padding``. Scratch:
+    ``tables`` of zeros; ``codes`` (TABLES, 256); ``memory`` of WORK_BYTES and ``recoded.list_bytes`` or
+    ``progressive.coefficient_bytes``; ``coefficients`` and ``lasts`` for the blocks of an MCU row.
     """
     header = headers[0]
     work = _work_in(memory, 0, 1)[0]

@@ -12,36 +12,15 @@ from typing import Final
 import numpy as np
 
 from ..compiled import NativeFunction
-from ..cpu.intrinsics import (
-    BYTES,
-    array_at,
-    bytes_at,
-    load_bytes,
-    longs_in,
-    records_in,
-    shorts_at,
-    shorts_in,
-)
-from ..lang import from_dtype, types
+from ..cpu.intrinsics import array_at, bytes_at, copy, load_bytes, longs_in, records_in, shorts_at, shorts_in
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
+from .decode import DECODER
 from .deposit import deposit
 from .formulas import most_bytes, place_in_row
-from .frame import MCU, factors, grid, list_blocks, mcus_of, region_bytes
-from .layout import (
-    BAD_SEGMENT,
-    DONE,
-    HEADER,
-    LEVELS,
-    RECODED_HEAD,
-    REQUEST,
-    SEGMENT_BYTES,
-    STATUS,
-    TABLE,
-    UNUSED,
-    WIDE,
-)
+from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
+from .layout import BAD_SEGMENT, DONE, LEVELS, RECODED_HEAD, SEGMENT_BYTES, UNUSED, WIDE
 from .rows import SHAPE, finish_row, room_for_rows
 from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros
@@ -283,9 +262,8 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     size = stop - start
     if start < 0 or size < 12 or stop > data.size or size > most_bytes(luma + 2 * one):
         return False
-    segment_, file = segment[:size], data[start:stop]
-    for k in range(size):
-        segment_[k] = file[k]
+    segment_ = segment[:size]
+    copy(data[start:stop], segment_)
     if u32(checksum(segment_, 4)) != load_bytes(segment, 0):
         return False
     width = i64(4 if size >= WIDE else 2)
@@ -353,7 +331,7 @@ def put_row(header, state, first, end, lists, coefficients, lasts):
     _, _, _, _, masks, dcs, values = lists
     across, down = factors(header)
     _, columns = grid(header)
-    per = across * down + header.components - 1
+    per = blocks_of_mcu(header)
     for c in range(header.components):
         h, v = (across, down) if c == 0 else (i64(1), i64(1))
         block, value = state.block[c], state.value[c]
@@ -372,9 +350,8 @@ def put_row(header, state, first, end, lists, coefficients, lasts):
 @loop
 def read_head(header, data):
     """Return MCU rows of a segment, 0 for a damaged file, its sets of tables, and the blocks of an MCU row."""
-    across, down = factors(header)
     rows, columns = grid(header)
-    blocks = columns * (across * down + header.components - 1)
+    blocks = columns * blocks_of_mcu(header)
     each = min(i64(data[RECODED_HEAD - 4]), rows)
     luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
     if (each > 1 and each * blocks > MOST_BLOCKS) or max(luma, chroma) >= SETS:
@@ -420,7 +397,6 @@ def segment_range(data, header, rows, each, k):
 @loop
 def _decode_region(data, header, request, out, memory, status):
     """Decode the requested region; return the result."""
-    across, down = factors(header)
     rows, total = grid(header)
     first, end, top, bottom = mcus_of(header, request.scale, request.region, rows, total)
     columns = end - first
@@ -429,7 +405,7 @@ def _decode_region(data, header, request, out, memory, status):
     each, lists, books, at = lay_lists(header, data, request.books, memory, _WORK_BYTES)
     if each == 0:
         return BAD_SEGMENT
-    per = across * down + header.components - 1
+    per = blocks_of_mcu(header)
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += 2 * coefficients.size
     lasts = memory[at : at + columns * per]
@@ -459,8 +435,4 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     status.result = _decode_region(data, header, request, out, array_at(work_, work_size), status)
 
 
-_DECODE = types.void(
-    from_dtype(HEADER), from_dtype(REQUEST), BYTES, types.CPointer(from_dtype(TABLE)), BYTES, types.int64,
-    from_dtype(STATUS),
-)  # fmt: skip
-DECODE_FUNCTION = NativeFunction("decode_recoded_jpeg", _decode, _DECODE)
+DECODE_FUNCTION = NativeFunction("decode_recoded_jpeg", _decode, DECODER)

@@ -1,6 +1,6 @@
 """Selection of the segments that a GPU decodes, and the plan of their upload.
 
-A segment is a run of MCUs that can be decoded without those before it: one of a seek-index entry, a restart interval
+A segment is a run of MCUs that can be decoded without those before it: a row of a seek-index entry, a restart interval
 of a file that has those, or a segment of a recoded file. :func:`select_segments` finds the segments that a region
 needs. In other files the GPU finds segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room
 is planned. :func:`plan_upload` computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in
@@ -9,7 +9,7 @@ the buffer are counted in 4-byte words, as the kernels read them.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import add_to, bytes_at, load_bytes
 from ..scalar import loop
 from . import upload
-from .frame import FULL, MCU, chroma_side, factors, grid, mcus_of, scaled
+from .frame import FULL, MCU, blocks_of_mcu, chroma_side, factors, grid, mcus_of, scaled
 from .huffman import restarts_follow
 from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
 from .recoded import read_head, segment_range
-from .seek import SECTIONS, open_entry, segment_start
+from .seek import open_entry, row_start
 from .tables import read_codes
 from .vectors import MASKED
 
@@ -43,10 +43,8 @@ SELECTED: Final = np.dtype(
         ("status", "<i8"),  # one of those above; nothing below is set unless it is TAKEN
         ("set", "<i8"),  # index of its set of Huffman tables
         ("pair", "<i8"),  # index of its PAIR
-        ("top", "<i8"),  # the window: MCU rows top to bottom and columns left to right, ends excluded
+        ("top", "<i8"),  # the window: whole MCU rows top to bottom, the end excluded
         ("bottom", "<i8"),
-        ("left", "<i8"),
-        ("right", "<i8"),
         ("segments", "<i8"),  # number of segments in the window, without those that the GPU finds
         ("span", "<i8"),  # bits of a part of the data in which the GPU looks for a segment; 0 where starts are known
         ("found", "<i8"),  # number of those parts at most
@@ -54,7 +52,7 @@ SELECTED: Final = np.dtype(
         ("bytes", "<i8"),  # upper bound of its segments' bytes in the upload, a multiple of 4
         ("first_block", "<i8"),  # index of its first block in its part of the batch
         ("place", "<i8"),  # index among the images that are taken
-        ("entry_segments", "<i8"),  # segments of an MCU row in its index entry; 0 for images without one
+        ("by_entry", "<i8"),  # 1 if its segments are those of its index entry
         ("first_segment", "<i8"),  # index of its first segment among those of all images,
         ("first_found", "<i8"),  # of the first one that the GPU finds among those of all images,
         ("scan", "<i8"),  # and of its scan, where the GPU looks for them
@@ -124,7 +122,13 @@ TOTALS: Final = np.dtype(
 )
 
 #: Scratch of a thread.
-SCRATCH: Final = np.dtype([("sections", SECTIONS), ("mcu", MCU), *DEFINITION], align=True)
+SCRATCH: Final = np.dtype([("mcu", MCU), *DEFINITION], align=True)
+
+#: The records that signatures of loops name, here and in :mod:`.fill`.
+RECORDS: Final[dict[str, Any]] = {
+    "HEADER": HEADER, "ACCESS": ACCESS, "SELECTED": SELECTED, "PAIR": PAIR, "PART": PART, "TOTALS": TOTALS,
+    "SCRATCH": SCRATCH, "SEGMENT": upload.SEGMENT,
+}  # fmt: skip
 
 MOST_WORDS: Final = (1 << 31) - 1  # of an upload: offsets in it are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 16 + 15 bits, and a stuffed zero after each byte
@@ -160,7 +164,7 @@ def place_of_table(header, c, is_ac):
 @loop
 def _same_tables(data, header, other_data, other):
     """Return whether two images use equal tables for the same blocks of an MCU."""
-    if header.components != other.components or luma_blocks(header) != luma_blocks(other):
+    if header.components != other.components or blocks_of_mcu(header) != blocks_of_mcu(other):
         return False
     for c in range(header.components):
         for is_ac in range(2):
@@ -168,13 +172,6 @@ def _same_tables(data, header, other_data, other):
             if not _same_table(data, at, other_data, other_at):
                 return False
     return True
-
-
-@loop
-def luma_blocks(header):
-    """Return the number of blocks of luma in an MCU."""
-    across, down = factors(header)
-    return across * down
 
 
 @loop
@@ -220,59 +217,27 @@ def has_whole(header, scale):
 
 
 @loop
-def _set_window(header, region, every, segments, image):
-    """Fill in the window of MCUs that a region needs, extended to whole segments, and the number of those.
-
-    ``segments`` are those of an MCU row in the index entry, 0 for restart intervals.
-    """
+def _set_window(header, region, image):
+    """Fill in the window of MCU rows that a region needs, extended to whole segments, and the number of those."""
     rows, columns = grid(header)
-    first, end, top, bottom = mcus_of(header, image.scale, region, rows, columns)
-    if image.span:  # the segments that are found may begin and end in any column
-        image.left, image.right = 0, columns
-        image.top, image.bottom = top, bottom
-        image.segments = 0
-    elif segments:
-        step = every if segments > 1 else columns  # an entry may have fallen back to one segment a row
-        image.left, image.right = first // step * step, min(-(-end // step) * step, columns)
-        image.top, image.bottom = top, bottom
-        image.segments = (bottom - top) * (-(-end // step) - first // step)
-    else:
-        # Intervals may begin and end in any column, so the window has whole rows, and unneeded intervals in them stay
-        # zero.
+    first, end, image.top, image.bottom = mcus_of(header, image.scale, region, rows, columns)
+    image.segments = 0  # of a scan: they may begin and end in any column
+    if image.by_entry:
+        image.segments = image.bottom - image.top
+    elif not image.span:
+        # Intervals may begin and end in any column, so unneeded ones in the window stay zero.
         size = header.restart
         begin, last, _, _ = wanted_intervals(header, image.scale, region)
-        image.left, image.right = 0, columns
         image.top, image.bottom = begin * size // columns, min(-(-(last + 1) * size // columns), rows)
-        image.segments = 0
         for k in range(begin, last + 1):
             image.segments += is_needed(k, size, columns, first, end)
-    per = luma_blocks(header) + (2 if header.components == 3 else 0)
-    image.blocks = (image.bottom - image.top) * (image.right - image.left) * per
-
-
-@loop
-def _bytes_of_entry(data, entry, sections, rows, step, image):
-    """Return the number of bytes of the file that the segments of a window take, from one row to the next.
-
-    Positions come from outside and may be nonsense, hence no negative sizes; :mod:`.fill` checks each segment.
-    """
-    total = i64(0)
-    left, right = image.left // step, -(-image.right // step)
-    for row in range(image.top, image.bottom):
-        stop = 8 * data.size
-        if right < sections.segments:
-            stop = segment_start(entry, sections, rows, row, right)
-        elif row + 1 < rows:
-            stop = segment_start(entry, sections, rows, row + 1, i64(0))
-        total += max((stop >> 3) - (segment_start(entry, sections, rows, row, left) >> 3), 0)
-    return total
+    image.blocks = (image.bottom - image.top) * columns * blocks_of_mcu(header)
 
 
 @loop
 def _select_scan(header, data, rows, columns, image):
     """Bound the bytes of an image's scan, and the segments that the GPU finds in it; return its status."""
-    per = image.blocks // ((image.bottom - image.top) * columns)
-    size = min(data.size - header.scan, rows * columns * per * LONGEST_BLOCK)
+    size = min(data.size - header.scan, rows * columns * blocks_of_mcu(header) * LONGEST_BLOCK)
     if 8 * size > _DENSE * header.height * header.width:
         image.span *= 2
     image.bytes = (size + 8 + _SPARE) & ~3
@@ -291,7 +256,6 @@ def _select_recoded(header, data, region, image):
         return LEFT_OUT
     _, _, top, bottom = mcus_of(header, image.scale, region, rows, columns)
     last = (bottom - 1) // each
-    image.left, image.right = 0, columns
     image.top, image.bottom = top // each * each, min((last + 1) * each, rows)
     image.blocks = (image.bottom - image.top) * blocks
     image.books = luma | chroma << 8
@@ -312,9 +276,7 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
     if halved(header, image.scale)[0] == 2 and scaled(header.width, image.scale) <= 4:
         return LEFT_OUT  # libjpeg repeats chroma across in images that are too narrow to interpolate it
     rows, columns = grid(header)
-    sections = scratch.sections
-    sections.segments = 0  # means restart intervals below, or a scan
-    image.span = image.found = 0
+    image.span = image.found = image.by_entry = 0  # means restart intervals below
     if header.kind == RECODED:
         image.span = span  # as of any scan
         status = _select_recoded(header, data, region, image)
@@ -327,20 +289,23 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
         if not header.whole:
             return LEFT_OUT
         image.span = span
-    elif open_entry(data, access, rows, columns, sections) != USED:
+    elif open_entry(data, access, rows) != USED:
         return REFUSED
+    else:
+        image.by_entry = 1
     if not _legal_tables(data, header, scratch):
         return REFUSED
-    image.entry_segments = sections.segments
-    _set_window(header, region, access.every, sections.segments, image)
+    _set_window(header, region, image)
     if image.blocks > most_blocks:
         return LEFT_OUT
     if image.span:
         return _select_scan(header, data, rows, columns, image)
     size = data.size
-    if sections.segments:
-        step = access.every if sections.segments > 1 else columns
-        size = _bytes_of_entry(data, bytes_at(access.entry, access.entry_bytes), sections, rows, step, image)
+    if image.by_entry:
+        # Positions come from outside and may be nonsense, hence no negative size; :mod:`.fill` checks each row.
+        entry = bytes_at(access.entry, access.entry_bytes)
+        stop = row_start(entry, rows, image.bottom) if image.bottom < rows else 8 * data.size
+        size = max((stop >> 3) - (row_start(entry, rows, image.top) >> 3), 0)
     # The bound by blocks is for the last segment, which ends at the file's end, whatever follows the image there. Each
     # segment adds up to 8 bytes: it shares its first and last byte with its neighbors, and begins at a word.
     image.bytes = (min(size, image.blocks * LONGEST_BLOCK) + image.segments * 8 + _SPARE) & ~3
@@ -425,8 +390,8 @@ def _join_part(header, image, region, before, part_blocks, most_blocks, most_ima
         part.most_whole = max(part.most_whole, image.blocks)
     if image.scale < FULL:
         part.most_reduced = max(part.most_reduced, image.blocks)
-    across, down = factors(header)
-    wide = _pairs(region[0], region[2], image.left * across * image.scale)
+    _, down = factors(header)
+    wide = _pairs(region[0], region[2], i64(0))
     part.most_quads = max(part.most_quads, wide * _pairs(region[1], region[3], image.top * down * image.scale))
     return k
 
@@ -468,35 +433,16 @@ def _set_offsets(size, pairs, parts, totals):
 @cached_jit(
     "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, SELECTED[::1], TOTALS[::1], "
     "SCRATCH[::1])",
-    HEADER=HEADER,
-    ACCESS=ACCESS,
-    SELECTED=SELECTED,
-    TOTALS=TOTALS,
-    SCRATCH=SCRATCH,
+    **RECORDS,
 )
 def select_segments(headers, addresses, sizes, access, regions, most_blocks, span, images, totals_, scratch_):
     """Select, of the images that no other thread has claimed, those that can be decoded by segments, and the segments.
 
-    Parameters
-    ----------
-    headers : (N,) HEADER
-    addresses, sizes : (N,) int64
-        Address and number of each file's bytes.
-    access : (N,) ACCESS
-        Entries of a seek index.
-    regions : (N, 4) int64
-        Requested pixels: x0, y0, x1, y1 as stored, at the scale of each image.
-    most_blocks : int
-        Images with more blocks of coefficients in their window are left out.
-    span : int
-        Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
-        many bits a pixel.
-    images : (N,) SELECTED
-        Filled, except for the scale and ``resident``, which are given; of images that are not taken only the status.
-    totals : (1,) TOTALS
-        Counts the claimed images.
-    scratch : (1,) SCRATCH
-        Records come in arrays: Numba takes 2 us to open a record that Python passes.
+    ``regions`` (N, 4) are requested: x0, y0, x1, y1 as stored, at the scale of each image. Images with more than
+    ``most_blocks`` blocks of coefficients in their window are left out. ``span`` is that of most images, at least
+    LEAST_SPAN; it is twice as much for those with many bits a pixel. ``images`` are filled, except for the scale and
+    ``resident``, which are given; of images that are not taken only the status. Single records come in arrays: Numba
+    takes 2 us to open a record that Python passes.
     """
     scratch = scratch_[0]
     while True:
@@ -511,33 +457,17 @@ def select_segments(headers, addresses, sizes, access, regions, most_blocks, spa
     "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], int64[::1], PAIR[::1], "
     "PART[::1], TOTALS[::1])",
     nogil=False,
-    HEADER=HEADER,
-    SELECTED=SELECTED,
-    PAIR=PAIR,
-    PART=PART,
-    TOTALS=TOTALS,
+    **RECORDS,
 )
 def plan_upload(
     headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals_
 ):  # fmt: skip
     """Divide the images into parts, and compute where each record and each image's bytes lie in the upload.
 
-    Images that would make the upload larger than ``MOST_WORDS`` become ``LEFT_OUT``.
-
-    Parameters
-    ----------
-    headers, addresses, sizes, regions, images
-        Those of :func:`select_segments`.
-    most_blocks, most_images : int
-        Limits of a part. The first bounds the memory of coefficients, the second is that of a launch's grid.
-    owners : (N,) int64
-        Filled: for each set, the first image that has its tables.
-    pairs : (N,) PAIR
-        Filled.
-    parts : (N,) PART
-        Zeros; filled.
-    totals : (1,) TOTALS
-        Zeros; filled.
+    Images that would make the upload larger than ``MOST_WORDS`` become ``LEFT_OUT``. ``most_blocks`` of a part bound
+    the memory of coefficients, ``most_images`` is the limit of a launch's grid. ``owners`` is filled with the first
+    image that has the tables of each set; ``pairs``, ``parts`` and ``totals``, of which the last two are zeros, are
+    filled.
     """
     totals = totals_[0]
     size, left, blocks = i64(0), i64(MOST_WORDS - upload.BEYOND), i64(0)

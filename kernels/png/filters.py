@@ -67,96 +67,105 @@ def _sum(builder: Any, one: Any, other: Any) -> Any:
     return builder.bitcast(builder.add(builder.bitcast(one, kind), builder.bitcast(other, kind)), one.type)
 
 
-def _make_undo_row(kind: int, size: int) -> Any:
-    """Return an intrinsic that undoes a filter in ``count`` pixels of ``size`` bytes from the left edge on."""
+def _undo_row(
+    builder: Any, kind: int, size: int, raw: Any, at: Any, rows: Any, above: Any, row: Any, count: Any
+) -> None:
+    """Emit code that undoes a filter in ``count`` pixels of ``size`` bytes from the left edge on."""
     lanes = _LANES[size]
     narrow, wide = vector(I8, lanes), vector(I16, lanes)
 
+    def address(array, start, index):
+        return array.at(builder.add(start, index), lanes)
+
+    zero = ir.Constant(wide, None)
+    left, corner = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
+    with cgutils.for_range(builder, count) as each:
+        index = builder.mul(each.index, each.index.type(size))
+        value = builder.load(left)
+        if kind != SUB:
+            over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
+            if kind == AVERAGE:
+                value = _average(builder, value, over)
+            else:
+                value = _paeth(builder, value, over, builder.load(corner))
+            builder.store(over, corner)
+        stored = builder.zext(load(builder, address(raw, at, index), narrow), wide)
+        value = _sum(builder, value, stored)
+        store(builder, builder.trunc(value, narrow), address(rows, row, index))
+        builder.store(value, left)
+
+
+def _make_undo_row(kind: int) -> Any:
     whole = types.int64
 
-    @emitted(types.none, None, whole, None, whole, whole, whole)
-    def undo(builder, raw, at, rows, above, row, count):
-        def address(array, start, index):
-            return array.at(builder.add(start, index), lanes)
-
-        zero = ir.Constant(wide, None)
-        left, corner = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
-        with cgutils.for_range(builder, count) as each:
-            index = builder.mul(each.index, each.index.type(size))
-            value = builder.load(left)
-            if kind != SUB:
-                over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
-                if kind == AVERAGE:
-                    value = _average(builder, value, over)
-                else:
-                    value = _paeth(builder, value, over, builder.load(corner))
-                builder.store(over, corner)
-            stored = builder.zext(load(builder, address(raw, at, index), narrow), wide)
-            value = _sum(builder, value, stored)
-            store(builder, builder.trunc(value, narrow), address(rows, row, index))
-            builder.store(value, left)
+    @emitted(types.none, None, whole, None, whole, whole, whole, whole)
+    def undo(builder, raw, at, rows, above, row, count, size):
+        for one in _WIDE:
+            with builder.if_then(builder.icmp_signed("==", size, I64(one))):
+                _undo_row(builder, kind, one, raw, at, rows, above, row, count)
 
     return undo
 
 
-def _make_undo_rows(size: int) -> Any:
-    """Return an intrinsic that undoes any filters of four rows, in pixels ``3 - r`` to ``count - r`` of row ``r``.
+def _undo_rows(
+    builder: Any, size: int, raw: Any, at: Any, line: Any, rows: Any, above: Any, outs: Any, count: Any
+) -> None:
+    """Emit code that undoes any filters of four rows, in pixels ``3 - r`` to ``count - r`` of row ``r``.
 
-    Its arguments: inflated rows, the first byte of the first one after its filter, bytes from one to the next; the
-    rows, the first bytes of the row above, and of the four; ``count``.
+    ``at`` is the first byte of the first inflated row after its filter, ``line`` from one to the next; ``above`` and
+    ``outs`` are the first bytes of the row above, and of the four.
     """
     lanes = _LANES[size]
     narrow, wide = vector(I8, lanes), vector(I16, lanes)
 
-    whole = types.int64
+    def address(array, start, index):
+        return array.at(builder.add(start, index), lanes)
 
-    @emitted(types.none, None, whole, whole, None, *[whole] * 6)
-    def undo(builder, raw, at, line, rows, above, row0, row1, row2, row3, count):
-        outs = row0, row1, row2, row3
+    def pixel(start, x):
+        return builder.zext(load(builder, address(rows, start, I64(x * size)), narrow), wide)
 
-        def address(array, start, index):
-            return array.at(builder.add(start, index), lanes)
+    def mask(filters, kind):
+        return spread(builder, builder.sext(builder.icmp_unsigned("==", filters, I8(kind)), I16), lanes)
 
-        def pixel(start, x):
-            return builder.zext(load(builder, address(rows, start, I64(x * size)), narrow), wide)
-
-        def mask(filters, kind):
-            return spread(builder, builder.sext(builder.icmp_unsigned("==", filters, I8(kind)), I16), lanes)
-
-        zero = ir.Constant(wide, None)
-        starts, masks, lefts, corners = [], [], [], []
+    zero = ir.Constant(wide, None)
+    starts, masks, lefts, corners = [], [], [], []
+    for r in range(TOGETHER):
+        start = builder.add(at, builder.mul(line, I64(r)))
+        starts.append(start)
+        filters = load(builder, raw.at(builder.sub(start, I64(1)), 1), I8)
+        masks.append([mask(filters, kind) for kind in (SUB, UP, AVERAGE, PAETH)])
+        last = TOGETHER - 2 - r  # the pixel before the first one
+        over = outs[r - 1] if r else above
+        lefts.append(cgutils.alloca_once_value(builder, pixel(outs[r], last) if last >= 0 else zero))
+        corners.append(cgutils.alloca_once_value(builder, pixel(over, last) if last >= 0 else zero))
+    with cgutils.for_range(builder, builder.sub(count, I64(TOGETHER - 1))) as each:
+        first = builder.mul(each.index, I64(size))
+        index = builder.add(first, I64((TOGETHER - 1) * size))
+        over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
         for r in range(TOGETHER):
-            start = builder.add(at, builder.mul(line, I64(r)))
-            starts.append(start)
-            filters = load(builder, raw.at(builder.sub(start, I64(1)), 1), I8)
-            masks.append([mask(filters, kind) for kind in (SUB, UP, AVERAGE, PAETH)])
-            last = TOGETHER - 2 - r  # the pixel before the first one
-            over = outs[r - 1] if r else above
-            lefts.append(cgutils.alloca_once_value(builder, pixel(outs[r], last) if last >= 0 else zero))
-            corners.append(cgutils.alloca_once_value(builder, pixel(over, last) if last >= 0 else zero))
-        with cgutils.for_range(builder, builder.sub(count, I64(TOGETHER - 1))) as each:
-            first = builder.mul(each.index, I64(size))
-            index = builder.add(first, I64((TOGETHER - 1) * size))
-            over = builder.zext(load(builder, address(rows, above, index), narrow), wide)
-            for r in range(TOGETHER):
-                index = builder.add(first, I64((TOGETHER - 1 - r) * size))
-                left, corner = builder.load(lefts[r]), builder.load(corners[r])
-                sub, up_, average, paeth = masks[r]
-                value = builder.or_(
-                    builder.or_(
-                        builder.and_(_paeth(builder, left, over, corner), paeth),
-                        builder.and_(_average(builder, left, over), average),
-                    ),
-                    builder.or_(builder.and_(over, up_), builder.and_(left, sub)),
-                )
-                stored = builder.zext(load(builder, address(raw, starts[r], index), narrow), wide)
-                value = _sum(builder, value, stored)
-                store(builder, builder.trunc(value, narrow), address(rows, outs[r], index))
-                builder.store(value, lefts[r])
-                builder.store(over, corners[r])
-                over = left  # of the row below: the pixel before, of this row
+            index = builder.add(first, I64((TOGETHER - 1 - r) * size))
+            left, corner = builder.load(lefts[r]), builder.load(corners[r])
+            sub, up_, average, paeth = masks[r]
+            value = builder.or_(
+                builder.or_(
+                    builder.and_(_paeth(builder, left, over, corner), paeth),
+                    builder.and_(_average(builder, left, over), average),
+                ),
+                builder.or_(builder.and_(over, up_), builder.and_(left, sub)),
+            )
+            stored = builder.zext(load(builder, address(raw, starts[r], index), narrow), wide)
+            value = _sum(builder, value, stored)
+            store(builder, builder.trunc(value, narrow), address(rows, outs[r], index))
+            builder.store(value, lefts[r])
+            builder.store(over, corners[r])
+            over = left  # of the row below: the pixel before, of this row
 
-    return undo
+
+@emitted(types.none, None, types.int64, types.int64, None, *[types.int64] * 7)
+def _four(builder, raw, at, line, rows, above, row0, row1, row2, row3, count, size):
+    for one in _LANES:
+        with builder.if_then(builder.icmp_signed("==", size, I64(one))):
+            _undo_rows(builder, one, raw, at, line, rows, above, (row0, row1, row2, row3), count)
 
 
 @loop
@@ -195,53 +204,24 @@ def _make_undo_bytes(kind: int) -> Any:
 
 
 _average1, _paeth1 = (_make_undo_bytes(kind) for kind in (AVERAGE, PAETH))
-_sub2, _sub3, _sub4, _sub6, _sub8 = (_make_undo_row(SUB, size) for size in _WIDE)
-_average2, _average3, _average4, _average6, _average8 = (_make_undo_row(AVERAGE, size) for size in _WIDE)
-_paeth2, _paeth3, _paeth4, _paeth6, _paeth8 = (_make_undo_row(PAETH, size) for size in _WIDE)
-_four1, _four2, _four3, _four4, _four6, _four8 = (_make_undo_rows(size) for size in _LANES)
+_sub, _average_pixels, _paeth_pixels = (_make_undo_row(kind) for kind in (SUB, AVERAGE, PAETH))
 
 
 @loop
 def _undo_pixels(kind, raw, at, rows, above, row, count, size):
     """Undo a filter that needs the pixel to the left."""
-    if kind == SUB:
-        if size == 1:
-            _sub1(raw, at, rows, above, row, count)
-        elif size == 2:
-            _sub2(raw, at, rows, above, row, count)
-        elif size == 3:
-            _sub3(raw, at, rows, above, row, count)
-        elif size == 4:
-            _sub4(raw, at, rows, above, row, count)
-        elif size == 6:
-            _sub6(raw, at, rows, above, row, count)
-        else:
-            _sub8(raw, at, rows, above, row, count)
+    if kind == SUB and size == 1:
+        _sub1(raw, at, rows, above, row, count)
+    elif kind == SUB:
+        _sub(raw, at, rows, above, row, count, size)
+    elif kind == AVERAGE and size == 1:
+        _average1(raw, at, rows, above, row, count)
     elif kind == AVERAGE:
-        if size == 1:
-            _average1(raw, at, rows, above, row, count)
-        elif size == 2:
-            _average2(raw, at, rows, above, row, count)
-        elif size == 3:
-            _average3(raw, at, rows, above, row, count)
-        elif size == 4:
-            _average4(raw, at, rows, above, row, count)
-        elif size == 6:
-            _average6(raw, at, rows, above, row, count)
-        else:
-            _average8(raw, at, rows, above, row, count)
+        _average_pixels(raw, at, rows, above, row, count, size)
     elif size == 1:
         _paeth1(raw, at, rows, above, row, count)
-    elif size == 2:
-        _paeth2(raw, at, rows, above, row, count)
-    elif size == 3:
-        _paeth3(raw, at, rows, above, row, count)
-    elif size == 4:
-        _paeth4(raw, at, rows, above, row, count)
-    elif size == 6:
-        _paeth6(raw, at, rows, above, row, count)
     else:
-        _paeth8(raw, at, rows, above, row, count)
+        _paeth_pixels(raw, at, rows, above, row, count, size)
 
 
 @loop
@@ -263,15 +243,10 @@ def _whole_pixels(used, size):
 
 @loop
 def undo_filter(raw, at, rows, above, row, used, size):
-    """Undo the filter of a row of ``used`` bytes in pixels of ``size`` bytes.
+    """Undo the filter of a row of ``used`` bytes in pixels of ``size`` bytes, the filter's number ``raw[at]`` first.
 
-    Parameters
-    ----------
-    raw : (B,) uint8
-        The filter's number at ``at``, and the filtered bytes after it.
-    rows : (M,) uint8
-        The row above, at ``above``; zeros for the first one. The row at ``row`` is filled; up to 2 bytes more are
-        written, and read of the row above.
+    The row above is at ``above`` of ``rows``, zeros for the first one, and the row at ``row`` is filled. Up to 2 bytes
+    more are written, and read of the row above.
     """
     kind = raw[up(at)]
     at += 1
@@ -296,18 +271,7 @@ def undo_four(raw, at, line, rows, above, row0, row1, row2, row3, used, size):
     _undo_bytes(k0, raw, at, rows, above, row0, 0, 3 * size, size)
     _undo_bytes(k1, raw, at1, rows, row0, row1, 0, 2 * size, size)
     _undo_bytes(k2, raw, at2, rows, row1, row2, 0, size, size)
-    if size == 1:
-        _four1(raw, at, line, rows, above, row0, row1, row2, row3, whole)
-    elif size == 2:
-        _four2(raw, at, line, rows, above, row0, row1, row2, row3, whole)
-    elif size == 3:
-        _four3(raw, at, line, rows, above, row0, row1, row2, row3, whole)
-    elif size == 4:
-        _four4(raw, at, line, rows, above, row0, row1, row2, row3, whole)
-    elif size == 6:
-        _four6(raw, at, line, rows, above, row0, row1, row2, row3, whole)
-    else:
-        _four8(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    _four(raw, at, line, rows, above, row0, row1, row2, row3, whole, size)
     _undo_bytes(k0, raw, at, rows, above, row0, whole * size, used, size)
     _undo_bytes(k1, raw, at1, rows, row0, row1, (whole - 1) * size, used, size)
     _undo_bytes(k2, raw, at2, rows, row1, row2, (whole - 2) * size, used, size)

@@ -13,7 +13,7 @@ PNG: Final = np.dtype(
         ("height", "<i8"),  # pixels
         ("width", "<i8"),
         ("depth", "<i8"),  # bits of a value: 1, 2, 4, 8 or 16
-        ("color", "<i8"),  # one of the colors below
+        ("color", "<i8"),  # 0 gray, 2 RGB, PALETTE, 4 gray and alpha, 6 RGB and alpha
         ("interlaced", "<i8"),  # 1 for Adam7
         ("palette", "<i8", 2),  # place and bytes, as of the next; zeros where there is none
         ("transparency", "<i8", 2),
@@ -25,12 +25,7 @@ PNG: Final = np.dtype(
     align=True,
 )
 
-# Colors.
-GRAY: Final = 0
-RGB: Final = 2
-PALETTE: Final = 3
-GRAY_ALPHA: Final = 4
-RGB_ALPHA: Final = 6
+PALETTE: Final = 3  # a color
 
 #: Values of a stored pixel, by color; 0 for no color.
 SAMPLES: Final = (1, 0, 3, 1, 2, 0, 4)

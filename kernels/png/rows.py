@@ -105,27 +105,13 @@ def _write_row(rows, row, x0, x1, stored, step, channels, out, to):
 
 @cached_jit("none(uint8[::1], int64, int64, int64, int64, int64[::1], int64, uint8[::1], uint8[::1], uint8[::1])")
 def write_rows(raw, stride, stored, depth, color, region, channels, palette, rows, out):
-    """Write a region of an image.
+    """Write a region of an image, given the inflated rows ``raw``, up to the last of the region at least.
 
-    Parameters
-    ----------
-    raw : (B,) uint8
-        Inflated rows, the first one to at least the last of the region.
-    stride : int
-        Bytes of a row without its filter.
-    stored, depth, color : int
-        Values of a pixel, their bits, and the color of the header.
-    region : (4,) int64
-        x0, y0, x1, y1 in pixels.
-    channels : int
-        To write: those that are stored, or 1 or 3 without alpha. Of values of 16 bits the upper bytes are written;
-        with twice as many channels as are stored, both bytes.
-    palette : (256 * channels,) uint8
-        Pixels by index where the color is that of a palette, else not read.
-    rows : (M,) uint8
-        Scratch of :func:`scratch_bytes`.
-    out : (H * W * channels,) uint8
-        Filled with the pixels of the region.
+    ``stride`` are the bytes of a row without its filter; ``stored``, ``depth`` and ``color`` the values of a pixel,
+    their bits and the color of the header; ``region`` x0, y0, x1, y1 in pixels. ``channels`` are those that are stored,
+    or 1 or 3 without alpha. Of values of 16 bits the upper bytes are written; with twice as many channels as are
+    stored, both bytes. ``palette`` has the pixels by index where there is one. ``rows`` is scratch of
+    :func:`scratch_bytes`.
     """
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     size = max(stored * depth // 8, 1)  # bytes from a byte to the one that the filter takes for its left neighbor

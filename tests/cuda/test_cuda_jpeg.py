@@ -41,11 +41,11 @@ Entry = NDArray[np.uint8]
 # -- entries and batches -----------------------------------------------------------------------------------------------
 
 
-def seek_of(entries: Sequence[Any], every: int) -> Seek:
+def seek_of(entries: Sequence[Any]) -> Seek:
     """A batch's entries; None for files that have none."""
     found = [np.zeros(0, np.uint8) if entry is None else entry for entry in entries]
     places = [entry.ctypes.data if entry.size else 0 for entry in found]
-    return Seek.of(places, [entry.size for entry in found], found, every, "the index")
+    return Seek.of(places, [entry.size for entry in found], found, "the index")
 
 
 def batch_of(files: list[bytes]) -> EncodedImages:
@@ -72,10 +72,10 @@ def with_table(data: bytes, steps: list[int]) -> bytes:
 # -- mismatches -----------------------------------------------------------------------------------------------------
 
 
-def checked(entry: Entry, every: int) -> Entry:
+def checked(entry: Entry) -> Entry:
     """An entry that was changed, with a checksum that says that it was not."""
     made = entry.copy()
-    made[12:16].view("<u4")[:] = checksum_of_entry(made.tobytes(), every)
+    made[12:16].view("<u4")[:] = checksum_of_entry(made.tobytes())
     return made
 
 
@@ -85,7 +85,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
-    access = seek_of(entries_of(files, 4), 4).access
+    access = seek_of(entries_of(files)).access
     parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
@@ -146,15 +146,15 @@ WITHOUT = 1, 3  # those that other decoders take
 BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
 
 
-def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
+def opened(files: list[bytes], entries: list[Entry] | None = None, **options: Any) -> gi.Batch:
     """A batch on the fake; ``file`` (a decoder's own) has no entry."""
     batch = gi.open_batch(files, device="cuda:0", **options)
     if entries is None:
-        entries = entries_of(files, every)
+        entries = entries_of(files)
         entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
     source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
-    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
+    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries))))
 
 
 def kernels_of(gpu: FakeGpu) -> list[str]:
@@ -420,7 +420,7 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, w
 def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:
     """Report the reason; launch nothing if no image is left."""
     files = indexed_files()[:5]
-    entries = entries_of(files, 4)
+    entries = entries_of(files)
     given = [entries[2], entries[1][:0], entries[0], entries[3], entries[4][:-1]]
     expected = gi.decode_batch(files, device="cpu")
     x = opened(files, given)
@@ -436,7 +436,7 @@ def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:
 def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
     """Memory that is still read is not given to others."""
     bad = [*indexed_files(), file(24, 30, "memory")]
-    entries = entries_of(bad, 4)
+    entries = entries_of(bad)
     entries[WITHOUT[0]] = entries[-1] = entries[WITHOUT[0]][:0]
     for _ in range(3):
         with pytest.raises(MemoryError):

@@ -113,13 +113,12 @@ def test_photos_decode_as_on_the_cpu(decoder: Any, most: int) -> None:
         assert np.mean(difference <= most) >= (0.99 if most else 1)
 
 
-@pytest.mark.parametrize("every", ["rows", 4, 8] if IS_REAL else [4])
-def test_photos_with_a_seek_index_have_the_cpus_pixels(every: int | str, tmp_path: Path) -> None:
+def test_photos_with_a_seek_index_have_the_cpus_pixels(tmp_path: Path) -> None:
     """Decoded by our own kernels, bit for bit: whole, and what a crop needs, in color and gray, turned."""
     height, width = (75, 130) if IS_REAL else (35, 40)
     files = [*PHOTOS, *(jpegs.encoded(jpegs.noise(height, width, k), name) for k, name in enumerate(jpegs.SAMPLINGS))]
     files += [jpegs.encoded(jpegs.noise(height, width, 9), restart_marker_blocks=k) for k in (1, 5)]
-    gi.build_index([(data, 0) for data in files], tmp_path / "index", every=every)
+    gi.build_index([(data, 0) for data in files], tmp_path / "index")
     index = gi.SeekIndex(tmp_path / "index")
     for color in ("rgb", "gray"):
         expected = gi.decode_batch(files, device="cpu", color=color)

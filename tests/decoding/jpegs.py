@@ -177,16 +177,17 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
                 yield name, encoded(image, sampling, quality=quality, **options)
 
 
-def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
+def entries_of(files: Sequence[bytes | Pixels]) -> list[Pixels]:
     """Index entries of the files; empty for files without one."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
-    build.room_for_entries(headers.records, every, room)
-    begins = np.concatenate([[0], np.cumsum(room)])
-    out, built = np.zeros(begins[-1], np.uint8), np.zeros(len(files), build.BUILT)
+    build.room_for_entries(headers.records, room)
+    begins = np.cumsum(room) - room
+    out, built = np.zeros(room.sum(), np.uint8), np.zeros(len(files), words.STATUS)
     known, memory = np.zeros(words.TABLES, words.TABLE), np.zeros(build.WORK_BYTES, np.uint8)
-    build.build_entries(*headers, every, known, memory, out, begins, built)
-    return [out[begins[i] : begins[i] + built["size"][i]].copy() for i in range(len(files))]
+    build.build_entries(*headers, known, memory, out, begins, room, built)
+    room[built["result"] != words.DONE] = 0
+    return [out[begins[i] : begins[i] + room[i]].copy() for i in range(len(files))]
 
 
 _GUARD = 4096
@@ -243,7 +244,7 @@ class Decoder:
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
-        entry: Any = None, every: int = 0, scale: int = 8,
+        entry: Any = None, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
@@ -265,7 +266,7 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         request["row_maker"], request["books"] = FINISH_ROW_FUNCTION.address, books().ctypes.data
         if entry is not None:
-            request["access"] = np.array((entry.ctypes.data, entry.size, every), words.ACCESS)
+            request["access"] = np.array((entry.ctypes.data, entry.size), words.ACCESS)
         self._decoders.get(int(header["kind"]), self._decoders[words.BASELINE])(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,

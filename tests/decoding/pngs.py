@@ -20,8 +20,6 @@ COLORS = {
 }  # fmt: skip
 BUILDS = [(color, depth) for color, (_, _, depths) in COLORS.items() for depth in depths]
 FILTERS = range(5)
-# Adam7: first column and row of each pass, and the steps to the next.
-_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 
 
 def _packed(values: NDArray[Any], depth: int) -> list[bytes]:
@@ -41,44 +39,29 @@ def paeth(a: Any, b: Any, c: Any) -> Any:
     return np.where((to_a <= to_b) & (to_a <= to_c), a, np.where(to_b <= to_c, b, c))
 
 
-def _filtered(rows: Sequence[bytes], size: int, filters: Sequence[int], first: int) -> bytes:
-    """Rows with filters, taken in turn from ``first`` on; ``size`` bytes lie between neighbors."""
+def _filtered(rows: Sequence[bytes], size: int, filters: Sequence[int]) -> bytes:
+    """Rows with filters, taken in turn; ``size`` bytes lie between neighbors."""
     out = []
     for y, row in enumerate(rows):
         x = np.frombuffer(row, np.uint8).astype(np.int64)
         b = np.frombuffer(rows[y - 1], np.uint8).astype(np.int64) if y else np.zeros_like(x)
         a, c = (np.concatenate([np.zeros(size, np.int64), values])[: len(x)] for values in (x, b))
-        kind = filters[(first + y) % len(filters)]
+        kind = filters[y % len(filters)]
         guess = (np.zeros_like(x), a, b, (a + b) // 2, paeth(a, b, c))[kind]
         out.append(bytes([kind]) + ((x - guess) % 256).astype(np.uint8).tobytes())
     return b"".join(out)
 
 
 def encode(
-    values: NDArray[Any],
-    color: str,
-    depth: int,
-    filters: Sequence[int] = (0,),
-    *,
-    interlaced: bool = False,
-    palette: bytes = b"",
-    transparency: bytes = b"",
-    chunks: Sequence[tuple[bytes, bytes]] = (),
-    part: int = 1 << 30,
-    level: int = 1,
-) -> bytes:
+    values: NDArray[Any], color: str, depth: int, filters: Sequence[int] = (0,), *, palette: bytes = b"",
+    transparency: bytes = b"", chunks: Sequence[tuple[bytes, bytes]] = (), part: int = 1 << 30,
+) -> bytes:  # fmt: skip
     """Encode values (H, W, C) of ``depth`` bits; ``part`` is the size of an IDAT chunk."""
     number, samples, _ = COLORS[color]
     height, width, count = values.shape
     assert count == samples
-    size = max(samples * depth // 8, 1)
-    data = b""
-    for x, y, dx, dy in _PASSES if interlaced else ((0, 0, 1, 1),):
-        passed = values[y::dy, x::dx]
-        if passed.size:
-            data += _filtered(_packed(passed, depth), size, filters, y)
-    packed = zlib.compress(data, level)
-    found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, interlaced))
+    packed = zlib.compress(_filtered(_packed(values, depth), max(samples * depth // 8, 1), filters), 1)
+    found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, 0))
     for name, body in (*chunks, (b"PLTE", palette), (b"tRNS", transparency)):
         found += png_chunk(name, body) if body else b""
     for at in range(0, len(packed), part):

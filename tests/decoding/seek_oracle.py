@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from .jpegs import DHT, header_segments, scan_start
@@ -19,23 +20,20 @@ class Sample(NamedTuple):
 
     kind: str
     sampling: str
-    optimized: bool
     content: bytes
 
 
 class Point(NamedTuple):
-    """Start of an MCU segment: bit of the file, and the DC predictors."""
+    """Start of an MCU row: bit of the file, and the DC predictors."""
 
     bit: int
     predictors: tuple[int, ...]
 
 
-def read_index(data: bytes) -> tuple[dict[str, int], list[Sample]]:
-    """The header and the samples of an index."""
-    magic, order, version, every, finished, samples, size, largest, names, found = struct.unpack_from(
-        "<8sIIIIQQQII", data
-    )
-    assert (magic, order, version, finished) == (b"\x89GPSI\r\n\x1a", 0x01020304, 1, 1)
+def read_index(data: bytes) -> list[Sample]:
+    """The samples of an index."""
+    magic, order, version, finished, samples, size, largest, _, found = struct.unpack_from("<8sIIQQQQII", data)
+    assert (magic, order, version, finished) == (b"\x89GPSI\r\n\x1a", 0x01020304, 2, 1)
     assert found == zlib.crc32(data[:52])
     assert size == len(data)
     words = struct.unpack_from(f"<{samples + 1}Q", data, 56)
@@ -46,9 +44,9 @@ def read_index(data: bytes) -> tuple[dict[str, int], list[Sample]]:
     for i, word in enumerate(words[:-1]):
         kind = word >> 48
         content = data[places[i] : places[i + 1]]
-        result.append(Sample(KINDS[kind & 15], SAMPLINGS[kind >> 4 & 15], bool(kind >> 8 & 1), content))
+        result.append(Sample(KINDS[kind & 15], SAMPLINGS[kind >> 4], content))
     assert largest == max((len(one.content) for one in result if one.kind == "indexed"), default=0)
-    return {"every": every, "names": names}, result
+    return result
 
 
 def checksum(data: bytes) -> int:
@@ -73,32 +71,22 @@ def _mixed(total: int, word: int) -> int:
     return ((x << 29 | x >> 35) & _MASK) * 0x9E3779B97F4A7C15 & _MASK
 
 
-def checksum_of_entry(entry: bytes, every: int) -> int:
+def checksum_of_entry(entry: bytes) -> int:
     """The 32-bit checksum that an entry has at byte 12."""
     file_sum, file_bytes = struct.unpack_from("<QI", entry)
-    total = _mixed(_mixed(checksum(entry[16:]), file_sum), every << 32 | file_bytes)
+    total = _mixed(_mixed(checksum(entry[16:]), file_sum), file_bytes)
     return (total ^ total >> 32) & 0xFFFFFFFF
 
 
-def read_entry(entry: bytes, data: bytes, rows: int, columns: int, every: int) -> list[list[Point]]:
-    """The points of an entry, row by row; its checksums and sizes must be right."""
+def read_entry(entry: bytes, data: bytes) -> list[Point]:
+    """The points of an entry; its checksums and sizes must be right."""
+    rows, _ = grid_of(data)
     file_sum, file_bytes, entry_sum = struct.unpack_from("<QII", entry)
     assert (file_sum, file_bytes) == (checksum(data), len(data))
-    assert entry_sum == checksum_of_entry(entry, every)
-    segments = -(-columns // every) if every else 1
-    if len(entry) != 16 + rows * (4 + 6 * segments + 2 * (segments - 1)):
-        segments = 1
-    assert len(entry) == 16 + rows * (4 + 6 * segments + 2 * (segments - 1))
-    begins = struct.unpack_from(f"<{rows}I", entry, 16)
-    predictors = list(struct.iter_unpack("<3h", entry[16 + 4 * rows :][: 6 * rows * segments]))
-    steps = struct.unpack_from(f"<{rows * (segments - 1)}H", entry, 16 + rows * (4 + 6 * segments))
-    result = []
-    for r in range(rows):
-        bits = [begins[r]]
-        for step in steps[r * (segments - 1) : (r + 1) * (segments - 1)]:
-            bits.append(bits[-1] + step)
-        result.append([Point(bit, predictors[r * segments + s]) for s, bit in enumerate(bits)])
-    return result
+    assert entry_sum == checksum_of_entry(entry)
+    assert len(entry) == 16 + 10 * rows
+    bits = struct.unpack_from(f"<{rows}I", entry, 16)
+    return [Point(*one) for one in zip(bits, struct.iter_unpack("<3h", entry[16 + 4 * rows :]), strict=True)]
 
 
 def grid_of(data: bytes) -> tuple[int, int]:
@@ -109,16 +97,11 @@ def grid_of(data: bytes) -> tuple[int, int]:
     return -(-height // (8 * down)), -(-width // (8 * across))
 
 
-def points_of(data: bytes, every: int) -> list[list[Point]]:
-    """Return the MCU segment starts of an intact baseline file without restart markers."""
+def points_of(data: bytes) -> list[Point]:
+    """Return the starts of the MCU rows of an intact baseline file without restart markers."""
     rows, columns = grid_of(data)
-    step = every or columns
     walk = (point for point, _, number in blocks_of(data) if number == 0)
-    result = []
-    for _ in range(rows):
-        row = [next(walk) for _ in range(columns)]
-        result.append(row[::step])
-    return result
+    return list(islice(walk, 0, rows * columns, columns))
 
 
 def blocks_of(data: bytes) -> Iterator[tuple[Point, int, int]]:

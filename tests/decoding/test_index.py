@@ -28,9 +28,7 @@ from ..sources.laws import flipped, needs, open_files
 from ..sources.writers import SOURCES, archive, make_source
 from ..watchdog import on_threads
 from . import jpegs
-from .seek_oracle import grid_of, points_of, read_entry, read_index
-
-EVERY = ("rows", 1, 3, 8, 16)
+from .seek_oracle import points_of, read_entry, read_index
 
 
 def files(n: int, size: tuple[int, int] = (75, 110)) -> list[bytes]:
@@ -42,8 +40,8 @@ def pairs(data: list[bytes]) -> list[tuple[bytes, int]]:
     return [(one, k) for k, one in enumerate(data)]
 
 
-def built(data: list[bytes], path: Path, **options: Any) -> SeekIndex:
-    gi.build_index(pairs(data), path, **options)
+def built(data: list[bytes], path: Path) -> SeekIndex:
+    gi.build_index(pairs(data), path)
     return SeekIndex(path)
 
 
@@ -52,27 +50,25 @@ def class_folder(root: Path, data: Iterable[bytes]) -> Path:
     return write_files(root, {f"class/{k:04}.jpg": one for k, one in enumerate(data)})
 
 
-def entry_bytes(index: SeekIndex) -> list[bytes | None]:
-    found = index.entries(range(len(index)))
+def entry_bytes(index: SeekIndex, indices: Iterable[int] | None = None) -> list[bytes | None]:
+    """Entries of all samples, or of some; None for those without."""
+    found = index.entries(list(range(len(index)) if indices is None else indices))
+    assert all(one is None or one.ctypes.data % 8 == 0 for one in found)
     return [None if one is None else one.tobytes() for one in found]
 
 
 # -- what is in it -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_points_are_where_the_stream_is(every: Any, tmp_path: Path) -> None:
+def test_points_are_where_the_stream_is(tmp_path: Path) -> None:
     data = [one for one in originals().values() if jpegs.is_baseline(one)]
     data += [jpeg(Image.fromarray(np.random.default_rng().integers(0, 256, (40, 90, 3), np.uint8)), quality=100)]
-    index = built(data, tmp_path / "index", every=every)
-    step = 0 if every == "rows" else every
-    assert index.every == step
     count = 0
-    for one, entry in zip(data, entry_bytes(index), strict=True):
+    for one, entry in zip(data, entry_bytes(built(data, tmp_path / "index")), strict=True):
         if entry is None:
             assert jpegs.header_of(one)["restart"]
         else:
-            assert read_entry(entry, one, *grid_of(one), step) == points_of(one, step)
+            assert read_entry(entry, one) == points_of(one)
             count += 1
     assert count >= 10
 
@@ -98,13 +94,13 @@ class Named(list[Any]):
 
 def test_report(tmp_path: Path) -> None:
     source = Named(pairs(list(mixed().values())))
-    report = gi.build_index(source, tmp_path / "index", every="rows")
+    report = gi.build_index(source, tmp_path / "index")
     counts = {
         "samples": 12, "indexed": 4, "restart": 1, "progressive": 1, "other_jpeg": 1, "other_formats": 1,
-        "too_large": 0, "optimized": 1, "resumed": 0,
+        "too_large": 0, "resumed": 0,
     }  # fmt: skip
     assert {name: getattr(report, name) for name in counts} == counts
-    assert (report.path, report.every) == (str(tmp_path / "index"), "rows")
+    assert report.path == str(tmp_path / "index")
     assert report.subsampling == {"gray": 1, "4:4:4": 1, "4:2:0": 3}
     assert [(one.index, one.source) for one in report.refused] == [(k, f"folder/file {k}") for k in (8, 9, 10, 11)]
     reasons = [one.reason for one in report.refused]
@@ -113,21 +109,20 @@ def test_report(tmp_path: Path) -> None:
     indexed = [data for name, data in mixed().items() if name in ("4:2:0", "gray", "4:4:4", "optimised")]
     assert report.indexed_bytes == sum(map(len, indexed))
     assert report.bytes == (tmp_path / "index").stat().st_size
-    _, samples = read_index((tmp_path / "index").read_bytes())
+    samples = read_index((tmp_path / "index").read_bytes())
     kinds = ["indexed"] * 4 + ["restart", "progressive", "other jpeg", "other format"] + ["refused"] * 4
     assert [one.kind for one in samples] == kinds
     assert [one.sampling for one in samples] == ["4:2:0", "gray", "4:4:4", "4:2:0", "4:2:0"] + [""] * 7
-    assert [one.optimized for one in samples] == [False] * 3 + [True] + [False] * 8
     assert [one.content for one in samples[4:8]] == [b""] * 4
     said = [f"{one.source}\0{one.reason}".encode() for one in report.refused]
     assert [one.content for one in samples[8:]] == said
-    assert [entry is not None for entry in SeekIndex(tmp_path / "index").entries(range(12))] == [True] * 4 + [False] * 8
+    assert [entry is not None for entry in entry_bytes(SeekIndex(tmp_path / "index"))] == [True] * 4 + [False] * 8
 
 
 def test_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
     source = Named(pairs(list(mixed().values())))
-    dry = gi.build_index(source, every=8, dry_run=True)
-    built = gi.build_index(source, tmp_path / "index", every=8)
+    dry = gi.build_index(source, dry_run=True)
+    built = gi.build_index(source, tmp_path / "index")
     assert dry.path is None
     for name in ("samples", "restart", "progressive", "other_jpeg", "other_formats"):
         assert getattr(dry, name) == getattr(built, name), name
@@ -146,17 +141,13 @@ def test_entries_in_any_order(tmp_path: Path) -> None:
     one_by_one = entry_bytes(index)
     order = [3, 3, 5, 0, -1, 6, 1 << 40, 4]
     wanted = [one_by_one[i] if 0 <= i < 5 else None for i in order]
-    found = index.entries(order)
-    assert [None if one is None else one.tobytes() for one in found] == wanted
-    assert all(one is None or one.ctypes.data % 8 == 0 for one in found)
-    assert index.entries([]) == []
+    assert entry_bytes(index, order) == wanted
+    assert entry_bytes(index, []) == []
     child = os.fork()
     if child == 0:
         os._exit(any(entry_bytes(index) != one_by_one for _ in range(20)))
     assert all(entry_bytes(index) == one_by_one for _ in range(20))
     assert os.waitpid(child, 0)[1] == 0
-    memory, begins, sizes = index.read(order)
-    assert [memory[begin : begin + size].tobytes() or None for begin, size in zip(begins, sizes, strict=True)] == wanted
 
 
 def test_pickles_and_closes(tmp_path: Path) -> None:
@@ -164,7 +155,7 @@ def test_pickles_and_closes(tmp_path: Path) -> None:
     index = built(files(3), tmp_path / "index")
     copy = pickle.loads(pickle.dumps(index))
     assert entry_bytes(copy) == entry_bytes(index)
-    assert (len(copy), copy.every, copy.path) == (3, 8, str(tmp_path / "index"))
+    assert (len(copy), copy.path) == (3, str(tmp_path / "index"))
     assert repr(copy) == f"<SeekIndex '{tmp_path}/index': 3 samples>"
     (tmp_path / "index").rename(tmp_path / "other")
     assert entry_bytes(copy) == entry_bytes(index)  # what is open stays
@@ -179,7 +170,7 @@ REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "is not a seek index: it is empty"),
     "another file": (lambda data: files(1)[0], r"is not a seek index: it begins with b'\\xff\\xd8"),
     "byte order": (lambda data: data[:8] + data[8:12][::-1] + data[12:], "is big-endian"),
-    "version": (lambda data: data[:12] + b"\x02" + data[13:], "has version 2; this gpuimg reads version 1"),
+    "version": (lambda data: data[:12] + b"\x01" + data[13:], "has version 1; this gpuimg reads version 2"),
     "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
     "cut off": (lambda data: data[:-1], r"is cut off: \d+ of \d+ bytes"),
 }
@@ -293,9 +284,7 @@ def test_what_stops_it(tmp_path: Path, watched: None) -> None:
     assert not (tmp_path / "index").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("every", 0), ("every", "columns"), ("every", 2.5), ("threads", 0), ("image", "")]
-)
+@pytest.mark.parametrize(("option", "value"), [("threads", 0), ("image", "")])
 def test_arguments(option: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{option} must be"):
         gi.build_index(pairs(files(1)), tmp_path / "index", **{option: value})
@@ -320,7 +309,7 @@ class StopError(Exception):
     pass
 
 
-def interrupted(source: Any, path: Path, after: int, **options: Any) -> None:
+def interrupted(source: Any, path: Path, after: int) -> None:
     """Build as far as some samples."""
 
     def stop(done: int, _: int) -> None:
@@ -328,7 +317,7 @@ def interrupted(source: Any, path: Path, after: int, **options: Any) -> None:
             raise StopError
 
     with pytest.raises(StopError):
-        gi.build_index(source, path, threads=2, progress=stop, **options)
+        gi.build_index(source, path, threads=2, progress=stop)
     assert not path.exists()
 
 
@@ -373,8 +362,8 @@ def test_damage_to_what_is_done(many: list[bytes], tmp_path: Path) -> None:
 
 def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
     gi.build_index(pairs(many), tmp_path / "whole")
-    for other, every in ((pairs(many[1:]), 8), (Named(pairs(many)), 8), (pairs(many), 4)):
-        interrupted(other, tmp_path / "index", 100, every=every)
+    for other in (pairs(many[1:]), Named(pairs(many))):
+        interrupted(other, tmp_path / "index", 100)
         assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
         assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
         (tmp_path / "index").unlink()
@@ -385,7 +374,7 @@ def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
 def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> None:
     """An index of 80 MB whose 500 entries are said to be nearly all of it each would take 40 GB."""
     samples, size = 1000, 80_000_000
-    header = layout.Header(0, True, samples, size, size, 0)
+    header = layout.Header(True, samples, size, size, 0)
     table = np.full(samples + 1, size, "<u8")
     table[::2] = header.table_end
     path = tmp_path / "index"
@@ -397,7 +386,7 @@ def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> No
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    partial = PartialIndex(str(tmp_path / "index"), 8, 1, 0)
+    partial = PartialIndex(str(tmp_path / "index"), 1, 0)
     with pytest.raises(BlockingIOError, match=r"another process is writing it: .*index\.partial"):
         gi.build_index(pairs(files(1)), tmp_path / "index")
     partial.close()
@@ -427,22 +416,22 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_command("index", mixed_set, "--dry-run") == 1
     assert os.listdir(tmp_path) == ["set"]
     assert "would take up to" in capfd.readouterr().out
-    assert run_command("index", mixed_set, "--every", "rows") == 1
+    assert run_command("index", mixed_set) == 1
     said = " ".join(capfd.readouterr().out.split())
     for part in (
-        "samples 12 images 5 baseline JPEG 1 with restart markers 1 gray 1 4:4:4 3 4:2:0 1 optimized Huffman tables",
+        "samples 12 images 5 baseline JPEG 1 with restart markers 1 gray 1 4:4:4 3 4:2:0",
         "1 progressive JPEG 1 other JPEG 1 other formats 4 refused",
         f"index {mixed_set}.gpuimg-index",
         f"refused sample 9 ({mixed_set}/class/0009.jpg): not an image file (starts with b'hello')",
     ):
         assert part in said
-    assert SeekIndex(f"{mixed_set}.gpuimg-index").every == 0
+    assert len(SeekIndex(f"{mixed_set}.gpuimg-index")) == 12
     for k in (8, 9, 10, 11):
         (mixed_set / "class" / f"{k:04}.jpg").unlink()
-    assert run_command("index", mixed_set, "--every", 4, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
+    assert run_command("index", mixed_set, "--out", tmp_path / "index", "--threads", 1, "--json") == 0
     report = json.loads(capfd.readouterr().out)
-    assert (report["every"], report["indexed"], report["refused"]) == (4, 4, [])
-    assert SeekIndex(tmp_path / "index").every == 4
+    assert (report["indexed"], report["refused"]) == (4, [])
+    assert len(SeekIndex(tmp_path / "index")) == 8
 
 
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -454,7 +443,6 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),
         ([shard, shard], "--out is needed: the source consists of several files"),
-        ([shard, "--every", "-1"], "--every must be"),
         ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),
         ([shard, "--out", tmp_path / "no" / "index"], "No such file or directory"),
     ):

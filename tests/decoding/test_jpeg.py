@@ -12,30 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from numba import njit
 from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._decoding import exif
-from gpuimg.kernels.jpeg import idct
 from gpuimg.kernels.jpeg import layout as words
 
 from ..samples import PHOTOS, file_of
 from . import jpegs
-from .jpegs import (
-    DHT,
-    DQT,
-    DRI,
-    SAMPLINGS,
-    SOS,
-    Decoder,
-    assert_pillows,
-    encoded,
-    noise,
-    pillow_pixels,
-    rebuilt,
-    upright_pixels,
-)  # fmt: skip
+from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, assert_pillows, encoded, noise, pillow_pixels, rebuilt
 
 # -- whole images ------------------------------------------------------------------------------------------------------
 
@@ -60,7 +45,7 @@ def test_made_files(decoders: tuple[Decoder, Decoder], photo: Image.Image) -> No
 def test_photos(path: Path, decoders: tuple[Decoder, Decoder]) -> None:
     data = path.read_bytes()
     assert_pillows(decoders[0], data)
-    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], upright_pixels(data))
+    np.testing.assert_array_equal(gi.decode_batch([path], device="cpu")[0], jpegs.upright_pixels(data))
 
 
 @pytest.mark.parametrize("factor", [1, 9, 101, 255, 1021, 5001])
@@ -367,48 +352,3 @@ def test_illegal_tables(table: bytes, decoders: tuple[Decoder, Decoder], photo: 
     with pytest.raises(OSError, match=r"broken|truncated"):
         pillow_pixels(data)
     assert status_of(data) == "invalid Huffman table"
-
-
-# -- pieces ------------------------------------------------------------------------------------------------------------
-
-
-def of_blocks(transform: Any, side: int) -> Callable[[Any, Any], Any]:
-    """A transform of many blocks (N, 64) to ``side`` by ``side`` samples each."""
-    many, area = 2 if transform is idct.two8 else 1, np.uintp(side * side)
-
-    @njit
-    def run(coefficients, steps, out):  # type: ignore[no-untyped-def]  # compiled
-        zero = np.uintp(0)
-        for k in range(0, coefficients.shape[0], many):
-            blocks = coefficients[k : k + many].reshape(-1), out[k : k + many].reshape(-1)
-            transform(blocks[0], zero, np.uintp(64), steps, zero, blocks[1], zero, area, np.uintp(side))
-
-    def transformed(blocks: Any, steps: Any) -> Any:
-        out, left = np.zeros((len(blocks), side * side), np.uint8), blocks.reshape(-1, 64).copy()
-        run(left, steps, out)
-        assert not left.any()
-        return out
-
-    return transformed
-
-
-@pytest.mark.parametrize(("side", "whole", "forms"), [
-    (8, idct.transform8, ((8, idct.two8), (4, idct.transform4), (2, idct.transform2))),
-    (4, idct.half8, ((4, idct.half4), (2, idct.half2))), (2, idct.quarter8, ()),
-])  # fmt: skip
-def test_inverse_dct_is_the_formula(side: int, whole: Any, forms: Any) -> None:
-    """Near the means of pixels of T.81, A.3.3, in float64; forms for few coefficients are the whole one."""
-    rng = np.random.default_rng()
-    steps = rng.integers(1, 5, 64).astype(np.int16)
-    for known, form in ((8, whole), *forms):
-        blocks = np.zeros((500, 8, 8), np.int16)
-        blocks[:, :known, :known] = rng.integers(-30, 31, (500, known, known)) * rng.integers(0, 2, (500, 1, 1))
-        blocks[:, 0, 0] = rng.integers(-200, 200, 500)
-        found = of_blocks(form, side)(blocks, steps)
-        np.testing.assert_array_equal(found, of_blocks(whole, side)(blocks, steps))
-        if side == 8 or known == 2:
-            k, x = np.mgrid[:8, :8]
-            basis = np.where(k == 0, np.sqrt(0.125), 0.5) * np.cos((2 * x + 1) * k * np.pi / 16)
-            pixels = np.einsum("kx,bkl,ly->bxy", basis, (blocks * steps.reshape(8, 8)).astype(np.float64), basis) + 128
-            means = pixels.reshape(500, side, 8 // side, side, 8 // side).mean((2, 4)).reshape(500, -1)
-            assert np.abs(found - np.clip(means, 0, 255)).max() <= (1 if side == 8 else 3)

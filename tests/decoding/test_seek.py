@@ -16,13 +16,11 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.kernels.jpeg import layout as words
 
-from ..samples import PHOTOS, with_orientation
+from ..samples import with_orientation
 from . import jpegs
-from .jpegs import REGIONS, SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
+from .jpegs import SAMPLINGS, SCALES, Decoder, Region, encoded, noise, pillow_pixels, some_region
 from .progressive_jpegs import Picture, baseline
 from .seek_oracle import checksum_of_entry
-
-EVERY = (0, 4, 8, 16)
 
 Entry = NDArray[np.uint8]
 
@@ -32,9 +30,9 @@ def decoder() -> Decoder:
     return Decoder()
 
 
-def entry_of(data: bytes, every: int) -> Entry:
+def entry_of(data: bytes) -> Entry:
     """The entry that is built for a file."""
-    (entry,) = jpegs.entries_of([data], every)
+    (entry,) = jpegs.entries_of([data])
     assert entry.size
     return entry
 
@@ -48,20 +46,6 @@ def assert_same(decoder: Decoder, data: bytes, region: Region, fate: int, scale:
         np.testing.assert_array_equal(found.pixels, plain.pixels, err_msg=str(region))
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_regions_of_photos(every: int, decoder: Decoder) -> None:
-    rng = np.random.default_rng()
-    files = [data for data in (path.read_bytes() for path in PHOTOS) if jpegs.is_baseline(data)]
-    whole = [pillow_pixels(data) for data in files]
-    entries = [entry_of(data, every) for data in files]
-    for _ in range(REGIONS // len(EVERY)):
-        i = int(rng.integers(len(files)))
-        x0, y0, x1, y1 = region = some_region(rng, *whole[i].shape[:2])
-        found = decoder(files[i], region, entry=entries[i], every=every)
-        assert found.entry == words.USED
-        np.testing.assert_array_equal(found.pixels, whole[i][y0:y1, x0:x1], err_msg=f"{PHOTOS[i]} {region}")
-
-
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("sampling", [name for name in SAMPLINGS if name != "rgb"])
 def test_regions_of_made_files(sampling: str, scale: int, decoder: Decoder, photo: Image.Image) -> None:
@@ -69,19 +53,9 @@ def test_regions_of_made_files(sampling: str, scale: int, decoder: Decoder, phot
     for k, image in enumerate((photo.resize((211, 97)), noise(75, 66, 3), photo.resize((40, 201)))):
         data = encoded(image, sampling, quality=int(rng.integers(20, 99)), optimize=k % 2 == 0)
         height, width = (-(-side * scale // 8) for side in (image.height, image.width))
-        for every in (0, 1, 3, 8):
-            entry = entry_of(data, every)
-            for _ in range(4):
-                region = some_region(rng, height, width)
-                assert_same(decoder, data, region, words.USED, scale=scale, entry=entry, every=every)
-
-
-def test_segments_that_do_not_fit_into_16_bits_give_rows(decoder: Decoder) -> None:
-    data = encoded(noise(64, 1200, 0), "4:4:4", quality=100)
-    assert entry_of(data, 24).size > entry_of(data, 0).size  # of more than 15 bits
-    assert_same(decoder, data, (900, 20, 1000, 50), words.USED, entry=entry_of(data, 24), every=24)
-    assert entry_of(data, 64).size == entry_of(data, 0).size < entry_of(data, 16).size
-    assert_same(decoder, data, (700, 20, 900, 50), words.USED, entry=entry_of(data, 64), every=64)
+        entry = entry_of(data)
+        for _ in range(8):
+            assert_same(decoder, data, some_region(rng, height, width), words.USED, scale=scale, entry=entry)
 
 
 @pytest.mark.parametrize("interval", [1, 3, 7, 19, 40])
@@ -93,7 +67,7 @@ def test_restart_markers_need_no_entry(interval: int, sampling: str, decoder: De
     for _ in range(20):
         x0, y0, x1, y1 = region = some_region(rng, photo.height, photo.width)
         for channels, pixels in whole.items():
-            found = decoder(data, region, channels, entry=np.ones(99, np.uint8), every=8)
+            found = decoder(data, region, channels, entry=np.ones(99, np.uint8))
             assert (found.how, found.entry) == (words.DONE, words.UNUSED)
             np.testing.assert_array_equal(found.pixels, pixels[y0:y1, x0:x1])
 
@@ -120,10 +94,10 @@ def test_restart_markers_out_of_order_are_not_trusted(damage: str, decoder: Deco
 
 
 def rewritten(entry: Entry, at: int, change: int) -> Entry:
-    """Another 16-bit number in an entry of 8 MCUs a segment, whose checksum is right."""
+    """Another 16-bit number in an entry whose checksum is right."""
     changed = entry.copy()
     changed[at : at + 2].view("<i2")[:] += np.int16(change)
-    changed[12:16].view("<u4")[:] = checksum_of_entry(changed.tobytes(), 8)
+    changed[12:16].view("<u4")[:] = checksum_of_entry(changed.tobytes())
     return changed
 
 
@@ -132,61 +106,52 @@ def test_an_entry_of_another_file_is_not_used(decoder: Decoder, photo: Image.Ima
     region = (100, 100, 150, 160)
     other = encoded(photo.transpose(Image.Transpose.ROTATE_180))
     assert len(other) != len(data)
-    assert_same(decoder, data, region, words.OTHER_SIZE, entry=entry_of(other, 8), every=8)
+    assert_same(decoder, data, region, words.OTHER_SIZE, entry=entry_of(other))
     middle = (jpegs.scan_start(data) + len(data)) // 2
     for bit in range(0, 64, 7):  # the scan may decode all the same
         changed = bytearray(data)
         changed[middle + bit // 8] ^= 1 << bit % 8
         if decoder(bytes(changed), region).how == words.DONE:
-            assert_same(decoder, bytes(changed), region, words.OTHER_FILE, entry=entry_of(data, 8), every=8)
+            assert_same(decoder, bytes(changed), region, words.OTHER_FILE, entry=entry_of(data))
 
 
 def test_a_damaged_entry_is_not_used(decoder: Decoder, photo: Image.Image) -> None:
     data, region = encoded(photo), (100, 100, 150, 160)
-    entry = entry_of(data, 8)
+    entry = entry_of(data)
     for at in (12, 15, 16, 40, entry.size // 2, entry.size - 1):
         damaged = entry.copy()
         damaged[at] ^= 4
-        assert_same(decoder, data, region, words.DAMAGED, entry=damaged, every=8)
+        assert_same(decoder, data, region, words.DAMAGED, entry=damaged)
     for wrong in (entry[:-1], entry[:8], entry[:1], np.zeros(entry.size + 2, np.uint8)):
-        assert_same(decoder, data, region, words.DAMAGED, entry=wrong, every=8)
-    for every in (4, 7, 9, 0):  # the segments of a row may be as many
-        assert_same(decoder, data, region, words.DAMAGED, entry=entry, every=every)
-    spliced = np.concatenate([entry[:12], entry_of(encoded(photo, quality=50), 8)[12:]])
+        assert_same(decoder, data, region, words.DAMAGED, entry=wrong)
+    spliced = np.concatenate([entry[:12], entry_of(encoded(photo, quality=50))[12:]])
     assert spliced.size == entry.size
-    assert_same(decoder, data, region, words.DAMAGED, entry=spliced, every=8)
+    assert_same(decoder, data, region, words.DAMAGED, entry=spliced)
 
 
 def test_points_are_checked_where_decoding_passes(decoder: Decoder, photo: Image.Image) -> None:
     """Whoever makes an entry with right checksums and wrong points is found out at the next point."""
     data = encoded(photo)
-    entry = entry_of(data, 8)
-    rows, segments = 15, 3  # of 300 x 240 in MCUs of 16 x 16, 8 MCUs a segment
-    position, predictor = 16 + 4 * 8, 16 + 4 * rows + 6 * 8 * segments
-    step = 16 + rows * (4 + 6 * segments) + 2 * 8 * (segments - 1)
-    whole = (0, 0, photo.width, photo.height)
+    entry = entry_of(data)
+    position, predictor = 16 + 4 * 8, 16 + 4 * 15 + 6 * 8  # of row 8; 300 x 240 has 15 rows of MCUs of 16 x 16
+    whole, to_the_end = (0, 0, photo.width, photo.height), (160, 7 * 16, photo.width, 8 * 16)
     for at, change in ((position, 1), (position, -8), (position, 1000), (predictor, 5), (predictor + 2, -1)):
-        assert_same(decoder, data, whole, words.MISMATCH, entry=rewritten(entry, at, change), every=8)
-    to_the_end = (160, 8 * 16, photo.width, 9 * 16)
-    for change in (1, -1, 64, 20000):
-        assert_same(decoder, data, to_the_end, words.MISMATCH, entry=rewritten(entry, step, change), every=8)
+        for region in (whole, to_the_end):
+            assert_same(decoder, data, region, words.MISMATCH, entry=rewritten(entry, at, change))
 
 
-@pytest.mark.parametrize("every", [0, 8])
-def test_a_point_among_fill_bytes_is_found_out(every: int, decoder: Decoder, photo: Image.Image) -> None:
+def test_a_point_among_fill_bytes_is_found_out(decoder: Decoder, photo: Image.Image) -> None:
     """Of more fill bytes than are read at a time nothing is left to decode, though the stream does not end there."""
     data = encoded(photo, "4:4:4")
     fill = 2 + 4
     data = data[:2] + jpegs.segment(0xFE, b"\xff" * 5000 + b"\1") + data[2:]
-    entry = entry_of(data, every)
+    forged = entry_of(data)
     row = 10
-    bit = int(entry[16 + 4 * row :][:4].view("<u4")[0])
-    forged = entry.copy()
-    forged[16 + 4 * row :][:4].view("<u4")[0] = 8 * fill
-    forged[12:16].view("<u4")[:] = checksum_of_entry(forged.tobytes(), every)
-    assert bit > 8 * jpegs.scan_start(data)
-    region = (0, 8 * row, 40, 8 * row + 8)
-    assert_same(decoder, data, region, words.MISMATCH, entry=forged, every=every)
+    bit = forged[16 + 4 * row :][:4].view("<u4")
+    assert bit[0] > 8 * jpegs.scan_start(data)
+    bit[0] = 8 * fill
+    forged[12:16].view("<u4")[:] = checksum_of_entry(forged.tobytes())
+    assert_same(decoder, data, (0, 8 * row, 40, 8 * row + 8), words.MISMATCH, entry=forged)
 
 
 LONGEST = 2 + 0xFFFF  # bytes of a segment
@@ -213,7 +178,7 @@ def test_large_files_have_no_entry(case: str, decoder: Decoder, photo: Image.Ima
         large[: len(data)] = np.frombuffer(data, np.uint8)
     else:
         large = padded_after(data, (512 << 20) - (middle if case == "some rows" else 0))
-    (built,) = jpegs.entries_of([large], 0)
+    (built,) = jpegs.entries_of([large])
     assert not built.size
     np.testing.assert_array_equal(decoder(large, (5, 100, 70, 130)).pixels, pillow_pixels(data)[100:130, 5:70])
 
@@ -224,8 +189,7 @@ def test_predictors_beyond_16_bits_give_no_entry(top: int, fits: bool, decoder: 
     blocks[:, 0] = np.minimum(np.arange(64) * 16383, top)
     data = baseline(Picture(64, 64, (0x11,), (blocks.reshape(8, 8, 64),)))
     assert decoder(data).how == words.DONE
-    for every in (0, 4):
-        assert bool(jpegs.entries_of([data], every)[0].size) == fits
+    assert bool(jpegs.entries_of([data])[0].size) == fits
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +203,7 @@ def files(photo: Image.Image) -> list[bytes]:
 @pytest.fixture
 def index(files: list[bytes], tmp_path: Path) -> gi.SeekIndex:
     path = tmp_path / "some.gpuimg-index"
-    gi.build_index([(data, k) for k, data in enumerate(files)], path, every=4)
+    gi.build_index([(data, k) for k, data in enumerate(files)], path)
     return gi.SeekIndex(path)
 
 

@@ -52,23 +52,23 @@ def random_regions(sizes: Any) -> Any:
 
 
 def assert_the_cpus(
-    launches: Launches, files: list[bytes], crop: Any = None, every: int | None = 1, **options: Any
+    launches: Launches, files: list[bytes], crop: Any = None, indexed: bool = True, **options: Any
 ) -> gi.Batch:
-    """Images, or a part of each, decoded by our kernels: at the starts of entries, else (None) at those they find."""
+    """Images, or a part of each, decoded by our kernels: at the starts of entries, else at those they find."""
     exact = gi.open_batch(files, device="cpu", on_error="fill", **options)
     x = gi.open_batch(files, device="cuda:0", on_error="fill", **options)
-    if every is not None:
-        x = opened(files, entries_of(files, every), every, **options)
+    if indexed:
+        x = opened(files, entries_of(files), **options)
     found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
-    steps = JPEG if every is not None else ["find", *JPEG]
+    steps = JPEG if indexed else ["find", *JPEG]
     assert [kernel.name for kernel in launches.kernels[: len(steps)]] == steps
     assert launches.gpu.order.of("decode") == []
-    if every is None:
-        assert list(found.status) == list(expected.status)
-    else:
+    if indexed:
         assert set(entry_status(x)) <= {words.USED, 0}
+    else:
+        assert list(found.status) == list(expected.status)
     return x
 
 
@@ -83,29 +83,29 @@ def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-@pytest.mark.parametrize("every", [1, None])
-def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str, every: int | None) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str, indexed: bool) -> None:
     spans(monkeypatch, span=1024)
-    files = small(quality=85) if every else [*made(), encoded(photo(50, 40), restart_marker_rows=1)]
+    files = small(quality=85) if indexed else [*made(), encoded(photo(50, 40), restart_marker_rows=1)]
     ours = [data for data in files if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
-    x = assert_the_cpus(launches, ours, every=every, color=color)
+    x = assert_the_cpus(launches, ours, indexed=indexed, color=color)
     assert recording_of(x).timings.jpegs_on_cpu == 0
 
 
-@pytest.mark.parametrize("every", [1, None])
-def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int | None) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
     """Whose transform reads no pixel that was not decoded."""
     spans(monkeypatch, span=1024)
-    files = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate(small() if every else made())]
+    files = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate(small() if indexed else made())]
     sizes = gi.open_batch(files, device="cpu").sizes
-    assert_the_cpus(launches, files, random_regions(sizes), every)
+    assert_the_cpus(launches, files, random_regions(sizes), indexed)
 
 
-@pytest.mark.parametrize("every", [0, 8, None])
-def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int | None) -> None:
-    """Entries of several distances; the blocks of a batch do not fit into memory at once."""
-    spans(monkeypatch, span=1024, most_blocks=100 if every is not None else 400)
-    assert_the_cpus(launches, small() if every is not None else made(), every=every)
+@pytest.mark.parametrize("indexed", [True, False])
+def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
+    """The blocks of a batch do not fit into memory at once."""
+    spans(monkeypatch, span=1024, most_blocks=100 if indexed else 400)
+    assert_the_cpus(launches, small() if indexed else made(), indexed=indexed)
     assert [kernel.name for kernel in launches.kernels].count("huffman") > 1
 
 
@@ -141,10 +141,10 @@ def test_restart_intervals(launches: Launches) -> None:
 def test_entries_that_lie_leave_files_to_the_cpu(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
     """About a predictor, with the right checksum; or about entropy-coded data, which are not theirs."""
     files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80, 90)]
-    entries = entries_of(files, 4)
+    entries = entries_of(files)
     entries[0] = entries[0].copy()
     entries[0][-1] ^= 1
-    entries[0] = checked(entries[0], 4)
+    entries[0] = checked(entries[0])
     write = Upload.write
 
     def changed(uploaded: Upload, out: Any) -> None:
@@ -157,7 +157,7 @@ def test_entries_that_lie_leave_files_to_the_cpu(launches: Launches, monkeypatch
                 body[:] = (0xFF, RANDOM.integers(0, 256, body.size, np.uint8))[image - 1]
 
     monkeypatch.setattr(Upload, "write", changed)
-    x = opened(files, entries, 4)
+    x = opened(files, entries)
     with pytest.warns(RuntimeWarning, match=r"3 entries of the seek index .* do not match"):
         found = x.compute("uint8")
     for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
@@ -173,11 +173,11 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
     short = data[: start + (len(data) - start) // 2] + data[-2:]
     ones = data[: start + 100] + b"\xff\0" * 30 + data[start + 160 :]  # no code
     flat = encoded(Image.fromarray(np.full((640, 640), 99, np.uint8)), "gray")
-    x = assert_the_cpus(launches, [data, short, ones, flat, data[:-9]], every=None)
+    x = assert_the_cpus(launches, [data, short, ones, flat, data[:-9]], indexed=False)
     assert recording_of(x).timings.jpegs_on_cpu == 3
     launches.kernels.clear()
     files = damaged()[::2]
-    assert 0 < recording_of(assert_the_cpus(launches, files, every=None)).timings.jpegs_on_cpu < len(files)
+    assert 0 < recording_of(assert_the_cpus(launches, files, indexed=False)).timings.jpegs_on_cpu < len(files)
 
 
 # -- draft -------------------------------------------------------------------------------------------------------------
@@ -186,12 +186,12 @@ SCALES = (4, 2, 1)  # eighths of an image's size
 
 
 def assert_pillows(
-    launches: Launches, files: list[bytes], scale: int, every: int | None = 1, parts: bool = False, color: str = "rgb",
+    launches: Launches, files: list[bytes], scale: int, indexed: bool = True, parts: bool = False, color: str = "rgb",
     exact: list[bytes] | None = None,
 ) -> None:  # fmt: skip
     """Images at a scale, or a random part of each, decoded by our kernels and nothing else."""
-    entries = [np.zeros(0, np.uint8)] * len(files) if every is None else entries_of(files, every or 1)
-    source = recording_of(opened(files, entries, every or 1, color=color)).source
+    entries = entries_of(files) if indexed else [np.zeros(0, np.uint8)] * len(files)
+    source = recording_of(opened(files, entries, color=color)).source
     assert isinstance(source, EncodedImages)
     source = replace(source, scales=np.full(len(files), scale))
     sizes, channels, turns = decoded_sizes(source), source.channels, source.orientations
@@ -227,17 +227,16 @@ def test_scaled_images_are_pillows(launches: Launches, scale: int, color: str) -
 @pytest.mark.parametrize("scale", SCALES)
 def test_scaled_images_of_every_kind(launches: Launches, scale: int) -> None:
     """Without starts, with restart intervals, and where products and sums wrap and saturate."""
-    assert_pillows(launches, small()[1:4], scale, every=None)
+    assert_pillows(launches, small()[1:4], scale, indexed=False)
     assert_pillows(launches, intervals(), scale, parts=True)
     assert_pillows(launches, absurd_coefficients(), scale)
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("every", [2, 0])
-def test_scaled_regions_of_turned_images(launches: Launches, every: int, scale: int) -> None:
-    """Of which no more is decoded than the region needs: the windows begin in odd columns and rows, too."""
+def test_scaled_regions_of_turned_images(launches: Launches, scale: int) -> None:
+    """Of which no more rows are decoded than the region needs: the windows begin in odd rows, too."""
     files = [turned(data, 2 + k) for k, data in enumerate(small(((41, 57), (64, 33), (50, 50))))]
-    assert_pillows(launches, files, scale, every, parts=True)
+    assert_pillows(launches, files, scale, parts=True)
 
 
 CHAINS: dict[str, Callable[[gi.Batch], gi.Batch]] = {
@@ -257,7 +256,7 @@ def test_drafts_are_the_cpus(launches: Launches, name: str, indexed: bool) -> No
     files = [files[0], turned(files[1], 6), *files[2:], file_of(photo(45, 50), "PNG")]
     exact, x = gi.open_batch(files, device="cpu", draft=1.2), gi.open_batch(files, device="cuda:0", draft=1.2)
     if indexed:
-        x = opened(files, [*entries_of(files[:-1], 2), np.zeros(0, np.uint8)], 2, draft=1.2)
+        x = opened(files, [*entries_of(files[:-1]), np.zeros(0, np.uint8)], draft=1.2)
     ours, theirs = CHAINS[name](x), CHAINS[name](exact)
     scales = [gi.describe(theirs, i).splitlines()[1] for i in range(len(files))]
     assert [gi.describe(ours, i).splitlines()[1] for i in range(len(files))] == scales

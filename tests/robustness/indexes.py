@@ -21,7 +21,6 @@ from .mutate import ANYWHERE, NUMBERS, Draw, bit_flips, changed
 from .originals import jpeg, picture
 
 _HEADER, _WORD = 56, 8  # bytes
-_EVERY = 16  # where in a header it is
 _STATUS = ("unused", "used", "other size", "other file", "damaged", "mismatch")
 
 
@@ -52,8 +51,8 @@ def _sealed(draw: Draw, data: bytes, _: bytes) -> bytes:
 
 
 def _header_field(draw: Draw, data: bytes, other: bytes) -> bytes:
-    """Samples, sizes, the checksum of names or the length of segments, in a valid header."""
-    at = draw.pick((_EVERY, draw.between(24, 51)))
+    """Samples, sizes or the checksum of names, in a valid header."""
+    at = draw.between(24, 51)
     number = draw.pick((0, 1, 2, 3, 5, 7, 9, 1 << 16, (1 << 32) - 1, draw.below(1 << 32)))
     return _sealed(draw, data[:at] + struct.pack("<I", number) + data[at + 4 :], other)
 
@@ -81,29 +80,28 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
     decoder, path = jpegs.Decoder(), folder / "index"
 
     @cache
-    def intact(seed: int, every: Any) -> bytes:
-        gi.build_index([(one, 0) for one in files(seed)], folder / f"{seed} {every}", every=every)
-        return (folder / f"{seed} {every}").read_bytes()
+    def intact(seed: int) -> bytes:
+        gi.build_index([(one, 0) for one in files(seed)], folder / str(seed))
+        return (folder / str(seed)).read_bytes()
 
-    def decoded(draw: Draw, data: bytes, entry: Any, every: int) -> str:
+    def decoded(draw: Draw, data: bytes, entry: Any) -> str:
         header = jpegs.header_of(data)
         if header["kind"] != words.BASELINE or entry is None:
             return "no entry" if entry is None else "not ours"
         region = draw.region(int(header["height"]), int(header["width"]))
-        found = decoder(data, region, header=header, entry=entry, every=every)
+        found = decoder(data, region, header=header, entry=entry)
         assert found.how == words.DONE, found[1:]
         assert np.array_equal(found.pixels, decoder(data, region, header=header).pixels), region
         return _STATUS[found.entry]
 
     def checked(number: int) -> Counter[str]:
         draw = Draw(number)
-        data, other = (intact(seed, draw.pick(("rows", 2, 8))) for seed in (0, 100))
-        path.write_bytes(changed(draw, data, other, _KINDS)[0])
+        path.write_bytes(changed(draw, intact(0), intact(100), _KINDS)[0])
         try:
             index = SeekIndex(path)
         except ValueError:
             return Counter(refused=1)
         entries = index.entries(range(-1, len(files(0)) + 1))[1:-1]
-        return Counter(decoded(draw, one, entry, index.every) for one, entry in zip(files(0), entries, strict=True))
+        return Counter(decoded(draw, one, entry) for one, entry in zip(files(0), entries, strict=True))
 
     return checked
