@@ -1,6 +1,7 @@
 """The parts of PNG, GIF and WebP files that affect the pixels of their first image.
 
-Text, profiles and animations are omitted: Pillow would read, decompress and store them.
+Text, profiles and animations are omitted: Pillow would read, decompress and store them. Of a PNG's text only an
+orientation is used, in XMP or in ImageMagick's form of EXIF, as by Pillow's ``ImageOps.exif_transpose``.
 Formats: PNG, third edition (W3C, 2025); GIF89a (CompuServe, 1990); WebP container (RFC 9649).
 """
 
@@ -10,7 +11,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from . import exif
 from .decoder import PillowHeader, RefusedError
@@ -19,6 +20,11 @@ _END = b"\0\0\0\0IEND\xaeB`\x82"
 _GAP = b"\0\0\0\0gAPs" + zlib.crc32(b"gAPs").to_bytes(4, "big")  # in place of chunks between those of pixels
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type
 _PALETTE = 3
+_TEXT = (b"tEXt", b"zTXt", b"iTXt")
+_XMP, _RAW_EXIF = b"XML:com.adobe.xmp", b"Raw profile type exif"
+_KEY = len(_RAW_EXIF)
+_XMP_ORIENTATION = re.compile(rb'tiff:Orientation(?:="|>)([1-8])')
+_MOST_TEXT = 1 << 20  # bytes
 _GIF_BLOCK = re.compile(rb"[!,;]")
 _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bit
 
@@ -30,7 +36,8 @@ def png_contents(data: bytes) -> PillowHeader:
     """Read the chunks of a PNG file; whether irregular ones after the first pixels are damage is left to Pillow."""
     view = memoryview(data)
     parts, channels = [view[:8]], 0
-    orientation = 1
+    block: bytes | memoryview | None = None
+    texts: dict[bytes, bytes] = {}
     height = width = pixels = end = last = 0
     try:
         for name, start, stop in _chunks(view):
@@ -43,7 +50,10 @@ def png_contents(data: bytes) -> PillowHeader:
                     raise ValueError(f"color type {color}")
                 channels = _PNG_CHANNELS[color]
             elif name == b"eXIf":
-                orientation = exif.orientation_in(view[start:stop])
+                block = view[start:stop]
+                continue
+            elif name in _TEXT:
+                _add_text(texts, name, view[start:stop])
                 continue
             elif name == b"tRNS":
                 channels += channels == 3 and data[25] == _PALETTE
@@ -63,7 +73,42 @@ def png_contents(data: bytes) -> PillowHeader:
         parts.append(view[end:])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return PillowHeader(height, width, channels, parts, orientation, depth=data[24])
+    return PillowHeader(height, width, channels, parts, _png_orientation(block, texts), depth=data[24])
+
+
+def _add_text(texts: dict[bytes, bytes], name: bytes, body: memoryview) -> None:
+    """Add the text of a chunk if it may have an orientation."""
+    key, _, text = bytes(body[: _KEY + 1]).partition(b"\0")
+    if key not in (_XMP, _RAW_EXIF):
+        return
+    text = bytes(body[len(key) + 1 :])
+    compressed = name == b"zTXt"
+    if name == b"iTXt":
+        flag, method, text = text[:1], text[1:2], text[2:].split(b"\0", 2)[-1]
+        compressed = flag != b"\0"
+        if compressed and method != b"\0":
+            return
+    elif compressed:
+        text = text[1:]
+    if compressed:
+        try:
+            text = zlib.decompressobj().decompress(text, _MOST_TEXT)
+        except zlib.error:
+            return
+    texts[key] = text
+
+
+def _png_orientation(block: bytes | memoryview | None, texts: dict[bytes, bytes]) -> int:
+    """Return the orientation of EXIF or, if it has none, of XMP."""
+    if block is None and _RAW_EXIF in texts:  # lines with the name and the length, then hexadecimal digits
+        with suppress(ValueError):
+            block = bytes.fromhex(b"".join(texts[_RAW_EXIF].split(b"\n")[3:]).decode("latin-1"))
+    if block is not None:
+        block = bytes(block).removeprefix(b"Exif\0\0")
+        if _XMP not in texts or exif.has_orientation(block):
+            return exif.orientation_in(block)
+    found = _XMP_ORIENTATION.search(texts.get(_XMP, b""))
+    return int(found[1]) if found else 1
 
 
 def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:
@@ -167,6 +212,7 @@ def _webp_orientation(view: memoryview) -> int:
     while at + 8 <= len(view):
         name, size = struct.unpack_from("<4sI", view, at)
         if name == b"EXIF":
-            return exif.orientation_in(view[at + 8 : at + 8 + size])
+            block = view[at + 8 : at + 8 + size]
+            return exif.orientation_in(block[6:] if bytes(block[:6]) == b"Exif\0\0" else block)
         at += 8 + size + (size & 1)
     return 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
 
 from .._checks.types import Ints, Mask
 
+_ORIENTATION = 0x0112  # tag
 # By orientation, from 0: True if sides are exchanged; and if rows and columns are then reversed.
 _SWAPPED = np.array([False, False, False, False, False, True, True, True, True])
 _ROWS = np.array([False, False, False, True, True, False, False, True, True])
@@ -15,10 +17,23 @@ _COLUMNS = np.array([False, False, True, True, False, False, True, True, False])
 
 
 def orientation_in(block: bytes | memoryview) -> int:
-    """Return the orientation 1 to 8 of an EXIF block, a TIFF file that a name may precede; 1 if it cannot be read."""
+    """Return the orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 if it has none or cannot be read."""
     from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
 
-    return int(headers.read_orientation(np.frombuffer(bytes(block).removeprefix(b"Exif\0\0"), np.uint8)))
+    return int(headers.read_orientation(np.frombuffer(block, np.uint8)))
+
+
+def has_orientation(block: bytes) -> bool:
+    """Return True if the first directory of an EXIF block has an orientation, of any value."""
+    order = {b"II": "<", b"MM": ">"}.get(block[:2])
+    if order is None or len(block) < 8:
+        return False
+    (start,) = struct.unpack_from(order + "I", block, 4)
+    if start + 2 > len(block):
+        return False
+    (count,) = struct.unpack_from(order + "H", block, start)
+    entries = range(start + 2, min(start + 2 + 12 * count, len(block) - 1), 12)
+    return any(struct.unpack_from(order + "H", block, at) == (_ORIENTATION,) for at in entries)
 
 
 def swaps_sides(orientation: int) -> bool:

@@ -58,7 +58,7 @@ def jpeg_contents(data: bytes) -> PillowHeader:
             frame = _frame(segment)
             parts.append(_whole(view, segment))
         elif segment.marker == _APP1 and not orientation and bytes(segment.body[:6]) == b"Exif\0\0":
-            orientation = exif.orientation_in(segment.body)
+            orientation = exif.orientation_in(segment.body[6:])
         elif segment.marker in _TABLES or _has_color_info(segment):
             parts.append(_whole(view, segment))
         elif not _APP0 <= segment.marker <= _APP15 and segment.marker not in (_COMMENT, _DNL):  # libjpeg skips DNL

@@ -87,6 +87,51 @@ def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
     np.testing.assert_array_equal(shown(data), upright_pixels(data))
 
 
+def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
+    """A chunk of a PNG with text."""
+    start = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": b"\0\0\0\0", b"compressed": b"\1\0\0\0"}[name]
+    packed = zlib.compress(text) if name in (b"zTXt", b"compressed") else text
+    return png_chunk(b"iTXt" if name == b"compressed" else name, key + b"\0" + start + packed)
+
+
+XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
+TAGS = b"<x:xmpmeta><tiff:Orientation>%d</tiff:Orientation></x:xmpmeta>"
+HEX = with_orientation(6).tobytes().hex().encode()
+MAGICK = b"\nexif\n%8d\n%s\n" % (len(HEX) // 2, b"\n".join(HEX[k : k + 72] for k in range(0, len(HEX), 72)))
+CAMERA = Image.Exif()
+CAMERA[0x010F] = "a camera"
+#: Kind of chunk, its key and text, and EXIF next to it, which counts first if it has an orientation; what counts.
+TEXTS: list[tuple[bytes, bytes, bytes, Image.Exif | None, int]] = [
+    *(
+        (name, b"XML:com.adobe.xmp", form % value, None, value if 1 <= value <= 8 else 1)
+        for name in (b"tEXt", b"zTXt", b"iTXt", b"compressed")
+        for form in (XMP, TAGS)
+        for value in (0, 1, 3, 6, 8, 9)
+    ),
+    *((name, b"Raw profile type exif", MAGICK, None, 6) for name in (b"tEXt", b"zTXt", b"iTXt")),
+    *((b"iTXt", b"XML:com.adobe.xmp", XMP % 6, with_orientation(value), value) for value in (1, 3)),
+    (b"iTXt", b"XML:com.adobe.xmp", XMP % 6, CAMERA, 6),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "text", "block", "value"), TEXTS)
+def test_orientation_in_text_of_a_png(
+    name: bytes, key: bytes, text: bytes, block: Image.Exif | None, value: int
+) -> None:
+    plain = file_of(smooth(HEIGHT, WIDTH), "PNG", **({} if block is None else {"exif": block}))
+    data = plain[:33] + text_chunk(name, key, text) + plain[33:]
+    np.testing.assert_array_equal(shown(data), upright_pixels(data))
+    assert read_header(data, LIMIT).orientation == value
+
+
+@pytest.mark.parametrize("text", [b"", b"\0", b"\1", b"\1\0\0\0not zlib", b"\1\5\0\0xx", b"\0\0\0"])
+@pytest.mark.parametrize("name", [b"iTXt", b"zTXt", b"tEXt"])
+@pytest.mark.parametrize("key", [b"XML:com.adobe.xmp", b"Raw profile type exif"])
+def test_damaged_text_of_a_png_is_ignored(name: bytes, key: bytes, text: bytes) -> None:
+    plain, chunk = file_of(smooth(HEIGHT, WIDTH), "PNG"), png_chunk(name, key + b"\0" + text)
+    assert read_header(plain[:33] + chunk + plain[33:], LIMIT).orientation == 1
+
+
 @pytest.mark.parametrize("block", [b"", b"MM", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"x" * 40])
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
 def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
