@@ -38,7 +38,7 @@ from .cuda_jpeg import SegmentDecoder, given_up
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
-from .cuda_video import AT_ONCE, ClipDecoder
+from .cuda_video import AT_ONCE, decode_clips
 from .jpeg_upload import Upload
 from .protocol import Outcome, Timings
 
@@ -72,9 +72,8 @@ class ImageDecoder:
         self._index = index
         self._has_kernels = has_kernels  # for JPEGs
         self._share = hardware_share()
-        self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
+        self._cpu = CpuRuntime()  # for other files
         self._segments = SegmentDecoder(lambda: self._own().pinned)
-        self._clips = ClipDecoder(index)
         self._local = threading.local()
         self._spare: defaultdict[int, list[_ThreadState]] = defaultdict(list)  # of threads that have ended
         self._warned: set[str] = set()
@@ -133,7 +132,7 @@ class ImageDecoder:
         """Decode clips; return reasons for those that this GPU refuses."""
         wanted = whole_regions(clips.sizes) if regions is None else regions
         at_once = max(AT_ONCE // getattr(self._local, "threads", 1), 1)
-        refused = self._clips.decode(clips, pixels, wanted, own.stream, at_once)
+        refused = decode_clips(self._index, clips, pixels, wanted, own.stream, at_once)
         for clip, reason in refused.items():
             self._warn_once(
                 f"the CPU decodes clips that cuda:{self._index} cannot decode, the first in {clips.names[clip]} "

@@ -214,19 +214,13 @@ class PooledResults:
         self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def take(self, elements: int, dtype: str, reader: Stream | None = None) -> Any:
         """Return an uninitialized flat array for the current stream's kernels.
 
         They must run after :meth:`PooledResult.order` has made that stream wait: the host does not wait, and earlier
-        work on the stream need not wait either.
+        work on the stream need not wait either. With a ``reader``, the stream that reads the array, a decoder may write
+        it immediately.
         """
-        return self._take(elements, dtype, None)
-
-    def take_for_decoder(self, elements: int, dtype: str, reader: Stream) -> Any:
-        """Return an uninitialized flat array that a decoder may write immediately, and that a stream reads."""
-        return self._take(elements, dtype, reader)
-
-    def _take(self, elements: int, dtype: str, reader: Stream | None) -> Any:
         kind = numpy_dtype(dtype)
         block = self._block(elements * kind.itemsize, fresh=reader is not None)
         in_use = not block.used.done
