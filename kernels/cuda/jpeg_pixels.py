@@ -233,12 +233,8 @@ def colors(words, images, planes, channels, out):
     References: libjpeg's jdsample.c and jdcolor.c.
     """
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
-    write_quad(words, record, planes, channels, out, i32(i32(cuda.blockIdx.x) * QUADS_AT_ONCE + i32(cuda.threadIdx.x)))
-
-
-@scalar
-def write_quad(words, record, planes, channels, out, number):
-    """Write the pixels of 2 x 2 quad ``number`` that lie inside the region (quads in row-major order)."""
+    # A quad of 2 x 2 pixels, in row-major order, of which those inside the region are written.
+    number = i32(i32(cuda.blockIdx.x) * QUADS_AT_ONCE + i32(cuda.threadIdx.x))
     x0, y0 = word(words, record, IN_IMAGE.region), word(words, record, IN_IMAGE.region + 1)
     x1, y1 = word(words, record, IN_IMAGE.region + 2), word(words, record, IN_IMAGE.region + 3)
     x, y = x0 & ~i32(1), y0 & ~i32(1)
