@@ -162,13 +162,6 @@ class Cuda:
             raise _StatusError(_NO_CONTEXT)
         return self._thread.context
 
-    def cuCtxGetCurrent(self, context: int) -> None:
-        current = self._thread.context
-        _put(context, 0 if current is None else current + 1, ctypes.c_uint64)
-
-    def cuCtxSetCurrent(self, context: int) -> None:
-        self._thread.context = context - 1 if context else None
-
     def cudaDeviceSynchronize(self) -> None:
         self.order.host_waits("device", self.order.clock_of(device=self._bind()))
 
@@ -385,6 +378,3 @@ class Cuda:
         ctypes.memmove(code, self._programs[program], len(self._programs[program]))
 
     nvrtcGetPTXSize, nvrtcGetPTX = nvrtcGetCUBINSize, nvrtcGetCUBIN
-
-    def nvrtcGetProgramLogSize(self, program: int, size: int) -> None:
-        _put(size, 0, ctypes.c_uint64)
