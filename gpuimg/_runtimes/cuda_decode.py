@@ -85,17 +85,10 @@ class ImageDecoder:
     def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
         """Decode regions of images, whole images, or the frames of clips; those that fail are black.
 
-        What our own kernels decode is only enqueued: the thread's attempt reads later what became of it.
-
-        Parameters
-        ----------
-        images : EncodedImages or EncodedClips
-        pixels : Pixels
-            Memory for all images. No pending work uses it: the host has waited for that.
-        stream : cupy.cuda.Stream
-            Continues when the images are decoded. Its own pending work is not waited for.
-        regions : (N, 4) int64, optional
-            Part of each image that is read: x0, y0, x1, y1. More may be written.
+        What our own kernels decode is only enqueued: the thread's attempt reads later what became of it. No pending
+        work uses the memory of ``pixels``: the host has waited for that. ``stream`` continues when the images are
+        decoded; its own pending work is not waited for. ``regions`` (N, 4) are the parts of the images that are read:
+        x0, y0, x1, y1. More may be written.
         """
         own = self._own()
         try:
@@ -268,21 +261,8 @@ class ImageDecoder:
 class Places:
     """Destinations for nvImageCodec: in the batch's memory, or in separate memory for images with an orientation.
 
-    Parameters
-    ----------
-    images : EncodedImages
-    pixels : Pixels
-        The batch's memory.
-    numbers : (M,) int64
-        Indices of the images.
-
-    Attributes
-    ----------
-    numbers : (M,) int64
-    marks : list of (array, (N,) int64)
-        Offsets of the last bytes of each image of the batch, as :meth:`Marks.write` takes them.
-    turned : dict of int to int
-        Offsets, in the separate memory, of images to be turned by their orientation.
+    ``numbers`` (M,) are the indices of its images. ``marks`` are offsets of the last bytes of each image of the batch,
+    as :meth:`Marks.write` takes them; ``turned`` has those, in the separate memory, of images with an orientation.
     """
 
     def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:

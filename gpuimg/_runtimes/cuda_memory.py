@@ -84,18 +84,9 @@ class Block:
 
 
 class Ring:
-    """Blocks of memory for one thread: work on one may still run while another is filled.
+    """At most ``most`` blocks of memory for one thread: work on one may still run while another is filled.
 
-    Parameters
-    ----------
-    make : function
-        Returns memory of a given size.
-    most : int
-        Number of blocks.
-
-    Notes
-    -----
-    A block is at most a quarter larger than the largest size requested.
+    ``make`` returns memory of a given size. A block is at most a quarter larger than the largest size requested.
     """
 
     def __init__(self, make: Callable[[int], Any], most: int = _AT_MOST) -> None:
@@ -139,13 +130,7 @@ class Ring:
 
 
 class Pinned:
-    """Pinned host memory: copies from and to it run in stream order without blocking the host.
-
-    Attributes
-    ----------
-    words : (N,) int32
-    address : int
-    """
+    """Pinned host memory, (N,) int32: copies from and to it run in stream order without blocking the host."""
 
     def __init__(self, words: int) -> None:
         self._memory = cupy.cuda.alloc_pinned_memory(4 * words)

@@ -53,22 +53,12 @@ def host(address: int, size: int) -> Any:
 
 
 class Cuda:
-    """The library of a process. A method has the name of the function, and returns an error unless all is well.
-
-    Attributes
-    ----------
-    order : Order
-        What was called, and what was wrong.
-    is_on : bool
-        Whether there are devices.
-    launch : function
-        ``launch(kernel, stream, grid, block, extra)`` runs a kernel of gpuimg's.
-    """
+    """The library of a process. A method has the name of the function, and returns an error unless all is well."""
 
     def __init__(self, install: Iterable[Callable[[Any], object]]) -> None:
-        self.order = Order()
-        self.is_on = False
-        self.launch: Callable[..., None]
+        self.order = Order()  # what was called, and what was wrong
+        self.is_on = False  # whether there are devices
+        self.launch: Callable[..., None]  # launch(kernel, stream, grid, block, extra) runs a kernel of gpuimg's
         self.capturing: int | None = None  # a stream
         self._thread = _Thread()
         self._streams: dict[int, int] = {}  # devices, by handles
