@@ -118,7 +118,7 @@ warm: $(VENV)/.test-ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-# Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe jpeg" runs some scripts, OUT is the
+# Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe tests" runs some parts, OUT is the
 # folder of results. It uses PYTHON as it is, without a network: what docs/gpu.md names for it must be installed.
 # Run `make gpu-photos` first, on any machine, and copy bench/.photos.
 gpu:

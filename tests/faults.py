@@ -182,7 +182,7 @@ FAULTS = [
     Fault("cuda: resident files are read before they are written", "gpuimg/_runtimes/cuda_resident.py",
           "if self._last is not None:", "if self._last is None and False:", "cuda/resident::test_copies_wait_for_those_of_other_streams"),
     Fault("cuda: a video decoder ends before its frames are converted", "gpuimg/_runtimes/cuda_video.py",
-          "finally:\n            recorded(stream).synchronize()", "finally:\n            recorded(stream)",
+          "finally:\n        recorded(stream).synchronize()", "finally:\n        recorded(stream)",
           "cuda/cuda_video"),
     Fault("cuda: kernels do not wait for a video's decoder", "gpuimg/_runtimes/cuda_video.py",
           "follow(stream, _DEFAULT_STREAM)", "pass", "cuda/cuda_video::test_much_work_is_in_order"),
@@ -234,7 +234,7 @@ FAULTS = [
     Fault("kernels: sums begin with what shared memory holds", "kernels/cuda/statistics.py",
           "        if thread == 0:\n            shared_sum[0] = 0\n", "", "ptx/kernels::test_every_variant_has_the_cpus_pixels"),
     Fault("kernels: a part of a file starts before the one in front of it ends", "kernels/cuda/jpeg_find.py",
-          "bit, state\n            cuda.syncthreads()\n", "bit, state\n", "ptx/find::test_segments_are_those_of_a_walk"),
+          "bit, state\n            cuda.syncthreads()\n", "bit, state\n", "ptx/jpeg::test_whole_images"),
     Fault("kernels: codes are read before they are in shared memory", "kernels/cuda/jpeg_codes.py",
           "        cuda.syncthreads()\n        k = i32(cuda", "        k = i32(cuda", "ptx/jpeg::test_whole_images"),
     Fault("kernels: columns of a block are transformed before its rows", "kernels/cuda/jpeg_reduced.py",
@@ -246,7 +246,7 @@ FAULTS = [
           "u64(mask & u64(mask - u64(1)))\n                cuda.syncwarp()\n", "u64(mask & u64(mask - u64(1)))\n",
           "ptx/recoded::test_whole_images"),
     Fault("kernels: sums over a warp lack a lane", "kernels/cuda/jpeg_find.py",
-          "before if lane >= offset", "before if lane > offset", "ptx/find::test_segments_are_those_of_a_walk"),
+          "before if lane >= offset", "before if lane > offset", "ptx/jpeg::test_whole_images"),
 ]  # fmt: skip
 
 

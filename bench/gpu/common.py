@@ -77,11 +77,6 @@ def seek_index(files: list[bytes]) -> Iterator[gi.SeekIndex]:
         yield gi.SeekIndex(Path(folder, "index"))
 
 
-def to_host(array: Any) -> Any:
-    """Return any result as a NumPy array, after the work of CuPy's current stream."""
-    return array.get() if hasattr(array, "get") else np.asarray(array)
-
-
 def wait() -> None:
     """Wait for the work on CuPy's current stream, after which its results are complete: a launch is no result."""
     import cupy

@@ -2,14 +2,14 @@
 # Check and measure the GPU of this machine in about a quarter of an hour: each script within its time limit, its results
 # as lines of JSON in OUT/NAME.jsonl. A script that fails, hangs or crashes does not stop the others.
 #
-#     bash bench/gpu/run.sh [NAME ...]       by default all: probe warm tests agreement jpeg throughput video
+#     bash bench/gpu/run.sh [NAME ...]       by default all: probe warm tests throughput video
 #
 # OUT: folder of the results. PYTHON: the interpreter. WHEELS: a folder of unpacked packages that it lacks.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 OUT=${OUT:-bench/results/gpu}
 PYTHON=${PYTHON:-python3}
-NAMES=${*:-probe warm tests agreement jpeg throughput video}
+NAMES=${*:-probe warm tests throughput video}
 export PYTHONPATH="${WHEELS:+$WHEELS:}${PYTHONPATH:-}" PYTHONUNBUFFERED=1
 mkdir -p "$OUT"
 
@@ -20,8 +20,8 @@ RUN=("$PYTHON" -P -X faulthandler -c 'if True:
     runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)')
 
 needs="numpy PIL cupy"
-case " $NAMES " in *" tests "* | *" agreement "*) needs+=" pytest hypothesis cv2" ;; esac
-case " $NAMES " in *" jpeg "* | *" throughput "*) needs+=" nvidia.nvimgcodec" ;; esac
+case " $NAMES " in *" tests "*) needs+=" pytest hypothesis cv2 nvidia.nvimgcodec av" ;; esac
+case " $NAMES " in *" throughput "*) needs+=" nvidia.nvimgcodec" ;; esac
 case " $NAMES " in *" video "*) needs+=" av" ;; esac
 # shellcheck disable=SC2086  # words
 if ! "$PYTHON" - $needs << 'END'; then exit 1; fi
@@ -54,16 +54,13 @@ for name in $NAMES; do
             ;;
         warm) timeout 180 "${RUN[@]}" gpuimg warm --all > "$OUT/warm.log" 2>&1 || tail -1 "$OUT/warm.log" ;;
         tests)
-            GPUIMG_REQUIRE_GPU=1 timeout -s INT -k 10 180 "${RUN[@]}" pytest -q -p no:cacheprovider --import-mode=append \
+            GPUIMG_REQUIRE_GPU=1 timeout -s INT -k 10 300 "${RUN[@]}" pytest -q -p no:cacheprovider --import-mode=append \
                 tests/cuda/test_gpu.py tests/cuda/test_gpu_loader.py > "$OUT/tests.log" 2>&1
             tail -5 "$OUT/tests.log"
             ;;
-        agreement) measure agreement 60 ;;
-        jpeg) measure jpeg 120 ;;
-        throughput) measure throughput 240 ;;
+        throughput) measure throughput 360 ;;
         video) measure video 120 ;;
         *) echo "there is no $name" >&2 && exit 1 ;;
     esac
 done
 cat "$OUT"/*.jsonl | grep -c . | sed 's/$/ results/'
-sed -n 's/.*"faster decoder", "answer": "\(.*\)"}/\1/p' "$OUT/jpeg.jsonl"

@@ -1,12 +1,12 @@
 """Throughput on a GPU, from the bytes of JPEGs to batches: gpuimg, nvImageCodec alone, and DALI.
 
-    python -m bench.gpu.throughput [--seconds 240]
+    python -m bench.gpu.throughput [--seconds 360]
 
-nvImageCodec alone by the share of the hardware engine; ``decode_batch``; functions; ``gpuimg.load`` with its settings
-varied one after another, then from files, with an index, with nvImageCodec, and from GPU memory; DALI's mixed pipeline
-where it is installed. Every batch is waited for. Rates of the running loader do not
-contain its start. The images that the CPU decoded instead are counted: a decoder that refuses its files would look like
-a slow GPU.
+The kernels for JPEGs by CUDA events, and functions to whole images and to training batches, with an index, without, of
+recoded files and by nvImageCodec; ``gpuimg.load`` with its settings varied one after another, then from files, with an
+index, with nvImageCodec, and from GPU memory; DALI's mixed pipeline where it is installed; nvImageCodec alone by the
+share of the hardware engine. Every batch is waited for. Rates of the running loader do not contain its start. The
+images that the CPU decoded instead are counted: a decoder that refuses its files would look like a slow GPU.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from typing import Any
 import numpy as np
 
 import gpuimg as gi
-from bench.gpu.common import DTYPE, LAYOUT, SIZE, arguments, attempt, photos, rate, seek_index, show, wait
+from bench.gpu.common import DTYPE, LAYOUT, SIZE, Spin, arguments, attempt, photos, rate, seek_index, show, wait
 from bench.peers import base, peer_class
 from bench.peers.ours import PREPROCESS
 from bench.photos import write_classes
+from gpuimg._batch.batch import recording_of
 
 _BATCHES = 256, 64
 _ROUND = 4096  # images of a round of the running loader
 _SHARES = (1.0, 0.65, 0.35, 0.0)  # of the hardware engine
 _LANES = (2, 1, 3)  # decoders that work in turn
 _ALIGNMENT = 64
+_SPIN_MS = 3.0
 _SWITCH_S = 1e-4  # after which a thread takes the GIL: less than by default, so that rates stay alike
 
 Files = list[bytes]
@@ -88,8 +90,48 @@ def nvimagecodec_alone(files: Files, share: float, lanes: int) -> dict[str, Any]
 # -- gpuimg ------------------------------------------------------------------------------------------------------------
 
 
-def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
-    """Return an epoch of one batch after another, into memory that is used again."""
+def kernels_alone(files: Files, index: gi.SeekIndex | None) -> dict[str, Any]:
+    """Measure the GPU's time for the kernels that decode JPEGs, without and with the upload, for whole images."""
+    import cupy
+
+    from gpuimg._data.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
+    from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
+    from gpuimg._runtimes.cuda_memory import ThreadResources
+    from gpuimg._runtimes.jpeg_upload import Upload
+
+    images = recording_of(gi.open_batch(files, device="cpu", index=index)).source
+    assert isinstance(images, EncodedImages)
+    offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
+    prepared = Upload(images, Pixels(None, offsets, images.sizes, 3), whole_regions(images.sizes))
+    resources, stream = ThreadResources(), cupy.cuda.Stream(non_blocking=True)
+    decoder = SegmentDecoder(lambda: resources.pinned)
+    host = resources.pinned.take(prepared.words).memory.words[: prepared.words]
+    prepared.write(host)
+    taken: dict[str, list[float]] = {"kernels": [], "with upload": []}
+    with stream:
+        spin, out = Spin(), cupy.empty(total, cupy.uint8)
+        words, status = cupy.empty(prepared.words_on_gpu, cupy.int32), cupy.zeros(len(files), cupy.int32)
+
+        def launch() -> None:
+            decoder._launch(prepared, words, out, status, stream)
+
+        def both() -> None:
+            words.data.copy_from_host_async(host.ctypes.data, host.nbytes)
+            launch()
+
+        both()  # compiles the kernels, and allocates
+        for _ in range(6):
+            taken["kernels"].append(spin.time(launch, _SPIN_MS))
+            taken["with upload"].append(spin.time(both, _SPIN_MS))
+    cupy.cuda.Device(0).synchronize()
+    count, reported = len(prepared.taken), int(np.count_nonzero(status.get()))
+    rates = {name: round(1e3 * count / float(np.median(times[1:])), 1) for name, times in taken.items()}
+    found = {"images_per_second": rates, "images": count, "upload_bytes": 4 * prepared.words, "reported": reported}
+    return {**found, "problem": "images are reported as damaged"} if reported else found
+
+
+def functions(sources: list[Any], work: str, batch: int, **options: Any) -> Callable[[], None]:
+    """Return an epoch of one batch after another: to whole images, or into memory that is used again."""
     import cupy
 
     out, epochs = cupy.zeros((batch, 3, SIZE, SIZE), DTYPE), itertools.count()
@@ -97,9 +139,14 @@ def functions(sources: list[Any], work: str, batch: int) -> Callable[[], None]:
     def run() -> None:
         epoch = next(epochs)
         for at in range(0, len(sources), batch):
-            x = gi.open_batch(sources[at : at + batch], device="cuda", decoder="gpuimg")
-            rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
-            PREPROCESS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
+            some = sources[at : at + batch]
+            place = {"indices": range(at, at + len(some))} if options.get("index") else {}
+            x = gi.open_batch(some, device="cuda", **{"decoder": "gpuimg", **options, **place})
+            if work == "whole":
+                x.compute()
+            else:
+                rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
+                PREPROCESS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
         wait()
 
     return run
@@ -179,7 +226,7 @@ def dali(work: str, files: Files, batch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    options = arguments(__doc__, 240)
+    options = arguments(__doc__, 360)
     files = photos("S", max(_BATCHES))
     source = [(data, i) for i, data in enumerate(files)]
     works: list[tuple[str, Callable[[], dict[str, Any]]]] = []
@@ -187,18 +234,22 @@ def main() -> None:
     def add(name: str, measure: Callable[..., dict[str, Any]], *given: Any, **others: Any) -> None:
         works.append((name, partial(measure, *given, **others)))
 
-    def decode(decoder: Any, size: int) -> None:
-        for batch in base.batches(files, size):
-            gi.decode_batch(batch, device="cuda", decoder=decoder)
-        wait()
-
-    def one_by_one(sources: list[Any], size: int) -> dict[str, Any]:
-        return rate(functions(sources, "train", size), len(files))
+    def batches(sources: list[Any], work: str, size: int, **others: Any) -> dict[str, Any]:
+        return rate(functions(sources, work, size, **others), len(files))
 
     with tempfile.TemporaryDirectory() as folder, seek_index(files) as index:
-        paths = write_classes(files, Path(folder))
+        paths, recoded = write_classes(files, Path(folder)), list(map(gi.recode_jpeg, files))
         best = best_settings(source, _BATCHES[0], options.end)
         for batch in _BATCHES:
+            ending = f", batch {batch}"
+            for name, some, how in (
+                ("index", files, {"index": index}), ("no index", files, {}), ("recoded", recoded, {}),
+                ("nvImageCodec", files, {"decoder": "nvimagecodec"}), ("from files", paths, {}),
+            ):  # fmt: skip
+                if "decoder" not in how and some is not paths:
+                    add(f"kernels, {name}{ending}", kernels_alone, some[:batch], how.get("index"))
+                add(f"bytes to whole images, {name}{ending}", batches, some, "whole", batch, **how)
+                add(f"bytes to train batches, {name}{ending}", batches, some, "train", batch, **how)
             for work in ("train", "train+rotate+color"):
                 ending = f", {work}, batch {batch}"
                 add(f"gpuimg.load{ending}", loaded, source, work, batch, **best)
@@ -208,10 +259,6 @@ def main() -> None:
             ending = f", train, batch {batch}"
             add(f"gpuimg.load, resident{ending}", loaded, source, "train", batch, cache="4 GiB", **best)
             add(f"gpuimg.load, files{ending}", loaded, gi.folder(folder), "train", batch, **best)
-            for decoder in ("gpuimg", "nvimagecodec"):
-                add(f"decode_batch, {decoder}, batch {batch}", rate, partial(decode, decoder, batch), len(files))
-            for name, sources in (("functions", files), ("functions, files", paths)):
-                add(f"{name}{ending}", one_by_one, sources, batch)
         for lanes, share in itertools.product(_LANES, _SHARES):
             add(f"nvImageCodec alone, share {share}, {lanes} decoders", nvimagecodec_alone, files[:64], share, lanes)
         for name, measure in works:

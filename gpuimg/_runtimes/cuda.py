@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -100,9 +101,15 @@ class CudaRuntime:
         self._index = index
         self._device = cupy.cuda.Device(index)
         self._spare_resources: list[ThreadResources] = []  # of threads that have ended
-        self._decoder = ImageDecoder(index, lambda: self.jpeg_problem is None)
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # results without caller-provided memory
+
+    @cached_property
+    def _decoder(self) -> ImageDecoder:
+        """The decoder, created for the first files; the same for threads that need it at the same time."""
+        made = ImageDecoder(self._index, lambda: self.jpeg_problem is None)
+        decoder: ImageDecoder = vars(self).setdefault("_decoder", made)
+        return decoder
 
     # -- streams -----------------------------------------------------------------------------------------------
 
@@ -232,7 +239,7 @@ class CudaRuntime:
         with self._device:
             caller = current()
             with self._stream:
-                flat = self._results.take_for_decoder(total, "uint8", caller)
+                flat = self._results.take(total, "uint8", caller)
             pixels = Pixels(
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )

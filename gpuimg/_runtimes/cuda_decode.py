@@ -38,7 +38,7 @@ from .cuda_jpeg import SegmentDecoder, given_up
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
-from .cuda_video import AT_ONCE, ClipDecoder
+from .cuda_video import AT_ONCE, decode_clips
 from .jpeg_upload import Upload
 from .protocol import Outcome, Timings
 
@@ -72,9 +72,8 @@ class ImageDecoder:
         self._index = index
         self._has_kernels = has_kernels  # for JPEGs
         self._share = hardware_share()
-        self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
+        self._cpu = CpuRuntime()  # for other files
         self._segments = SegmentDecoder(lambda: self._own().pinned)
-        self._clips = ClipDecoder(index)
         self._local = threading.local()
         self._spare: defaultdict[int, list[_ThreadState]] = defaultdict(list)  # of threads that have ended
         self._warned: set[str] = set()
@@ -86,17 +85,10 @@ class ImageDecoder:
     def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
         """Decode regions of images, whole images, or the frames of clips; those that fail are black.
 
-        What our own kernels decode is only enqueued: the thread's attempt reads later what became of it.
-
-        Parameters
-        ----------
-        images : EncodedImages or EncodedClips
-        pixels : Pixels
-            Memory for all images. No pending work uses it: the host has waited for that.
-        stream : cupy.cuda.Stream
-            Continues when the images are decoded. Its own pending work is not waited for.
-        regions : (N, 4) int64, optional
-            Part of each image that is read: x0, y0, x1, y1. More may be written.
+        What our own kernels decode is only enqueued: the thread's attempt reads later what became of it. No pending
+        work uses the memory of ``pixels``: the host has waited for that. ``stream`` continues when the images are
+        decoded; its own pending work is not waited for. ``regions`` (N, 4) are the parts of the images that are read:
+        x0, y0, x1, y1. More may be written.
         """
         own = self._own()
         try:
@@ -133,7 +125,7 @@ class ImageDecoder:
         """Decode clips; return reasons for those that this GPU refuses."""
         wanted = whole_regions(clips.sizes) if regions is None else regions
         at_once = max(AT_ONCE // getattr(self._local, "threads", 1), 1)
-        refused = self._clips.decode(clips, pixels, wanted, own.stream, at_once)
+        refused = decode_clips(self._index, clips, pixels, wanted, own.stream, at_once)
         for clip, reason in refused.items():
             self._warn_once(
                 f"the CPU decodes clips that cuda:{self._index} cannot decode, the first in {clips.names[clip]} "
@@ -269,21 +261,8 @@ class ImageDecoder:
 class Places:
     """Destinations for nvImageCodec: in the batch's memory, or in separate memory for images with an orientation.
 
-    Parameters
-    ----------
-    images : EncodedImages
-    pixels : Pixels
-        The batch's memory.
-    numbers : (M,) int64
-        Indices of the images.
-
-    Attributes
-    ----------
-    numbers : (M,) int64
-    marks : list of (array, (N,) int64)
-        Offsets of the last bytes of each image of the batch, as :meth:`Marks.write` takes them.
-    turned : dict of int to int
-        Offsets, in the separate memory, of images to be turned by their orientation.
+    ``numbers`` (M,) are the indices of its images. ``marks`` are offsets of the last bytes of each image of the batch,
+    as :meth:`Marks.write` takes them; ``turned`` has those, in the separate memory, of images with an orientation.
     """
 
     def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:

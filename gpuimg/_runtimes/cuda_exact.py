@@ -37,12 +37,8 @@ class ExactSegment(NamedTuple):
 def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner: Ints, output: Ints) -> ExactSegment:
     """Compile exact resizes for ``parts`` (N, 4) of their results.
 
-    Parameters
-    ----------
-    source, output : (N,) int64
-        Element offsets of the source images, of which pixel ``corner`` (N, 2), x and y, is the first, and of the parts.
-    strides : (N,) int64
-        Elements from one source row to the next.
+    ``source`` and ``output`` (N,) are element offsets of the source images, of which pixel ``corner`` (N, 2), x and y,
+    is the first, and of the parts; ``strides`` (N,) are elements from one source row to the next.
     """
     n, channels = len(plan), plan.channels
     images, region = exact_resizes(plan, parts)

@@ -30,15 +30,8 @@ from .jpeg_upload import Upload
 class Statuses:
     """Statuses that kernels report for the images of a batch: 0 for those that they decoded.
 
-    The host may read them at any time later; until then the kernels may still run.
-
-    Parameters
-    ----------
-    spare : list of Block
-        Gets the memory back, of which the GPU may still write a part.
-    block : Block
-        Pinned memory for a word of each image.
-    images : EncodedImages
+    The host may read them at any time later; until then the kernels may still run. ``block`` is pinned memory for a
+    word of each image; ``spare`` gets it back while the GPU may still write a part of it.
     """
 
     def __init__(self, spare: list[Block], block: Block, images: EncodedImages) -> None:
@@ -72,13 +65,7 @@ class Statuses:
 
 
 class SegmentDecoder:
-    """Decoder of JPEGs by segments on one GPU.
-
-    Parameters
-    ----------
-    pinned : function
-        Returns the calling thread's pinned memory.
-    """
+    """Decoder of JPEGs by segments on one GPU; ``pinned`` returns the calling thread's pinned memory."""
 
     def __init__(self, pinned: Callable[[], Ring]) -> None:
         self._pinned = pinned
@@ -88,18 +75,9 @@ class SegmentDecoder:
         self._lock = threading.Lock()
 
     def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
-        """Enqueue the decoding of an upload.
+        """Enqueue the decoding of an upload into the flat memory ``out``, on CuPy's current stream.
 
-        Parameters
-        ----------
-        images : EncodedImages
-            Their entries of a seek index count as used from now on.
-        uploaded : Upload
-            With images to decode.
-        out : cupy.ndarray
-            The flat memory to decode into.
-        stream : cupy.cuda.Stream
-            CuPy's current stream.
+        The images' entries of a seek index count as used from now on.
         """
         n = len(images)
         statuses = Statuses(self._spare, self._status_block(n), images)

@@ -22,13 +22,7 @@ __all__ = ["MARK_BYTES", "Marks"]
 
 
 class Marks:
-    """Marks for one batch at a time, used by one thread on its stream.
-
-    Parameters
-    ----------
-    stream : cupy.cuda.Stream
-        CuPy's current stream at every call.
-    """
+    """Marks for one batch at a time, used by one thread on its stream, CuPy's current one at every call."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -38,17 +32,9 @@ class Marks:
         self._images = 0
 
     def write(self, memory: Sequence[tuple[Any, Ints]]) -> Any:
-        """Enqueue the marks.
+        """Enqueue the marks in memory: flat bytes, and (N,) offsets in them, negative for images without a mark there.
 
-        Parameters
-        ----------
-        memory : sequence of (array, (N,) int64)
-            Flat bytes, and the offsets in them of each image's mark; negative for images without a mark there.
-
-        Returns
-        -------
-        cupy.cuda.Event
-            The host must wait for it before a decoder writes, because a decoder may not wait for the stream.
+        The host must wait for the event that this returns before a decoder writes: it may not wait for the stream.
         """
         places = np.concatenate([each for _, each in memory])
         self._images = images = len(memory[0][1])

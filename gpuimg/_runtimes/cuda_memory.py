@@ -84,18 +84,9 @@ class Block:
 
 
 class Ring:
-    """Blocks of memory for one thread: work on one may still run while another is filled.
+    """At most ``most`` blocks of memory for one thread: work on one may still run while another is filled.
 
-    Parameters
-    ----------
-    make : function
-        Returns memory of a given size.
-    most : int
-        Number of blocks.
-
-    Notes
-    -----
-    A block is at most a quarter larger than the largest size requested.
+    ``make`` returns memory of a given size. A block is at most a quarter larger than the largest size requested.
     """
 
     def __init__(self, make: Callable[[int], Any], most: int = _AT_MOST) -> None:
@@ -139,13 +130,7 @@ class Ring:
 
 
 class Pinned:
-    """Pinned host memory: copies from and to it run in stream order without blocking the host.
-
-    Attributes
-    ----------
-    words : (N,) int32
-    address : int
-    """
+    """Pinned host memory, (N,) int32: copies from and to it run in stream order without blocking the host."""
 
     def __init__(self, words: int) -> None:
         self._memory = cupy.cuda.alloc_pinned_memory(4 * words)
@@ -214,19 +199,13 @@ class PooledResults:
         self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def take(self, elements: int, dtype: str, reader: Stream | None = None) -> Any:
         """Return an uninitialized flat array for the current stream's kernels.
 
         They must run after :meth:`PooledResult.order` has made that stream wait: the host does not wait, and earlier
-        work on the stream need not wait either.
+        work on the stream need not wait either. With a ``reader``, the stream that reads the array, a decoder may write
+        it immediately.
         """
-        return self._take(elements, dtype, None)
-
-    def take_for_decoder(self, elements: int, dtype: str, reader: Stream) -> Any:
-        """Return an uninitialized flat array that a decoder may write immediately, and that a stream reads."""
-        return self._take(elements, dtype, reader)
-
-    def _take(self, elements: int, dtype: str, reader: Stream | None) -> Any:
         kind = numpy_dtype(dtype)
         block = self._block(elements * kind.itemsize, fresh=reader is not None)
         in_use = not block.used.done

@@ -31,15 +31,8 @@ _BLOCKS = 16  # of threads for a file at most
 class CudaResidentFiles:
     """Memory for files on one GPU, see :class:`gpuimg._data.resident.ResidentFiles`.
 
-    Parameters
-    ----------
-    device : cupy.cuda.Device
-    budget : int
-        Bytes; allocated for the first batch.
-    samples : int
-        Length of the source.
-    read : function
-        Returns all bytes of a sample's file.
+    ``budget`` bytes are allocated for the first batch. ``samples`` is the length of the source; ``read`` returns all
+    bytes of a sample's file.
     """
 
     def __init__(self, device: Any, budget: int, samples: int, read: Callable[[int], Any]) -> None:
@@ -79,15 +72,7 @@ class CudaResidentFiles:
     def exchange(self, images: EncodedImages, uploaded: Upload, words: Any, pinned: Ring, stream: Any) -> None:
         """Enqueue the copies of files that are there into a batch's ``words`` on the GPU, and of new ones from these.
 
-        Parameters
-        ----------
-        images : EncodedImages
-        uploaded : Upload
-            Written.
-        words : cupy.ndarray
-        pinned : Ring
-        stream : cupy.cuda.Stream
-            CuPy's current stream.
+        The upload was written; ``stream`` is CuPy's current one.
         """
         with self._lock:  # so that what another thread finds here is before the event that it waits for
             rows, kept = self._room_for(images, uploaded)

@@ -68,84 +68,73 @@ class _Target(NamedTuple):
     places: Ints  # (N * T, 3), see Pixels.stored_places
 
 
-class ClipDecoder:
-    """Decoder of clips on one GPU, for any number of threads.
+def decode_clips(
+    index: int, clips: EncodedClips, pixels: Pixels, regions: Ints, stream: Any, at_once: int
+) -> dict[int, str]:
+    """Decode regions (N * T, 4) of clips on a GPU, except those that failed before; return reasons for refused clips.
 
-    Parameters
-    ----------
-    index : int
-        Index of the GPU.
+    On return, all work is enqueued on the stream, and no longer reads a decoder's memory.
     """
+    turns = np.array([1 if video is None else video.orientation for video in clips.videos], np.int64)
+    turns = np.repeat(turns, clips.frames)
+    stored = exif.stored_regions(regions, clips.sizes, turns)
+    target = _Target(pixels.flat, pixels.channels, stored, pixels.stored_places(turns))
+    chosen = [clip for clip in range(len(clips.data)) if clip not in clips.failures]
+    left = SharedIterator(chosen)
+    refused: dict[int, str] = {}
 
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def work() -> None:
+        with cupy.cuda.Device(index), stream:
+            # CuPy does not call this for a device that is current already, and a new thread has no context yet.
+            cupy.cuda.runtime.setDevice(index)
+            try:
+                for clip in left:
+                    try:
+                        _decode_clip(index, clips, clip, target, stream.ptr)
+                    except _RefusedError as error:
+                        refused[clip] = str(error)
+            except BaseException:
+                deque(left, 0)  # leave nothing for the other threads
+                raise
 
-    def decode(
-        self, clips: EncodedClips, pixels: Pixels, regions: Ints, stream: Any, at_once: int = AT_ONCE
-    ) -> dict[int, str]:
-        """Decode regions (N * T, 4) of clips, except those that failed before; return reasons for refused clips.
+    side_by_side(work, min(at_once, len(chosen)) - 1)
+    return dict(sorted(refused.items()))
 
-        On return, all work is enqueued on the stream, and no longer reads a decoder's memory.
-        """
-        turns = np.array([1 if video is None else video.orientation for video in clips.videos], np.int64)
-        turns = np.repeat(turns, clips.frames)
-        stored = exif.stored_regions(regions, clips.sizes, turns)
-        target = _Target(pixels.flat, pixels.channels, stored, pixels.stored_places(turns))
-        chosen = [clip for clip in range(len(clips.data)) if clip not in clips.failures]
-        left = SharedIterator(chosen)
-        refused: dict[int, str] = {}
 
-        def work() -> None:
-            with cupy.cuda.Device(self._index), stream:
-                # CuPy does not call this for a device that is current already, and a new thread has no context yet.
-                cupy.cuda.runtime.setDevice(self._index)
-                try:
-                    for clip in left:
-                        try:
-                            self._decode_clip(clips, clip, target, stream.ptr)
-                        except _RefusedError as error:
-                            refused[clip] = str(error)
-                except BaseException:
-                    deque(left, 0)  # leave nothing for the other threads
-                    raise
+def _decode_clip(index: int, clips: EncodedClips, clip: int, target: _Target, stream: int) -> None:
+    numbers = clips.numbers[clip]
+    held: deque[tuple[_Frame, Any]] = deque()
+    try:
+        for number, frame in _frames(index, clips, clip):
+            follow(stream, _DEFAULT_STREAM)
+            for t in np.flatnonzero(numbers == number).tolist():
+                _convert(frame, target, clip * clips.frames + t, stream)
+            held.append((frame, recorded(stream)))
+            if len(held) > _HELD:
+                held[0][1].synchronize()
+                held.popleft()  # not earlier: another clip's decoder would reuse its memory
+    finally:
+        recorded(stream).synchronize()
 
-        side_by_side(work, min(at_once, len(chosen)) - 1)
-        return dict(sorted(refused.items()))
 
-    def _decode_clip(self, clips: EncodedClips, clip: int, target: _Target, stream: int) -> None:
-        numbers = clips.numbers[clip]
-        held: deque[tuple[_Frame, Any]] = deque()
-        try:
-            for number, frame in self._frames(clips, clip):
-                follow(stream, _DEFAULT_STREAM)
-                for t in np.flatnonzero(numbers == number).tolist():
-                    _convert(frame, target, clip * clips.frames + t, stream)
-                held.append((frame, recorded(stream)))
-                if len(held) > _HELD:
-                    held[0][1].synchronize()
-                    held.popleft()  # not earlier: another clip's decoder would reuse its memory
-        finally:
-            recorded(stream).synchronize()
+def _frames(index: int, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _Frame]]:
+    """Yield the frames of a clip by number.
 
-    def _frames(self, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _Frame]]:
-        """Yield the frames of a clip by number.
-
-        Any error of PyAV on this GPU is a reason to refuse the clip: if the video is at fault, the CPU decoder reports
-        why.
-        """
-        video = clips.videos[clip]
-        assert video is not None
-        open_ = partial(opened, clips.data[clip], clips.options.max_pixels, hardware(self._index))
-        with closing(decoded_frames(open_, video, np.unique(clips.numbers[clip]).tolist())) as frames:
-            while True:
-                try:
-                    number, frame = next(frames)
-                    on_device = _frame_of(frame, self._index)
-                except StopIteration:
-                    return
-                except Exception as error:
-                    raise _RefusedError(str(error) or type(error).__name__) from error
-                yield number, on_device
+    Any error of PyAV on this GPU is a reason to refuse the clip: if the video is at fault, the CPU decoder reports why.
+    """
+    video = clips.videos[clip]
+    assert video is not None
+    open_ = partial(opened, clips.data[clip], clips.options.max_pixels, hardware(index))
+    with closing(decoded_frames(open_, video, np.unique(clips.numbers[clip]).tolist())) as frames:
+        while True:
+            try:
+                number, frame = next(frames)
+                on_device = _frame_of(frame, index)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise _RefusedError(str(error) or type(error).__name__) from error
+            yield number, on_device
 
 
 def _frame_of(frame: Any, device: int) -> _Frame:

@@ -16,9 +16,9 @@ from ..layout import EXTREMES as EXTREMES
 from ..layout import MARK_BYTES as MARK_BYTES
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
+from .kernel import DeviceCode as DeviceCode
 from .kernel import Image as Image
 from .kernel import Kernel as Kernel
-from .kernel import device_code
 
 # Threads per block, one pixel each. Statistics use the largest block, so that few blocks add to an image's sums.
 # With five blocks per multiprocessor a thread has 48 registers, and more threads hide the latency of pixel reads;
@@ -39,7 +39,7 @@ _STORED = {FLOAT32: "float32[]", UINT8: "uint8[]", FLOAT16: "uint16[]", BFLOAT16
 _FORM = *["int32"] * 4, "int64", "int64", *["int32"] * 3, "int64"  # one of the forms, and a PatchLayout
 _COMMON = "int32", "float32", "int32[]", "float32[]", "float32[]", "int32", "float32[]", "int32"
 
-MIX = Kernel("mix", device_code("transform", "mix"), (
+MIX = Kernel("mix", DeviceCode("transform", "mix"), (
     "float32[]", "float32[]", "int32[]", "int32", "int32[]", "float32[]", "int64[]", "int64[]", "int32[]", "float32[]"
 ), BLOCK)  # fmt: skip
 
@@ -50,39 +50,39 @@ def _by_name(*kernels: Kernel) -> dict[str, Kernel]:
 
 def _of_sources(name: str, module: str, arguments: tuple[str, ...], block: int, blocks: int = 1) -> dict[str, Kernel]:
     """A kernel for each dtype of its source."""
-    code = device_code(module, name)
+    code = DeviceCode(module, name)
     return {source: Kernel(f"{name}_{source}", code, (f"{source}[]", *arguments), block, blocks) for source in _SOURCES}
 
 
 JPEG = _by_name(
-    Kernel("find", device_code("jpeg_find", "find"), ("int32[]", "int32", "int32[]"), PARTS, _FIND_BLOCKS),
+    Kernel("find", DeviceCode("jpeg_find", "find"), ("int32[]", "int32", "int32[]"), PARTS, _FIND_BLOCKS),
     Kernel(
-        "recoded", device_code("jpeg_recoded", "recoded"),
+        "recoded", DeviceCode("jpeg_recoded", "recoded"),
         ("int32[]", "int32", "uint16[]", "uint8[]", "int16[]", "int32[]"), WARP,
         _RECODED_BLOCKS,
     ),
-    Kernel("huffman", device_code("jpeg_huffman", "huffman"), ("int32[]", "int32", "int16[]", "int32[]"), THREADS),
+    Kernel("huffman", DeviceCode("jpeg_huffman", "huffman"), ("int32[]", "int32", "int16[]", "int32[]"), THREADS),
     Kernel(
-        "inverse_dct", device_code("jpeg_pixels", "inverse_dct"), ("int32[]", "int32", "int16[]", "int32[]"),
+        "inverse_dct", DeviceCode("jpeg_pixels", "inverse_dct"), ("int32[]", "int32", "int16[]", "int32[]"),
         LANES * BLOCKS_AT_ONCE,
     ),
     Kernel(
-        "reduced_dct", device_code("jpeg_reduced", "reduced_dct"), ("int32[]", "int32", "int16[]", "uint8[]"),
+        "reduced_dct", DeviceCode("jpeg_reduced", "reduced_dct"), ("int32[]", "int32", "int16[]", "uint8[]"),
         LANES * BLOCKS_AT_ONCE,
     ),
     Kernel(
-        "colors", device_code("jpeg_pixels", "colors"), ("int32[]", "int32", "uint8[]", "int32", "uint8[]"),
+        "colors", DeviceCode("jpeg_pixels", "colors"), ("int32[]", "int32", "uint8[]", "int32", "uint8[]"),
         QUADS_AT_ONCE,
     ),
 )  # fmt: skip
 
 _MARK = "uint8[]", "int64[]", "uint64", "uint64"
 MARKS = _by_name(
-    Kernel("mark", device_code("marks", "mark"), _MARK, _MARK_BLOCK),
-    Kernel("compare", device_code("marks", "compare"), (*_MARK, "int32[]"), _MARK_BLOCK),
+    Kernel("mark", DeviceCode("marks", "mark"), _MARK, _MARK_BLOCK),
+    Kernel("compare", DeviceCode("marks", "compare"), (*_MARK, "int32[]"), _MARK_BLOCK),
 )
 
-COPY = Kernel("copy_words", device_code("copies", "copy_words"), ("int32[]", "int32[]", "int64[]"), BLOCK)
+COPY = Kernel("copy_words", DeviceCode("copies", "copy_words"), ("int32[]", "int32[]", "int64[]"), BLOCK)
 
 _PREPASS = "int32", "float32", "int32[]"
 ARTEFACTS = {
@@ -96,14 +96,14 @@ ELASTIC = _of_sources(
 )
 
 
-EXACT = Kernel("exact_pass", device_code("exact", "exact_pass"), (
+EXACT = Kernel("exact_pass", DeviceCode("exact", "exact_pass"), (
     "uint8[]", "int32", "int32[]", "int32", "uint8[]"
 ), BLOCK)  # fmt: skip
 
 
 def _frame(name: str, sample: str) -> Kernel:
     arguments = sample, sample, *["int32"] * 6, *["float32"] * 16, "int32", *["int64"] * 3, "uint8[]"
-    return Kernel(name, device_code("yuv", "frame"), arguments, BLOCK)
+    return Kernel(name, DeviceCode("yuv", "frame"), arguments, BLOCK)
 
 
 FRAMES = _by_name(_frame("frame8", "uint8[]"), _frame("frame16", "uint16[]"))
@@ -114,7 +114,7 @@ def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: 
     """The kernel that samples, runs the program and stores, for a source dtype and a kind of result."""
     name = _name("transform", functions, source, _KINDS[kind], build)
     arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", *_FORM
-    code = device_code("transform", "make_transform", functions, kind, build)
+    code = DeviceCode("transform", "make_transform", (functions, kind, build))
     return Kernel(name, code, arguments, BLOCK, _BLOCKS[build], users=functions)
 
 
@@ -123,7 +123,7 @@ def statistics_kernel(functions: tuple[Any, ...], source: str, build: str) -> Ke
     """The kernel that measures whole images of a source dtype."""
     name = _name("statistics", functions, source, build)
     arguments = f"{source}[]", *_COMMON, "int32", "int64[]", "int32[]", "int32[]", "int32[]"
-    code = device_code("statistics", "make_statistics", functions, build)
+    code = DeviceCode("statistics", "make_statistics", (functions, build))
     return Kernel(name, code, arguments, STATISTICS_BLOCK, users=functions)
 
 

@@ -6,21 +6,7 @@ import numpy as np
 from numba import cuda
 
 from ..scalar import i32, scalar, up, word
-from .exact_records import (
-    BITS,
-    DOWN,
-    HEIGHT,
-    LOW,
-    MOST,
-    ORIGIN,
-    OUTPUT,
-    POSITIONS,
-    RECORD_WORDS,
-    SOURCE,
-    STRIDE,
-    TAPS,
-    WIDTH,
-)
+from . import exact_records as fields
 from .sample import u32, wide
 
 
@@ -31,24 +17,24 @@ def _byte(total, bits):
 
 def exact_pass(source, channels, words, first, out):
     """Sum bytes along one axis (kernel function); ``blockIdx.y`` is the image, whose record is ``first`` further on."""
-    record = i32(RECORD_WORDS * i32(i32(cuda.blockIdx.y) + first))
-    height, width = word(words, record, HEIGHT), word(words, record, WIDTH)
+    record = i32(fields.RECORD_WORDS * i32(i32(cuda.blockIdx.y) + first))
+    height, width = word(words, record, fields.HEIGHT), word(words, record, fields.WIDTH)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= height * width:
         return
     y = i32(u32(number) // u32(width))
     x = i32(number - y * width)
-    stride, down = word(words, record, STRIDE), word(words, record, DOWN) == 1
-    position = i32(word(words, record, LOW) + (y if down else x))
-    axis, positions = word(words, record, TAPS), word(words, record, POSITIONS)
-    begin = i32(word(words, axis, position) - word(words, record, ORIGIN))
+    stride, down = word(words, record, fields.STRIDE), word(words, record, fields.DOWN) == 1
+    position = i32(word(words, record, fields.LOW) + (y if down else x))
+    axis, positions = word(words, record, fields.TAPS), word(words, record, fields.POSITIONS)
+    begin = i32(word(words, axis, position) - word(words, record, fields.ORIGIN))
     count = word(words, i32(axis + positions), position)
-    weights = i32(i32(axis + positions + positions) + i32(position * word(words, record, MOST)))
+    weights = i32(i32(axis + positions + positions) + i32(position * word(words, record, fields.MOST)))
     step = stride if down else channels
-    at = wide(words, record + SOURCE) + np.int64(
+    at = wide(words, record + fields.SOURCE) + np.int64(
         i32(i32(begin * step) + (i32(x * channels) if down else i32(y * stride)))
     )
-    bits = word(words, record, BITS)
+    bits = word(words, record, fields.BITS)
     half = i32(i32(1) << i32(bits - 1))
     r, g, b = half, half, half
     for t in range(count):
@@ -58,7 +44,7 @@ def exact_pass(source, channels, words, first, out):
             g += i32(weight * i32(source[up(at + np.int64(1))]))
             b += i32(weight * i32(source[up(at + np.int64(2))]))
         at += np.int64(step)
-    to = wide(words, record + OUTPUT) + np.int64(i32(number * channels))
+    to = wide(words, record + fields.OUTPUT) + np.int64(i32(number * channels))
     out[up(to)] = _byte(r, bits)
     if channels == 3:
         out[up(to + np.int64(1))] = _byte(g, bits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from numba import cuda
 
 from ..jpeg.tables import CATEGORY, END_OF_BLOCK
-from ..jpeg.upload import CODE_WORDS, CODES, LIMITS, SET_WORDS, SLOTS, STARTS, STATE, SYMBOLS, USED
+from ..jpeg.upload import CODE_WORDS, IN_CODE, IN_SET, SET_WORDS, SLOTS
 from ..scalar import i32, scalar, up, word
 from .sample import u32, u64
 
@@ -59,15 +59,15 @@ def entry_of(codes, table, bits, length, longest):
     0 if no code matches, -1 for a code that no valid file has. Layout of an entry: bits of code and value in 0-7, the
     advance of the coefficient index in 8-15, bits of the code in 16-23, bits of the value in 24-31.
     """
-    at = i32(CODES + table * CODE_WORDS - 1)
+    at = i32(IN_SET.codes + table * CODE_WORDS - 1)
     code = i32(bits >> u32(32 - length))
-    while length <= longest and code >= codes[up(at + LIMITS + length)]:
+    while length <= longest and code >= codes[up(at + IN_CODE.limits + length)]:
         length = i32(length + 1)
         code = i32(bits >> u32(32 - length))
     if length > longest:
         return i32(0)
-    number = i32(code + codes[up(at + STARTS + length)])
-    symbol = i32(codes[up(at + 1 + SYMBOLS + (number >> 2))] >> i32(8 * (number & 3))) & i32(255)
+    number = i32(code + codes[up(at + IN_CODE.starts + length)])
+    symbol = i32(codes[up(at + 1 + IN_CODE.symbols + (number >> 2))] >> i32(8 * (number & 3))) & i32(255)
     size = i32(symbol & 15)
     advance = i32(0)
     if table >= AC:
@@ -92,7 +92,7 @@ def tables_loader(bits, threads, made):
         k = i32(cuda.threadIdx.x)
         while k < SLOTS << bits:
             table = i32(k >> bits)
-            if (codes[USED] >> table) & 1:
+            if (codes[IN_SET.used] >> table) & 1:
                 fast[up(k)] = made(entry_of(codes, table, u32(u32(k) << u32(32 - bits)), i32(1), bits), table)
             k = i32(k + threads)
         cuda.syncthreads()
@@ -120,4 +120,4 @@ def following(codes, states, place, k):
     done = i32(1) if k >= LAST else i32(0)
     place = i32(place + i32(done << 1))
     place = place if place < states else i32(0)
-    return done, place, codes[up(STATE + place + 1 - done)], i32(0) if done else k
+    return done, place, codes[up(IN_SET.state + place + 1 - done)], i32(0) if done else k

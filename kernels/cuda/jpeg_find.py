@@ -17,37 +17,15 @@ from numba import cuda, types
 
 from ..jpeg.layout import LONGEST
 from ..jpeg.upload import (
-    AFTER,
-    BEFORE,
-    BETWEEN,
-    BLOCK,
-    EACH,
-    END,
-    FIRST_STATE,
-    FOUND,
+    IN_SCAN,
+    IN_SEGMENT,
+    IN_SET,
     MOST_ROUNDS,
     PARTS,
-    SCAN_BLOCK,
-    SCAN_BLOCKS,
-    SCAN_COUNT,
-    SCAN_END,
-    SCAN_IMAGE,
-    SCAN_SET,
-    SCAN_SKIP,
-    SCAN_WORD,
     SCAN_WORDS,
-    SEGMENT_BLOCKS,
-    SEGMENT_IMAGE,
-    SEGMENT_WORD,
     SEGMENT_WORDS,
     SET_WORDS,
-    SHIFT,
-    SKIP,
-    SLACK,
     SLOTS,
-    SPAN,
-    STATE,
-    STATES,
     UNSYNCHRONIZED,
 )
 from ..scalar import i32, scalar, up, word
@@ -86,8 +64,8 @@ def decode_part(words, codes, fast, begin, bit, state, stop):
     blocks, first_bit, first_state = i32(0), NONE, i32(0)
     d0, d1, d2 = i32(0), i32(0), i32(0)
     bits, left, ahead, at = opened(words, i32(begin + (bit >> 5)), bit & i32(31))
-    states = codes[STATES]
-    here = codes[up(STATE + (state >> _K_BITS))]
+    states = codes[IN_SET.states]
+    here = codes[up(IN_SET.state + (state >> _K_BITS))]
     k = state & i32((1 << _K_BITS) - 1)
     state = i32(state >> _K_BITS) & ~i32(1)
     while bit < stop:
@@ -138,25 +116,26 @@ def packed(low, high):
 @scalar
 def set_segment(words, at, begin, bit, end, slack, state, skip, block, blocks, image, before, between, after):
     """Write a segment from ``bit`` to ``end``, both counted from the word ``begin``."""
-    words[up(at + SEGMENT_WORD)] = i32(begin + (bit >> 5))
-    words[up(at + SHIFT)] = bit & i32(31)
-    words[up(at + END)] = i32(end - (bit & ~i32(31)))
-    words[up(at + SLACK)] = slack
-    words[up(at + FIRST_STATE)] = state
-    words[up(at + SKIP)] = skip
-    words[up(at + BLOCK)] = block
-    words[up(at + SEGMENT_BLOCKS)] = blocks
-    words[up(at + SEGMENT_IMAGE)] = image
-    words[up(at + BEFORE)] = before
-    words[up(at + BETWEEN)] = between
-    words[up(at + AFTER)] = after
+    words[up(at + IN_SEGMENT.word)] = i32(begin + (bit >> 5))
+    words[up(at + IN_SEGMENT.shift)] = bit & i32(31)
+    words[up(at + IN_SEGMENT.end)] = i32(end - (bit & ~i32(31)))
+    words[up(at + IN_SEGMENT.slack)] = slack
+    words[up(at + IN_SEGMENT.state)] = state
+    words[up(at + IN_SEGMENT.skip)] = skip
+    words[up(at + IN_SEGMENT.block)] = block
+    words[up(at + IN_SEGMENT.blocks)] = blocks
+    words[up(at + IN_SEGMENT.image)] = image
+    words[up(at + IN_SEGMENT.before)] = before
+    words[up(at + IN_SEGMENT.between)] = between
+    words[up(at + IN_SEGMENT.after)] = after
 
 
 @scalar
 def _clear_segments(words, scan, thread):
     """Write segments without blocks, which remain where nothing is found."""
-    begin, found, count = word(words, scan, SCAN_WORD), word(words, scan, FOUND), word(words, scan, SCAN_COUNT)
-    block, image = word(words, scan, SCAN_BLOCK), word(words, scan, SCAN_IMAGE)
+    begin, found = word(words, scan, IN_SCAN.word), word(words, scan, IN_SCAN.found)
+    count, block = word(words, scan, IN_SCAN.count), word(words, scan, IN_SCAN.block)
+    image = word(words, scan, IN_SCAN.image)
     none = i32(0)
     while thread < count:
         at = i32(found + thread * SEGMENT_WORDS)
@@ -178,13 +157,13 @@ def find(words, scans, status):
     sums = cuda.shared.array(_SUMS, types.int32)
     thread = i32(cuda.threadIdx.x)
     scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.x))
-    if word(words, scan, EACH):  # a recoded file
+    if word(words, scan, IN_SCAN.each):  # a recoded file
         return
-    _load_tables(words, word(words, scan, SCAN_SET), codes, fast)
-    begin = word(words, scan, SCAN_WORD)
-    end = word(words, scan, SCAN_END)
-    span = word(words, scan, SPAN)
-    wanted = i32(word(words, scan, SCAN_SKIP) + word(words, scan, SCAN_BLOCKS))  # the blocks up to the window's end
+    _load_tables(words, word(words, scan, IN_SCAN.set), codes, fast)
+    begin = word(words, scan, IN_SCAN.word)
+    end = word(words, scan, IN_SCAN.end)
+    span = word(words, scan, IN_SCAN.span)
+    wanted = i32(word(words, scan, IN_SCAN.skip) + word(words, scan, IN_SCAN.blocks))  # blocks up to the window's end
     _clear_segments(words, scan, thread)
     # Of all parts before the current ones.
     last_bit, last_state = i32(0), i32(0)
@@ -246,8 +225,9 @@ def find(words, scans, status):
             begun, q0, q1, q2 = i32(begun + t), i32(q0 + t0), i32(q1 + t1), i32(q2 + t2)
             other = i32(other + 1)
         # Read here, and not before: the threads have no registers for these during the search.
-        skip, count = word(words, scan, SCAN_SKIP), word(words, scan, SCAN_COUNT)
-        found, block, image = word(words, scan, FOUND), word(words, scan, SCAN_BLOCK), word(words, scan, SCAN_IMAGE)
+        skip, count = word(words, scan, IN_SCAN.skip), word(words, scan, IN_SCAN.count)
+        found, block = word(words, scan, IN_SCAN.found), word(words, scan, IN_SCAN.block)
+        image = word(words, scan, IN_SCAN.image)
         low, high = max(i32(n - blocks), skip), min(n, wanted)
         if low < high and part < count:
             other = i32(thread + 1)
@@ -266,4 +246,4 @@ def find(words, scans, status):
         base = i32(base + _OWN)
         part = i32(part + _OWN)
     if thread == 0 and (unsynchronized or begun < wanted):
-        cuda.atomic.max(status, up(word(words, scan, SCAN_IMAGE)), i32(UNSYNCHRONIZED))
+        cuda.atomic.max(status, up(word(words, scan, IN_SCAN.image)), i32(UNSYNCHRONIZED))

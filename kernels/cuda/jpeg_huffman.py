@@ -12,30 +12,7 @@ from numba import cuda, types
 from ..jpeg.formulas import short
 from ..jpeg.layout import BITS, LONGEST
 from ..jpeg.tables import END_OF_BLOCK
-from ..jpeg.upload import (
-    AFTER,
-    BEFORE,
-    BETWEEN,
-    BLOCK,
-    END,
-    FIRST_STATE,
-    GROUP_COUNT,
-    GROUP_FIRST,
-    GROUP_SET,
-    GROUP_WORDS,
-    SEGMENT_BLOCKS,
-    SEGMENT_IMAGE,
-    SEGMENT_WORD,
-    SEGMENT_WORDS,
-    SET_WORDS,
-    SHIFT,
-    SKIP,
-    SLACK,
-    SLOTS,
-    STATE,
-    STATES,
-    THREADS,
-)
+from ..jpeg.upload import GROUP_WORDS, IN_GROUP, IN_SEGMENT, IN_SET, SEGMENT_WORDS, SET_WORDS, SLOTS, THREADS
 from ..scalar import i32, scalar, up, word
 from .jpeg_codes import AC, LAST, entry_of, following, opened, refilled, tables_loader, value_of
 from .sample import u32, u64
@@ -62,30 +39,30 @@ def huffman(words, groups, coefficients, status):
     codes = cuda.shared.array(SET_WORDS, types.int32)
     thread = i32(cuda.threadIdx.x)
     group = i32(groups + GROUP_WORDS * i32(cuda.blockIdx.x))
-    _load_tables(words, word(words, group, GROUP_SET), codes, fast)
-    if thread >= word(words, group, GROUP_COUNT):
+    _load_tables(words, word(words, group, IN_GROUP.set), codes, fast)
+    if thread >= word(words, group, IN_GROUP.count):
         return
-    segment = i32(word(words, group, GROUP_FIRST) + thread * SEGMENT_WORDS)
+    segment = i32(word(words, group, IN_GROUP.first) + thread * SEGMENT_WORDS)
     if not decode_segment(words, segment, codes, fast, coefficients):  # atomic: several segments of an image may report
-        cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
+        cuda.atomic.max(status, up(word(words, segment, IN_SEGMENT.image)), i32(1))
 
 
 @scalar
 def decode_segment(words, segment, codes, fast, coefficients):
     """Decode the coefficients of a segment; return whether it is as described."""
-    begin = word(words, segment, SEGMENT_WORD)
-    shift = word(words, segment, SHIFT)
-    end = word(words, segment, END)
-    first = i32(word(words, segment, BLOCK) << 6)
-    stop = i32(first + i32(word(words, segment, SEGMENT_BLOCKS) << 6))
-    out = i32(first - i32(word(words, segment, SKIP) << 6))
-    both = word(words, segment, BEFORE)
-    p0, p1, p2 = short(both), i32(both >> 16), short(word(words, segment, BETWEEN))
+    begin = word(words, segment, IN_SEGMENT.word)
+    shift = word(words, segment, IN_SEGMENT.shift)
+    end = word(words, segment, IN_SEGMENT.end)
+    first = i32(word(words, segment, IN_SEGMENT.block) << 6)
+    stop = i32(first + i32(word(words, segment, IN_SEGMENT.blocks) << 6))
+    out = i32(first - i32(word(words, segment, IN_SEGMENT.skip) << 6))
+    both = word(words, segment, IN_SEGMENT.before)
+    p0, p1, p2 = short(both), i32(both >> 16), short(word(words, segment, IN_SEGMENT.between))
     bits, left, ahead, at = opened(words, begin, shift)
     limit = i32(at + 1 + (end >> 5))  # reached only by reading more bits than exist
-    states = codes[STATES]
-    state = word(words, segment, FIRST_STATE)
-    here = codes[up(STATE + state)]
+    states = codes[IN_SET.states]
+    state = word(words, segment, IN_SEGMENT.state)
+    here = codes[up(IN_SET.state + state)]
     k = i32(0)
     bad = i32(0)
     while out < stop:
@@ -122,10 +99,12 @@ def decode_segment(words, segment, codes, fast, coefficients):
         done, state, here, k = following(codes, states, state, k)
         out = i32(out + i32(done << 6))
     read = i32(i32(i32(at - begin) << 5) - 32 - left)
-    slack = word(words, segment, SLACK)
+    slack = word(words, segment, IN_SEGMENT.slack)
     if read > end or read < end - slack:
         bad = i32(1)
-    both = word(words, segment, AFTER)
-    if slack == 0 and (p0 != i32(word(words, segment, BETWEEN) >> 16) or p1 != short(both) or p2 != i32(both >> 16)):
+    both = word(words, segment, IN_SEGMENT.after)
+    if slack == 0 and (
+        p0 != i32(word(words, segment, IN_SEGMENT.between) >> 16) or p1 != short(both) or p2 != i32(both >> 16)
+    ):
         bad = i32(1)
     return bad == 0

@@ -13,33 +13,15 @@ from ..jpeg.frame import FULL
 from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
 from ..jpeg.upload import (
-    ACROSS,
-    BEGIN,
-    BIASES,
     BLOCKS_AT_ONCE,
-    COLOR,
-    COLUMNS,
-    DOWN,
-    FIRST_BLOCK,
-    HALVED,
     IMAGE_WORDS,
+    IN_IMAGE,
+    IN_PLANE,
     LANE_BITS,
     LANES,
-    LAST_COLUMN,
-    LAST_ROW,
-    OUT,
-    PER,
     PLACE_SHIFT,
     PLANE_WORDS,
-    PLANES,
     QUADS_AT_ONCE,
-    REGION,
-    SIDE,
-    STEP_X,
-    STEP_Y,
-    STEPS,
-    STRIDE,
-    WHOLE,
 )
 from ..scalar import i32, scalar, up, word
 from .sample import u32, wide
@@ -72,13 +54,13 @@ def _bytes(a, b, c, d):
 @scalar
 def place_of_block(words, record, block):
     """Return a block's component, and its column and row among the blocks of its plane."""
-    per = word(words, record, PER)
+    per = word(words, record, IN_IMAGE.per)
     mcu = quotient(block, per)
     j = i32(block - mcu * per)
-    columns = word(words, record, COLUMNS)
+    columns = word(words, record, IN_IMAGE.columns)
     row = quotient(mcu, columns)
     column = i32(mcu - row * columns)
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
+    across, down = word(words, record, IN_IMAGE.across), word(words, record, IN_IMAGE.down)
     luma = i32(across * down)
     component = i32(0)
     if j < luma:
@@ -93,8 +75,8 @@ def place_of_block(words, record, block):
 @scalar
 def plane_of(words, record, component):
     """Return the side of a component's blocks, the first byte of its plane, and the bytes per row."""
-    plane = i32(record + PLANES + PLANE_WORDS * component)
-    return word(words, plane, SIDE), word(words, plane, BEGIN), word(words, plane, STRIDE)
+    plane = i32(record + IN_IMAGE.planes + PLANE_WORDS * component)
+    return word(words, plane, IN_PLANE.side), word(words, plane, IN_PLANE.begin), word(words, plane, IN_PLANE.stride)
 
 
 @scalar
@@ -138,22 +120,22 @@ def inverse_dct(words, images, coefficients, planes):
     thread = i32(cuda.threadIdx.x)
     slot, x = i32(thread >> LANE_BITS), thread & i32(LANES - 1)
     first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
-    blocks = word(words, record, WHOLE)
+    blocks = word(words, record, IN_IMAGE.whole)
     if first >= blocks:
         return
     block = i32(first + slot)
     component, block_column, block_row = place_of_block(words, record, min(block, i32(blocks - 1)))
     side, plane, stride = plane_of(words, record, component)
     # The threads of others take part with zeros.
-    wanted = block < blocks and side == FULL and (component == 0 or word(words, record, COLOR) != GRAY)
+    wanted = block < blocks and side == FULL and (component == 0 or word(words, record, IN_IMAGE.color) != GRAY)
     begin = up(u32(slot * BLOCK))
     column, row = begin + up(u32(x)), begin + up(u32(x * ROW))
     for y in range(8):
         work[column + up(ROW * y)] = i32(0)
     # The eight threads read consecutive elements, and write to each other's columns.
-    start = i32(i32(i32(word(words, record, FIRST_BLOCK) + block) << 6) + x)
+    start = i32(i32(i32(word(words, record, IN_IMAGE.first_block) + block) << 6) + x)
     c = eighth(coefficients, start, wanted)
-    steps = i32(record + STEPS + 64 * component)
+    steps = i32(record + IN_IMAGE.steps + 64 * component)
     others = i32(0)
     cuda.syncwarp()
     for y in range(4):
@@ -202,7 +184,7 @@ def inverse_dct(words, images, coefficients, planes):
 # -- colors ------------------------------------------------------------------------------------------------------------
 
 
-_BLUE, _RED = PLANES + PLANE_WORDS, PLANES + 2 * PLANE_WORDS
+_BLUE, _RED = IN_IMAGE.planes + PLANE_WORDS, IN_IMAGE.planes + 2 * PLANE_WORDS
 
 
 @scalar
@@ -251,14 +233,10 @@ def colors(words, images, planes, channels, out):
     References: libjpeg's jdsample.c and jdcolor.c.
     """
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
-    write_quad(words, record, planes, channels, out, i32(i32(cuda.blockIdx.x) * QUADS_AT_ONCE + i32(cuda.threadIdx.x)))
-
-
-@scalar
-def write_quad(words, record, planes, channels, out, number):
-    """Write the pixels of 2 x 2 quad ``number`` that lie inside the region (quads in row-major order)."""
-    x0, y0 = word(words, record, REGION), word(words, record, REGION + 1)
-    x1, y1 = word(words, record, REGION + 2), word(words, record, REGION + 3)
+    # A quad of 2 x 2 pixels, in row-major order, of which those inside the region are written.
+    number = i32(i32(cuda.blockIdx.x) * QUADS_AT_ONCE + i32(cuda.threadIdx.x))
+    x0, y0 = word(words, record, IN_IMAGE.region), word(words, record, IN_IMAGE.region + 1)
+    x1, y1 = word(words, record, IN_IMAGE.region + 2), word(words, record, IN_IMAGE.region + 3)
     x, y = x0 & ~i32(1), y0 & ~i32(1)
     quads = i32(i32(x1 - x + 1) >> 1)  # of a line
     line = quotient(number, quads)
@@ -267,18 +245,18 @@ def write_quad(words, record, planes, channels, out, number):
         return
     x = i32(x + 2 * i32(number - line * quads))
     # Planes have rows and columns for whole quads.
-    width = word(words, record, PLANES + STRIDE)
-    at = i32(word(words, record, PLANES + BEGIN) + y * width + x)
+    width = word(words, record, IN_IMAGE.planes + IN_PLANE.stride)
+    at = i32(word(words, record, IN_IMAGE.planes + IN_PLANE.begin) + y * width + x)
     upper, lower = up(u32(at)), up(u32(at + width))
     l00, l01 = i32(planes[upper]), i32(planes[upper + up(1)])
     l10, l11 = i32(planes[lower]), i32(planes[lower + up(1)])
-    color = word(words, record, COLOR)
+    color = word(words, record, IN_IMAGE.color)
     if color == GRAY:
         p00, p01, p10, p11 = (l00, l00, l00), (l01, l01, l01), (l10, l10, l10), (l11, l11, l11)
     else:
-        begin, stride = word(words, record, _BLUE + BEGIN), word(words, record, _BLUE + STRIDE)
-        size = i32(word(words, record, _RED + BEGIN) - begin)
-        across, down = word(words, record, HALVED), word(words, record, HALVED + 1)
+        begin, stride = word(words, record, _BLUE + IN_PLANE.begin), word(words, record, _BLUE + IN_PLANE.stride)
+        size = i32(word(words, record, _RED + IN_PLANE.begin) - begin)
+        across, down = word(words, record, IN_IMAGE.halved), word(words, record, IN_IMAGE.halved + 1)
         column, row = x, y
         # Of a halved axis the sample that the quad is in, with its neighbors up to the ends of the window or the image;
         # of others the first one twice, and the second one. Pixels of the region need nothing beyond the window.
@@ -289,8 +267,8 @@ def write_quad(words, record, planes, channels, out, number):
         if down == 2:
             row = i32(row >> 1)
             above = max(i32(row - 1), i32(0))
-        after = min(i32(column + 1), word(words, record, LAST_COLUMN))
-        below = min(i32(row + 1), word(words, record, LAST_ROW))
+        after = min(i32(column + 1), word(words, record, IN_IMAGE.last_column))
+        below = min(i32(row + 1), word(words, record, IN_IMAGE.last_row))
         last = after == column
         begin = i32(begin + after)
         s00, s01, s02 = _three(planes, i32(begin + above * stride), size, first, last)
@@ -299,16 +277,16 @@ def write_quad(words, record, planes, channels, out, number):
         # The samples that odd rows and columns are in.
         b0, b1, b2 = (s10, s11, s12) if down == 2 else (s20, s21, s22)
         t, a, u, b = (s11, s01, b1, s21) if across == 2 else (s12, s02, b2, s22)
-        v00 = mixed(s11, s01, s10, s00, word(words, record, BIASES))
-        v01 = mixed(t, a, s12, s02, word(words, record, BIASES + 1))
-        v10 = mixed(b1, s21, b0, s20, word(words, record, BIASES + 2))
-        v11 = mixed(u, b, b2, s22, word(words, record, BIASES + 3))
+        v00 = mixed(s11, s01, s10, s00, word(words, record, IN_IMAGE.biases))
+        v01 = mixed(t, a, s12, s02, word(words, record, IN_IMAGE.biases + 1))
+        v10 = mixed(b1, s21, b0, s20, word(words, record, IN_IMAGE.biases + 2))
+        v11 = mixed(u, b, b2, s22, word(words, record, IN_IMAGE.biases + 3))
         if color == YCBCR:
             p00, p01, p10, p11 = _colored(l00, v00), _colored(l01, v01), _colored(l10, v10), _colored(l11, v11)
         else:
             p00, p01, p10, p11 = _split(l00, v00), _split(l01, v01), _split(l10, v10), _split(l11, v11)
-    step_x, step_y = np.int64(word(words, record, STEP_X)), np.int64(word(words, record, STEP_Y))
-    place = wide(words, record + OUT) + np.int64(x) * step_x + np.int64(y) * step_y
+    step_x, step_y = np.int64(word(words, record, IN_IMAGE.step_x)), np.int64(word(words, record, IN_IMAGE.step_y))
+    place = wide(words, record + IN_IMAGE.out) + np.int64(x) * step_x + np.int64(y) * step_y
     if y >= y0 and x >= x0:
         _store(out, place, channels, p00)
     if y >= y0 and x + 1 < x1:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
-from ..jpeg import upload
 from ..jpeg.books import BOOK_BITS, BOOKS
 from ..jpeg.formulas import mixed_in, most_bytes, place_in_row
 from ..jpeg.layout import LEVELS, WIDE
+from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
 from ..scalar import i32, scalar, up, word
 from .jpeg_codes import opened, refilled, value_of
 from .jpeg_find import summed
@@ -148,10 +148,10 @@ def _read_symbols(words, scan, begin, byte, stop, books, symbols, first, luma, c
     """
     limit = i32(begin + (stop >> 2) + 4)  # the next word of a stream is before it
     stream = opened(words, i32(begin + (byte >> 2)), i32(i32(byte & 3) << 3))
-    to, values, bits = i32(first * upload.SAMPLES), i32(0), i32(0)
+    to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
     for group in range(2):
         count = chroma if group else luma
-        set_ = i32(word(words, scan, upload.BOOKS) >> i32(8 * group)) & i32(255)
+        set_ = i32(word(words, scan, IN_SCAN.books) >> i32(8 * group)) & i32(255)
         blocks, counts = count, i32(0)
         for run in range(_RUNS):
             b0, b1, b2, b3, ones = _read_run(
@@ -238,37 +238,37 @@ def recoded(words, scans, books, symbols, coefficients, status):
     its window. ``symbols`` is scratch, ``SAMPLES`` bytes for each block of coefficients. ``status`` is set to 1 for
     each image with a damaged segment.
     """
-    scan = i32(scans + upload.SCAN_WORDS * i32(cuda.blockIdx.y))
-    each = word(words, scan, upload.EACH)
+    scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.y))
+    each = word(words, scan, IN_SCAN.each)
     if each == 0:  # a JPEG
         return
-    rows = i32(word(words, word(words, scan, upload.RECORD), upload.ROWS) - i32(cuda.blockIdx.x) * each)
+    rows = i32(word(words, word(words, scan, IN_SCAN.record), IN_IMAGE.rows) - i32(cuda.blockIdx.x) * each)
     if rows <= 0:  # the image has fewer segments than others
         return
     if not decode_segment(words, scan, i32(cuda.blockIdx.x), min(rows, each), books, symbols, coefficients):
         if cuda.threadIdx.x == 0:
-            cuda.atomic.max(status, up(word(words, scan, upload.SCAN_IMAGE)), i32(1))
+            cuda.atomic.max(status, up(word(words, scan, IN_SCAN.image)), i32(1))
 
 
 @scalar
 def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     """Decode a segment of ``rows`` MCU rows; return whether it is undamaged."""
     lane = i32(cuda.threadIdx.x)
-    record = word(words, scan, upload.RECORD)
-    columns, per = word(words, record, upload.COLUMNS), word(words, record, upload.PER)
-    across, down = word(words, record, upload.ACROSS), word(words, record, upload.DOWN)
-    row = i32(number * word(words, scan, upload.EACH))
-    first = i32(word(words, scan, upload.SCAN_BLOCK) + i32(row * columns) * per)
+    record = word(words, scan, IN_SCAN.record)
+    columns, per = word(words, record, IN_IMAGE.columns), word(words, record, IN_IMAGE.per)
+    across, down = word(words, record, IN_IMAGE.across), word(words, record, IN_IMAGE.down)
+    row = i32(number * word(words, scan, IN_SCAN.each))
+    first = i32(word(words, scan, IN_SCAN.block) + i32(row * columns) * per)
     luma = i32(i32(rows * columns) * i32(across * down))  # blocks
     chroma = i32(i32(i32(rows * columns) * per) - luma)  # of both components
     # Bytes are counted from the first segment's that was uploaded.
-    table, total = word(words, scan, upload.SCAN_WORD), word(words, scan, upload.TOTAL)
+    table, total = word(words, scan, IN_SCAN.word), word(words, scan, IN_SCAN.total)
     begin = i32(table + total)
-    k = i32(word(words, scan, upload.FIRST) + number)
-    start = i32((word(words, table, k - 1) if k > 0 else i32(0)) - word(words, scan, upload.BASE))
-    stop = i32(word(words, table, k) - word(words, scan, upload.BASE))
+    k = i32(word(words, scan, IN_SCAN.first) + number)
+    start = i32((word(words, table, k - 1) if k > 0 else i32(0)) - word(words, scan, IN_SCAN.base))
+    stop = i32(word(words, table, k) - word(words, scan, IN_SCAN.base))
     size = i32(stop - start)
-    if start < 0 or stop > (word(words, scan, upload.SCAN_END) >> 3) - 4 * total:
+    if start < 0 or stop > (word(words, scan, IN_SCAN.end) >> 3) - 4 * total:
         return False
     if size < 12 or size > most_bytes(luma + chroma):
         return False
@@ -305,9 +305,9 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
 def _read_values(words, begin, dc, signs, plane, symbols, record, first, rows, luma, chroma, coefficients, lane):
     """Write the coefficients of a segment from its symbols, DC differences from a bit on, signs and other planes."""
     places = cuda.shared.array(_MOST, types.uint16)  # of the values of 32 blocks: the lane, and the position
-    columns, per = word(words, record, upload.COLUMNS), word(words, record, upload.PER)
-    across, down = word(words, record, upload.ACROSS), word(words, record, upload.DOWN)
-    to, count, block = i32(first * upload.SAMPLES), luma, i32(0)
+    columns, per = word(words, record, IN_IMAGE.columns), word(words, record, IN_IMAGE.per)
+    across, down = word(words, record, IN_IMAGE.across), word(words, record, IN_IMAGE.down)
+    to, count, block = i32(first * SAMPLES), luma, i32(0)
     counts, used = i32(0), i32(0)  # in lanes: of the values in planes, and of the symbols of runs
     c = i32(0)
     while c < (3 if chroma else 1):

@@ -23,20 +23,7 @@ from ..jpeg.formulas import (
 )
 from ..jpeg.frame import FULL
 from ..jpeg.layout import GRAY
-from ..jpeg.upload import (
-    ACROSS,
-    BLOCKS_AT_ONCE,
-    COLOR,
-    COLUMNS,
-    DOWN,
-    FIRST_BLOCK,
-    IMAGE_WORDS,
-    LANE_BITS,
-    LANES,
-    REDUCED,
-    ROWS,
-    STEPS,
-)
+from ..jpeg.upload import BLOCKS_AT_ONCE, IMAGE_WORDS, IN_IMAGE, LANE_BITS, LANES
 from ..scalar import i32, scalar, up, word
 from .jpeg_pixels import ALL, BLOCK, ROW, dequantized, eighth, place_of_block, plane_of
 from .sample import u32
@@ -50,9 +37,9 @@ def copies(words, record, component, column, row):
 
     The last ones of planes of odd size are, too, as pixels come in quads.
     """
-    across, down = word(words, record, ACROSS), word(words, record, DOWN)
+    across, down = word(words, record, IN_IMAGE.across), word(words, record, IN_IMAGE.down)
     wide, high = (i32(1), i32(1)) if component == 0 else (across, down)
-    width, height = i32(word(words, record, COLUMNS) * across), i32(word(words, record, ROWS) * down)
+    width, height = i32(word(words, record, IN_IMAGE.columns) * across), i32(word(words, record, IN_IMAGE.rows) * down)
     if width & 1 and column == width - 1:
         wide = i32(2)
     if height & 1 and row == height - 1:
@@ -65,7 +52,7 @@ def place_of_sample(words, record, component, column, row):
     """Return the column and row in its plane of a block of a single sample."""
     if component == 0:
         return column, row
-    return i32(column * word(words, record, ACROSS)), i32(row * word(words, record, DOWN))
+    return i32(column * word(words, record, IN_IMAGE.across)), i32(row * word(words, record, IN_IMAGE.down))
 
 
 @scalar
@@ -83,19 +70,19 @@ def reduced_dct(words, images, coefficients, planes):
     thread = i32(cuda.threadIdx.x)
     slot, x = i32(thread >> LANE_BITS), thread & i32(LANES - 1)
     first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
-    blocks = word(words, record, REDUCED)
+    blocks = word(words, record, IN_IMAGE.reduced)
     if first >= blocks:
         return
     block = i32(first + slot)
     component, block_column, block_row = place_of_block(words, record, min(block, i32(blocks - 1)))
     side, plane, stride = plane_of(words, record, component)
-    wanted = block < blocks and side < FULL and (component == 0 or word(words, record, COLOR) != GRAY)
+    wanted = block < blocks and side < FULL and (component == 0 or word(words, record, IN_IMAGE.color) != GRAY)
     begin = up(u32(slot * BLOCK))
     column, row = begin + up(u32(x)), begin + up(u32(x * ROW))
     # The eight threads read consecutive elements, and write to each other's columns.
-    start = i32(i32(word(words, record, FIRST_BLOCK) + block) << 6)
+    start = i32(i32(word(words, record, IN_IMAGE.first_block) + block) << 6)
     c = eighth(coefficients, i32(start + x), wanted)
-    steps = i32(record + STEPS + 64 * component)
+    steps = i32(record + IN_IMAGE.steps + 64 * component)
     others = i32(0)
     for y in range(8):
         at, value = dequantized(words, steps, i32(8 * y + x), c[y])

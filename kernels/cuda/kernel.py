@@ -3,7 +3,7 @@
 A new kernel is one line of this package's ``__init__``, and is then shipped, compiled, cached and launched like the
 others::
 
-    DOUBLE = Kernel("double", device_code("doubling", "double"), ("float32[]", "int32"), block=256)
+    DOUBLE = Kernel("double", DeviceCode("doubling", "double"), ("float32[]", "int32"), block=256)
 
     launch(DOUBLE, stream, (blocks, images), array, 5)  # of gpuimg._runtimes.cuda_launch
 
@@ -54,17 +54,12 @@ class DeviceCode:
 
     module: str
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...] = ()
 
     def __call__(self, package: str) -> Any:
         """Import the function from a package, such as this one."""
         found = getattr(import_module(f"{package}.{self.module}"), self.name)
         return found(*self.arguments) if self.arguments else found
-
-
-def device_code(module: str, name: str, *arguments: Any) -> DeviceCode:
-    """The function of a module; see :class:`DeviceCode`."""
-    return DeviceCode(module, name, arguments)
 
 
 class Kernel:
@@ -75,7 +70,7 @@ class Kernel:
     name : str
         Of no other kernel but those with functions of users.
     code : function
-        Returns the Python function, see :func:`device_code`; called where the kernel is compiled.
+        Returns the Python function, see :class:`DeviceCode`; called where the kernel is compiled.
     arguments : tuple of str
         NumPy's names of their types; flat arrays end in ``[]``.
     block : int

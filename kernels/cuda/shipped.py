@@ -48,20 +48,7 @@ def _decompressed(content: bytes, most: int) -> tuple[bytes, bytes]:
 
 
 class Shipped:
-    """The kernels of such a file.
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file.
-    digest : str
-        Checksum of the sources that it must have been built from.
-
-    Raises
-    ------
-    RefusedError
-        For a file that is damaged, or was built from other sources.
-    """
+    """The kernels of such a file; :class:`RefusedError` if it is damaged, or built from sources of another digest."""
 
     def __init__(self, content: bytes, digest: str) -> None:
         text, self._streams = _decompressed(content, _MOST_MANIFEST)

@@ -9,6 +9,7 @@ constants are offsets in words, computed from the dtypes.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,14 @@ import numpy as np
 from ..layout import word_of
 from .layout import LONGEST
 from .layout import SYMBOLS as _SYMBOLS
+
+
+def _offsets(dtype: np.dtype[np.void]) -> ModuleType:
+    """Return the offsets of a record's fields in words, as attributes of a module: Numba takes these for constants."""
+    found = ModuleType(f"{__name__}.offsets")
+    vars(found).update({name: word_of(dtype, name) for name in dtype.names or ()})
+    return found
+
 
 SLOTS: Final = 6  # tables of a set: three for DC coefficients, then three for AC coefficients
 _STATES: Final = 14  # two for each of the at most six blocks of an MCU, and two spare: codes begin at word 16
@@ -164,68 +173,11 @@ SEGMENT_WORDS: Final = SEGMENT.itemsize // 4
 PLANE_WORDS: Final = PLANE.itemsize // 4
 IMAGE_WORDS: Final = IMAGE.itemsize // 4
 
-USED: Final = word_of(SET, "used")
-STATES: Final = word_of(SET, "states")
-STATE: Final = word_of(SET, "state")
-CODES: Final = word_of(SET, "codes")
-LIMITS: Final = word_of(_CODE, "limits")
-STARTS: Final = word_of(_CODE, "starts")
-SYMBOLS: Final = word_of(_CODE, "symbols")
-
-GROUP_SET: Final = word_of(GROUP, "set")
-GROUP_FIRST: Final = word_of(GROUP, "first")
-GROUP_COUNT: Final = word_of(GROUP, "count")
-
-SCAN_SET: Final = word_of(SCAN, "set")
-SCAN_WORD: Final = word_of(SCAN, "word")
-SCAN_END: Final = word_of(SCAN, "end")
-SPAN: Final = word_of(SCAN, "span")
-FOUND: Final = word_of(SCAN, "found")
-SCAN_COUNT: Final = word_of(SCAN, "count")
-SCAN_SKIP: Final = word_of(SCAN, "skip")
-SCAN_BLOCK: Final = word_of(SCAN, "block")
-SCAN_BLOCKS: Final = word_of(SCAN, "blocks")
-SCAN_IMAGE: Final = word_of(SCAN, "image")
-EACH: Final = word_of(SCAN, "each")
-FIRST: Final = word_of(SCAN, "first")
-TOTAL: Final = word_of(SCAN, "total")
-BASE: Final = word_of(SCAN, "base")
-BOOKS: Final = word_of(SCAN, "books")
-RECORD: Final = word_of(SCAN, "record")
-
-SEGMENT_WORD: Final = word_of(SEGMENT, "word")
-SHIFT: Final = word_of(SEGMENT, "shift")
-END: Final = word_of(SEGMENT, "end")
-SLACK: Final = word_of(SEGMENT, "slack")
-FIRST_STATE: Final = word_of(SEGMENT, "state")
-SKIP: Final = word_of(SEGMENT, "skip")
-BLOCK: Final = word_of(SEGMENT, "block")
-SEGMENT_BLOCKS: Final = word_of(SEGMENT, "blocks")
-SEGMENT_IMAGE: Final = word_of(SEGMENT, "image")
-BEFORE: Final = word_of(SEGMENT, "before")
-BETWEEN: Final = word_of(SEGMENT, "between")
-AFTER: Final = word_of(SEGMENT, "after")
-
-BEGIN: Final = word_of(PLANE, "begin")
-STRIDE: Final = word_of(PLANE, "stride")
-SIDE: Final = word_of(PLANE, "side")
-
-FIRST_BLOCK: Final = word_of(IMAGE, "first_block")
-WHOLE: Final = word_of(IMAGE, "whole")
-REDUCED: Final = word_of(IMAGE, "reduced")
-PER: Final = word_of(IMAGE, "per")
-ACROSS: Final = word_of(IMAGE, "across")
-DOWN: Final = word_of(IMAGE, "down")
-COLUMNS: Final = word_of(IMAGE, "columns")
-ROWS: Final = word_of(IMAGE, "rows")
-PLANES: Final = word_of(IMAGE, "planes")
-HALVED: Final = word_of(IMAGE, "halved")
-LAST_COLUMN: Final = word_of(IMAGE, "last_column")
-LAST_ROW: Final = word_of(IMAGE, "last_row")
-REGION: Final = word_of(IMAGE, "region")
-OUT: Final = word_of(IMAGE, "out")
-STEP_X: Final = word_of(IMAGE, "step_x")
-STEP_Y: Final = word_of(IMAGE, "step_y")
-COLOR: Final = word_of(IMAGE, "color")
-BIASES: Final = word_of(IMAGE, "biases")
-STEPS: Final = word_of(IMAGE, "steps")
+# Offsets of their fields.
+IN_SET: Final = _offsets(SET)
+IN_CODE: Final = _offsets(_CODE)
+IN_GROUP: Final = _offsets(GROUP)
+IN_SCAN: Final = _offsets(SCAN)
+IN_SEGMENT: Final = _offsets(SEGMENT)
+IN_PLANE: Final = _offsets(PLANE)
+IN_IMAGE: Final = _offsets(IMAGE)

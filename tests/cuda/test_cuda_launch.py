@@ -104,12 +104,6 @@ def test_kernels_are_compiled_for_any_gpu_the_toolkit_knows(capability: tuple[in
         assert b".visible .entry " + image.entry.encode() in image.code
 
 
-def test_every_kernel_that_is_warmed_has_a_budget() -> None:
-    """Those of JPEGs too; the others have functions of users."""
-    of_budgets = {variants.kernel_of(variant).key for variant in variants.VARIANTS if not variant.functions}
-    assert {kernel.key for kernel in kernels.every_kernel()} == of_budgets
-
-
 # -- once --------------------------------------------------------------------------------------------------------------
 
 

@@ -183,7 +183,7 @@ def test_running_out_of_memory_leaves_no_thread(gpu: FakeGpu, monkeypatch: pytes
         raise MemoryError("kernels")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gpu.clips, "launch", launch)
+        patch.setattr("gpuimg._runtimes.cuda_video.launch", launch)
         with pytest.raises(MemoryError, match="kernels"):
             opened([made("h264")] * 6).array()
     gpu.use(gi.resize(opened([made("h264")] * 2), (8, 8)).array())

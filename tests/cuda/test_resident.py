@@ -155,26 +155,27 @@ def test_copies_wait_for_those_of_other_streams(gpu: FakeGpu) -> None:
     """A file may be needed on one stream before the host knows that another one has added it."""
     from gpuimg._runtimes import cuda_jpeg, cuda_memory
 
+    plain = WHOLE[:2] + WHOLE[3:]  # for the tables of recoded ones the host waits
     runtime = gpu.runtime.CudaRuntime(0)
-    files = runtime.resident_files(1 << 20, len(WHOLE), WHOLE.__getitem__)
+    files = runtime.resident_files(1 << 20, len(plain), plain.__getitem__)
     ring = cuda_memory.Ring(cuda_memory.Pinned, 8)
     decoder = cuda_jpeg.SegmentDecoder(lambda: ring)
     for _ in range(2):
-        heads = [files.head(i) for i in range(len(WHOLE))]
+        heads = [files.head(i) for i in range(len(plain))]
         x = gi.open_batch(
-            [data if head is None else head[1] for data, head in zip(WHOLE, heads, strict=True)], device="cpu"
+            [data if head is None else head[1] for data, head in zip(plain, heads, strict=True)], device="cpu"
         )
         images = recording_of(x).source
         assert isinstance(images, EncodedImages)
         records = np.array([(NEW, 0, 0) if head is None else head[0].item() for head in heads], RECORD)
-        resident = Resident(files, np.arange(len(WHOLE)), records, [0] * len(WHOLE))
+        resident = Resident(files, np.arange(len(plain)), records, [0] * len(plain))
         images = replace(images, resident=resident)
         offsets, total = offsets_of(images.sizes, 3)
         with gpu.stream() as stream:
             out = gpu.cupy.empty(total, np.uint8)
             uploaded = Upload(images, Pixels(out, offsets, images.sizes, 3), whole_regions(images.sizes))
             decoder.begin(images, uploaded, out, stream)
-    assert files.count == len(WHOLE)
+    assert files.count == len(plain)
 
 
 @pytest.mark.parametrize(

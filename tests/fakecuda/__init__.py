@@ -101,13 +101,13 @@ class FakeGpu:
     def __init__(self, cuda: Cuda, cupy: Any) -> None:
         self.cuda, self.cupy = cuda, cupy
         self.order = cuda.order = Order(cuda.order)
+        self.problems, self.damaged = self.order.problems, self.order.damaged
         self.driver = launches.Driver(self.order)
         cuda.launch, cuda.capturing = self.driver.launch, None
         self.refuse_above: int | None = None  # bytes
         cupy.cuda.set_allocator(self._allocate)
         self.runtime: Any = None  # the module under test,
         self.decode: Any = None  # and the one that it decodes with
-        self.clips: Any = None  # clips too
         self.library: Any = decoder.make(self.order, lambda: cupy.cuda.Device().id)  # what passes for nvImageCodec
         self.nvdec = video.Nvdec(self.order, cuda.current_context)  # and for PyAV
 
@@ -139,16 +139,6 @@ class FakeGpu:
         reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
         begin = array.data.ptr + sum(step for step in reach if step < 0)
         return begin, array.data.ptr + sum(step for step in reach if step > 0) + array.itemsize
-
-    @property
-    def problems(self) -> list[str]:
-        """Return the problems found."""
-        return self.order.problems
-
-    @property
-    def damaged(self) -> set[int]:
-        """Images of a batch whose segments the kernels find damaged."""
-        return self.order.damaged
 
     def use(self, array: Any) -> Op:
         """Let the caller's current stream read an array."""
@@ -200,15 +190,15 @@ def installed() -> Iterator[FakeGpu]:
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
-            parts = ("cuda", "cuda_decode", "cuda_video")
-            gpu.runtime, gpu.decode, gpu.clips = (importlib.import_module(f"gpuimg._runtimes.{name}") for name in parts)
+            gpu.runtime = importlib.import_module("gpuimg._runtimes.cuda")
+            gpu.decode = importlib.import_module("gpuimg._runtimes.cuda_decode")
             yield gpu
         finally:
             _forget_devices()
             for name in _MODULES:
                 sys.modules.pop(name, None)
             sys.modules.update(before)
-            del gpu.runtime, gpu.decode, gpu.clips
+            del gpu.runtime, gpu.decode
             gc.collect()
             cupy.get_default_memory_pool().free_all_blocks()
             cupy.get_default_pinned_memory_pool().free_all_blocks()

@@ -53,22 +53,12 @@ def host(address: int, size: int) -> Any:
 
 
 class Cuda:
-    """The library of a process. A method has the name of the function, and returns an error unless all is well.
-
-    Attributes
-    ----------
-    order : Order
-        What was called, and what was wrong.
-    is_on : bool
-        Whether there are devices.
-    launch : function
-        ``launch(kernel, stream, grid, block, extra)`` runs a kernel of gpuimg's.
-    """
+    """The library of a process. A method has the name of the function, and returns an error unless all is well."""
 
     def __init__(self, install: Iterable[Callable[[Any], object]]) -> None:
-        self.order = Order()
-        self.is_on = False
-        self.launch: Callable[..., None]
+        self.order = Order()  # what was called, and what was wrong
+        self.is_on = False  # whether there are devices
+        self.launch: Callable[..., None]  # launch(kernel, stream, grid, block, extra) runs a kernel of gpuimg's
         self.capturing: int | None = None  # a stream
         self._thread = _Thread()
         self._streams: dict[int, int] = {}  # devices, by handles
@@ -161,13 +151,6 @@ class Cuda:
             self.order.found("a function of the driver is called without a context")
             raise _StatusError(_NO_CONTEXT)
         return self._thread.context
-
-    def cuCtxGetCurrent(self, context: int) -> None:
-        current = self._thread.context
-        _put(context, 0 if current is None else current + 1, ctypes.c_uint64)
-
-    def cuCtxSetCurrent(self, context: int) -> None:
-        self._thread.context = context - 1 if context else None
 
     def cudaDeviceSynchronize(self) -> None:
         self.order.host_waits("device", self.order.clock_of(device=self._bind()))
@@ -385,6 +368,3 @@ class Cuda:
         ctypes.memmove(code, self._programs[program], len(self._programs[program]))
 
     nvrtcGetPTXSize, nvrtcGetPTX = nvrtcGetCUBINSize, nvrtcGetCUBIN
-
-    def nvrtcGetProgramLogSize(self, program: int, size: int) -> None:
-        _put(size, 0, ctypes.c_uint64)

@@ -23,27 +23,15 @@ _FORMATS = {"yuv420p": ("nv12", 0), "yuvj420p": ("nv12", 0), "yuv420p10le": ("p0
 
 
 class Nvdec:
-    """The replacement of the ``av`` module.
-
-    Attributes
-    ----------
-    missing : bool
-        Whether there is no such device for FFmpeg.
-    refused : set of str
-        Codecs that the decoder does not take, which it says at the first frame.
-    breaks_after : int, optional
-        Frames after which each decoder fails.
-    frames : int
-        How many were decoded.
-    """
+    """The replacement of the ``av`` module."""
 
     def __init__(self, order: Order, current_context: Callable[[], int | None]) -> None:
         self.order = order
         self.current_context = current_context
-        self.missing = False
-        self.refused: set[str] = set()
-        self.breaks_after: int | None = None
-        self.frames = 0
+        self.missing = False  # whether there is no such device for FFmpeg
+        self.refused: set[str] = set()  # codecs that the decoder does not take, which it says at the first frame
+        self.breaks_after: int | None = None  # frames after which each decoder fails
+        self.frames = 0  # that were decoded
         self.spare: dict[int, list[int]] = {}
         self.codec = SimpleNamespace(hwaccel=SimpleNamespace(HWAccel=HWAccel))
 

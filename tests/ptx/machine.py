@@ -6,14 +6,12 @@ a loop for what another thread writes.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from .fault import Fault
 from .memory import Memory
-from .parse import Instruction
+from .parse import Fault, Instruction
 from .program import Block, Program, reads_and_writes
 from .values import Array, Lanes, Values
 from .warps import is_block_barrier, members_of
@@ -21,7 +19,7 @@ from .warps import is_block_barrier, members_of
 _WAITS = 1 << 30
 _GONE = _WAITS + 1
 
-Dim = tuple[int, int, int]
+Grid = tuple[int, int]
 
 
 class Clock:
@@ -38,17 +36,16 @@ class Machine:
     """Some blocks of a launch."""
 
     def __init__(
-        self, program: Program, grid: Dim, block: Dim, first: int, count: int, memory: Memory, parameters: Array,
+        self, program: Program, grid: Grid, size: int, first: int, count: int, memory: Memory, parameters: Array,
         clock: Clock, behind: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         self._program = program
-        self.grid, self.block = grid, block
+        self._columns, self._size = grid[0], size
         self.memory = memory
         self.parameters = parameters
         self._clock = clock
         self._behind = behind
         self._turns = 0
-        size = prod(block)
         self.first_thread = first * size
         n = count * size
         self._n = n
@@ -63,22 +60,15 @@ class Machine:
         self.lane_bit = np.uint32(1) << self.lane.astype(np.uint32)
         self.living = np.zeros(self.warps, np.uint32)
         np.bitwise_or.at(self.living, self.warp, self.lane_bit)
-        self._special = self._specials(thread, first)
+        number = first + self._of_block
+        self.special = {
+            "%tid.x": thread, "%ctaid.x": number % grid[0], "%ctaid.y": number // grid[0],
+            "%ntid.x": np.full(n, size), "%nctaid.x": np.full(n, grid[0]),
+        }  # fmt: skip
         memory.share(program.shared, self._of_block)
         self._registers: list[Any] = [np.zeros(n, dtype) for dtype in program.dtypes]
         self._at = np.zeros(n, np.int64)  # number of each thread's block of instructions, or what it does else
         self._meets = np.zeros(n, np.int64)  # number of the block a waiting thread waits in
-        self._all = np.arange(n)
-
-    def _specials(self, thread: Array, first: int) -> dict[str, Array]:
-        number = first + self._of_block
-        special: dict[str, Array] = {}
-        for name, value, sizes in (("tid", thread, self.block), ("ctaid", number, self.grid)):
-            x, y, z = value % sizes[0], value // sizes[0] % sizes[1], value // (sizes[0] * sizes[1])
-            special |= {f"%{name}.x": x, f"%{name}.y": y, f"%{name}.z": z}
-        for name, sizes in (("ntid", self.block), ("nctaid", self.grid)):
-            special |= {f"%{name}.{axis}": np.full(len(thread), size) for axis, size in zip("xyz", sizes, strict=True)}
-        return special
 
     # -- what steps ask ----------------------------------------------------------------------------------------
 
@@ -87,15 +77,9 @@ class Machine:
         """Blocks of instructions that ran so far."""
         return self._clock.steps
 
-    def special(self, name: str) -> Array:
-        """A special register of all threads."""
-        if name not in self._special:
-            raise Fault(f"the special register {name} is not known")
-        return self._special[name]
-
     def who(self, thread: Any) -> str:
         """A thread in words."""
-        return named(int(thread) + self.first_thread, self.grid, self.block)
+        return named(int(thread) + self.first_thread, self._columns, self._size)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -274,11 +258,7 @@ class Machine:
         return True
 
 
-def named(thread: int, grid: Dim, block: Dim) -> str:
+def named(thread: int, columns: int, size: int) -> str:
     """A thread of a launch in words."""
-    own, number = thread % prod(block), thread // prod(block)
-
-    def split(value: int, sizes: Dim) -> tuple[int, int, int]:
-        return value % sizes[0], value // sizes[0] % sizes[1], value // (sizes[0] * sizes[1])
-
-    return f"thread {split(own, block)} of block {split(number, grid)}"
+    number = thread // size
+    return f"thread {thread % size} of block {(number % columns, number // columns)}"

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .fault import Fault
-from .parse import Instruction, Variable
+from .parse import Fault, Instruction, Variable
 from .races import ATOMIC, WRITE, Log
 from .values import Array, Lanes
 

@@ -8,14 +8,13 @@ their bounds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from .fault import Fault
-from .parse import SIZES, Instruction
-from .transfers import TRANSFERS
-from .values import DTYPES, Env, Form, Step, UnknownError, need, step_of
+from .parse import SIZES, Fault, Instruction, Register
+from .values import DTYPES, Array, Env, Form, Lanes, Step, UnknownError, Values, need, step_of
 
 _INTEGERS = ("u8", "u16", "s16", "u32", "s32", "u64", "s64")
 _BITS = ("b16", "b32", "b64")
@@ -25,16 +24,17 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 def build(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
     """The step of an instruction; ``unused`` registers are read by none."""
     try:
-        if i.parts[0] in TRANSFERS:
-            return TRANSFERS[i.parts[0]](i, env, unused)
+        if i.parts[0] in _TRANSFERS:
+            return _TRANSFERS[i.parts[0]](i, env, unused)
         if i.parts == ("membar", "gl"):  # what blocks exchange are atomics, which are in order
             return lambda v, lanes: None
-        return step_of(i, env, _form(i.parts))
+        return step_of(i, env, form_of(i.parts))
     except (UnknownError, ValueError, KeyError, IndexError) as error:
         raise Fault(f"{i}: this form of an instruction is not known") from error
 
 
-def _form(parts: tuple[str, ...]) -> Form:
+def form_of(parts: tuple[str, ...]) -> Form:
+    """What an instruction computes, by the parts of its name."""
     name, kind, ftz = ".".join(part for part in parts[:-1] if part != "ftz"), parts[-1], "ftz" in parts
     if name.startswith("cvt."):
         return _conversion(name, parts[-2], kind, ftz)
@@ -51,6 +51,80 @@ def _form(parts: tuple[str, ...]) -> Form:
         count, function = _LOGIC[name]
         return Form(function, kind, (kind,) * count)
     return _OTHERS[name](kind)
+
+
+# -- loads, stores and atomics -----------------------------------------------------------------------------------------
+
+
+def _load(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
+    _, space, kind = i.parts
+    need(space in ("global", "shared", "param") and kind != "pred" and len(i.operands) == 2)
+    put, address = env.write(i, i.operands[0], kind), env.address(i, i.operands[1])
+    size, dtype = SIZES[kind], DTYPES[kind]
+
+    def parameter(v: Values, lanes: Lanes) -> None:
+        at = int(address(v, lanes)[0])
+        put(v, lanes, lanes.machine.parameters[at : at + size].view(dtype)[0])
+
+    def step(v: Values, lanes: Lanes) -> None:
+        put(v, lanes, lanes.machine.memory.load(i, space, lanes, address(v, lanes), size).view(dtype))
+
+    return parameter if space == "param" else step
+
+
+def _store(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
+    _, space, kind = i.parts
+    need(space in ("global", "shared") and kind != "pred" and len(i.operands) == 2)
+    address, read = env.address(i, i.operands[0]), env.read(i, i.operands[1], kind)
+    bits = DTYPES[f"u{8 * SIZES[kind]}"]
+    return lambda v, lanes: lanes.machine.memory.store(i, space, lanes, address(v, lanes), read(v, lanes).view(bits))
+
+
+_COMBINED = {"add": np.add, "max": np.maximum}
+
+
+def _in_turn(words: Array, index: Array, value: Array, combine: Any) -> Array:
+    """Combine words with values one after another; return the earlier value of each."""
+    order = np.argsort(index, kind="stable")
+    where = index[order]
+    first = np.flatnonzero(np.concatenate([[True], where[1:] != where[:-1]]))
+    turn = np.arange(len(where)) - np.repeat(first, np.diff(np.append(first, len(where))))
+    old = np.empty(len(index), words.dtype)
+    by_turn = np.argsort(turn, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(turn))])
+    for start, stop in pairwise(bounds.tolist()):
+        lanes = order[by_turn[start:stop]]
+        at = index[lanes]
+        found = words[at]
+        old[lanes] = found
+        words[at] = combine(found, value[lanes])
+    return old
+
+
+def _atomic(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
+    _, space, name, kind = i.parts
+    need(space in ("global", "shared") and kind in ("u32", "s32", "u64", "s64") and len(i.operands) == 3)
+    target, combine = i.operands[0], _COMBINED[name]
+    put, address, read = env.write(i, target, kind), env.address(i, i.operands[1]), env.read(i, i.operands[2], kind)
+    silent = isinstance(target, Register) and target.number in unused
+
+    def step(v: Values, lanes: Lanes) -> None:
+        value = np.broadcast_to(read(v, lanes), lanes.n)
+
+        def apply(words: Array, index: Array, chosen: Any) -> Any:
+            own = value if chosen is None else value[chosen]
+            return combine.at(words, index, own) if silent else _in_turn(words, index, own, combine)
+
+        put(v, lanes, lanes.machine.memory.update(i, space, lanes, address(v, lanes), DTYPES[kind], apply))
+
+    return step
+
+
+_TRANSFERS: dict[str, Callable[[Instruction, Env, frozenset[int]], Step]] = {
+    "ld": _load,
+    "st": _store,
+    "atom": _atomic,
+}
 
 
 # -- integers, in arrays of one dtype, which wrap around ---------------------------------------------------------------

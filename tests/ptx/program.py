@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from .fault import Fault
 from .memory import Layout
 from .opcodes import build
-from .parse import Address, Group, Instruction, Kernel, Name, Operand, Register, Variable, parse
+from .parse import Address, Fault, Instruction, Kernel, Operand, Register, parse
 from .values import Env, Step, stored
 from .warps import MEETINGS, Meeting, meeting
 
@@ -48,19 +47,15 @@ class Program:
 
 def _registers_of(operand: Operand) -> list[int]:
     """Registers that an operand names."""
-    if isinstance(operand, Register):
-        return [operand.number]
-    if isinstance(operand, Address):
-        return _registers_of(operand.base)
-    if isinstance(operand, Group):
-        return [number for item in operand.items for number in _registers_of(item)]
-    return []
+    base = operand.base if isinstance(operand, Address) else operand
+    return [base.number] if isinstance(base, Register) else []
 
 
 def reads_and_writes(i: Instruction) -> tuple[list[int], list[int]]:
     """Registers an instruction reads, and those it writes."""
     name = i.parts[0]
-    results = 0 if name in ("st", "membar", *_BRANCHES) or (name == "bar" and "red" not in i.parts) else 1
+    none = name in ("st", "membar", *_BRANCHES) or (name == "bar" and "red" not in i.parts)
+    results = 0 if none else 2 if name == "shfl" else 1
     writes = [number for operand in i.operands[:results] for number in _registers_of(operand)]
     reads = [number for operand in i.operands[results:] for number in _registers_of(operand)]
     return reads + ([] if i.guard is None else [i.guard.number]), writes
@@ -94,9 +89,9 @@ def _target(i: Instruction | None, starts: dict[str, int]) -> int:
     if i is None or i.parts[0] != "bra":
         return -1
     name = i.operands[-1]
-    if not isinstance(name, Name) or name.text not in starts:
+    if not isinstance(name, str) or name not in starts:
         raise Fault(f"{i}: there is no such label")
-    return starts[name.text]
+    return starts[name]
 
 
 def _flow(blocks: list[Block]) -> frozenset[int]:
@@ -133,16 +128,11 @@ def _parameters(kernel: Kernel, symbols: dict[str, int]) -> tuple[list[int], int
 
 @lru_cache(maxsize=64)
 def program(text: str) -> Program:
-    """Read the only kernel of a module and make it ready."""
-    kernels, variables = parse(text)
-    (kernel,) = kernels
-    return _ready(kernel, variables)
-
-
-def _ready(kernel: Kernel, variables: list[Variable]) -> Program:
+    """Read the kernel of a module and make it ready."""
+    kernel = parse(text)
     symbols: dict[str, int] = {}
     offsets, size = _parameters(kernel, symbols)
-    shared = Layout([one for one in variables if one.space == "shared"])
+    shared = Layout([one for one in kernel.variables if one.space == "shared"])
     env = Env(symbols | shared.places)
     blocks, starts = _cut(kernel)
     unused = _flow(blocks)

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .fault import Fault
-from .parse import Instruction
+from .parse import Fault, Instruction
 
 WRITE, ATOMIC = 1, 2
 

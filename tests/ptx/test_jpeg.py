@@ -5,6 +5,7 @@ With starts from an index or restart markers, with those that the kernel "find" 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from gpuimg._decoding import exif
 from gpuimg._runtimes.attempt import Attempt
 from gpuimg._runtimes.draft import decoded_sizes
 from gpuimg._runtimes.jpeg_upload import Upload
+from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import upload
 from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
@@ -32,8 +34,7 @@ pytest.importorskip("numba_cuda")
 
 from .device import Launches
 from .pixels import RANDOM, assert_few_apart
-from .test_find import damaged, made
-from .variants import JPEG_KERNELS
+from .variants import ptx_of
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -43,6 +44,27 @@ def small(sizes: Any = ((21, 17), (9, 19), (33, 40), (8, 9), (16, 11)), **option
     shapes = [sizes[k % len(sizes)] for k in range(len(SAMPLINGS))]
     images = [photo(w, h) if k % 2 else noise(h, w, k) for k, (h, w) in enumerate(shapes)]
     return [encoded(image, sampling, **options) for image, sampling in zip(images, SAMPLINGS, strict=True)]
+
+
+def made() -> list[bytes]:
+    """A photo and noise in every sampling, with tables of both kinds; gray with one interval, and tiny files."""
+    files = []
+    for k, sampling in enumerate(jpegs.SAMPLINGS):
+        image = noise(45 + k, 41, k) if k % 2 else photo(90, 81 + k)
+        files.append(encoded(image, sampling, quality=(60, 92, 80)[k % 3], optimize=k % 3 == 0))
+    files.append(encoded(photo(90, 80), "gray", restart_marker_blocks=10_000))
+    return files + [encoded(noise(*size, 1), "4:2:0") for size in ((8, 8), (7, 19))]
+
+
+def damaged() -> list[bytes]:
+    """Files without some of their data, or with others."""
+    files = []
+    for k, data in enumerate(8 * [encoded(photo(70, 61), sampling, quality=85) for sampling in jpegs.SAMPLINGS]):
+        start, random = jpegs.scan_start(data), np.random.default_rng(k)
+        at = int(random.integers(start, len(data) - 2))
+        junk = random.integers(0, 255, random.choice((1, 9, 300)), np.uint8).tobytes()
+        files.append(data[:at] + (b"" if k % 3 else junk) + data[at + len(junk) : -2] + data[-2:])
+    return files
 
 
 def random_regions(sizes: Any) -> Any:
@@ -90,6 +112,21 @@ def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color
     ours = [data for data in files if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
     x = assert_the_cpus(launches, ours, indexed=indexed, color=color)
     assert recording_of(x).timings.jpegs_on_cpu == 0
+
+
+@pytest.mark.slow
+def test_many_parts(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are searched at a time; the end of one search is the begin of the next."""
+    spans(monkeypatch, span=512)
+    files = [encoded(photo(450, 310), sampling, quality=quality) for sampling, quality in (("4:2:0", 88), ("gray", 90))]
+    assert all(8 * (len(data) - jpegs.scan_start(data)) > 512 * upload.PARTS for data in files)
+    assert recording_of(assert_the_cpus(launches, files, indexed=False)).timings.jpegs_on_cpu == 0
+
+
+def test_shared_memory() -> None:
+    """As little as lets five blocks run at a time on every GPU, beside other kernels."""
+    sizes = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", ptx_of(kernels.JPEG["find"]))
+    assert 10 << 10 < sum(map(int, sizes)) <= 12 << 10
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -211,7 +248,7 @@ def assert_pillows(
         found = out.view(i).values[y0:y1, x0:x1]
         np.testing.assert_array_equal(found, expected, err_msg=f"{i}, scale {scale}: {(x0, y0, x1, y1)}")
     assert launches.gpu.order.of("decode") == []
-    assert {kernel.name for kernel in launches.kernels} <= set(JPEG_KERNELS)
+    assert {kernel.name for kernel in launches.kernels} <= set(kernels.JPEG)
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])

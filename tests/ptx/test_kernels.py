@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import cycle, product
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._data.images import KINDS
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
 
@@ -17,39 +19,79 @@ pytest.importorskip("numba_cuda")
 from . import variants
 from .device import Launches
 from .launch import run
-from .pixels import (
-    RANDOM,
-    SIZES,
-    Chain,
-    assert_close,
-    assert_few_apart,
-    contrasted,
-    equalized,
-    images_of,
-    measured,
-    mirrored,
-    moved,
-    on_device,
-    shrunk,
-    use_small_blocks,
-)
+from .pixels import RANDOM, SIZES, assert_close, assert_few_apart, images_of, on_device
 
 pytestmark = pytest.mark.usefixtures("watched")
 
+Chain = Callable[[Any], gi.Batch]
+
 LAYOUTS = [(3, "NCHW"), (3, "NHWC"), (1, "NHWC")]  # channels, and order of the result
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+def shrunk(x: Any) -> gi.Batch:
+    """A filter that mirrors nothing, and colors."""
+    return gi.horizontal_flip(gi.adjust_saturation(gi.resize(x, (15, 17), "bicubic"), 1.7))
+
+
+def measured(x: Any) -> gi.Batch:
+    """Means and ranges, over two grids."""
+    x = gi.adjust_contrast(gi.resize(x, (12, 11)), 0.6)
+    x = gi.autocontrast(gi.rotate(x, 20, "bilinear"), where=np.arange(len(x)) % 2 == 0)
+    return gi.adjust_contrast(x, 1.4)
+
+
+def equalized(x: Any) -> gi.Batch:
+    """Histograms, of two blocks of threads.
+
+    Of values that the images hold: an interpolated one may lie so close to the border of two levels that CPU and GPU,
+    1e-6 apart, count it on either side, and then all pixels of a level differ by 1/255.
+    """
+    return gi.equalize(gi.resize(x, (33, 34), "nearest"), where=np.arange(len(x)) % 3 > 0)
+
+
+# For images of one size, because earlier resizing would be resampled in a separate pass.
+
+
+def mirrored(x: Any) -> gi.Batch:
+    """Pad with mirrored pixels by more than the image, change colors by the rare formulas, and permute the channels.
+
+    The threshold is no value that HSV makes of bytes: CPU and GPU, 1e-6 apart, could be on either side of one.
+    """
+    x = gi.pad(x, (9, 2, 0, 7), padding_mode="reflect", where=np.arange(len(x)) >= 0)
+    x = gi.adjust_hsv(x, np.linspace(-1.0, 1.0, len(x)), np.linspace(0.0, 3.0, len(x)), 1.2)
+    x = gi.solarize_add(x, 0.3, 0.61803)
+    return gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
+
+
+def moved(x: Any) -> gi.Batch:
+    """Averaged along lines."""
+    return gi.adjust_saturation(gi.motion_blur(x, np.arange(len(x)) * 3 + 1, np.arange(len(x)) * 77.0), 1.3)
+
+
+def contrasted(x: Any) -> gi.Batch:
+    """Ranges and means."""
+    return gi.adjust_contrast(gi.autocontrast(x), 1.4)
 
 
 # -- every variant -----------------------------------------------------------------------------------------------------
 
 
 CHAINS: dict[tuple[str, str], list[Chain]] = {
-    ("transform", ops.PLAIN): [shrunk],
-    ("transform", ops.FULL): [mirrored],
-    ("transform", ops.MOVING): [moved],
-    ("statistics", ops.PLAIN): [measured, equalized],
-    ("statistics", ops.FULL): [lambda x: gi.equalize(mirrored(x))],
-    ("statistics", ops.MOVING): [lambda x: contrasted(moved(x))],
+    ("make_transform", ops.PLAIN): [shrunk],
+    ("make_transform", ops.FULL): [mirrored],
+    ("make_transform", ops.MOVING): [moved],
+    ("make_statistics", ops.PLAIN): [measured, equalized],
+    ("make_statistics", ops.FULL): [lambda x: gi.equalize(mirrored(x))],
+    ("make_statistics", ops.MOVING): [lambda x: contrasted(moved(x))],
 }
+OF_PLANS = [
+    kernel
+    for kernel in reversed([*variants.USERS, *kernels.every_kernel()])  # those of bytes first
+    if kernel.name.startswith(("transform", "statistics"))
+]
 
 
 def _of_the_users(chain: Chain) -> Chain:
@@ -60,34 +102,31 @@ def _normalized(chain: Chain) -> Chain:
     return lambda x: gi.normalize(chain(x), 0.5, 0.25)
 
 
-def _chains(variant: variants.Variant) -> list[Chain]:
-    chains = CHAINS[variant.kernel, variant.build]
-    if variant.functions:
+@pytest.mark.parametrize("kernel", variants.parameters(OF_PLANS))
+def test_every_variant_has_the_cpus_pixels(launches: Launches, kernel: Any) -> None:
+    _, *kinds, build = kernel.code.arguments
+    dtype = {kind: name for name, kind in KINDS.items()}[kinds[0]] if kinds else "float32"
+    chains = CHAINS[kernel.code.name, build]
+    if kernel.users:
         chains = [_of_the_users(chain) for chain in chains]
-    return chains if variant.kind == "uint8" else [*chains, *map(_normalized, chains)]
-
-
-@pytest.mark.parametrize(
-    "variant", variants.parameters([v for v in variants.VARIANTS if v.kernel in ("transform", "statistics")])
-)
-def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: variants.Variant) -> None:
-    dtype = variant.kind or "float32"
+    if dtype != "uint8":
+        chains = [*chains, *map(_normalized, chains)]
     found, expected, exact = [], [], []
-    layouts = LAYOUTS[:2] if variant.functions else LAYOUTS
-    for (channels, order), chain in zip(layouts, cycle(_chains(variant)), strict=False):
-        images = images_of(variant.source, channels, [(11, 13)] * 3 if variant.build else SIZES)
+    layouts = LAYOUTS[:2] if kernel.users else LAYOUTS
+    for (channels, order), chain in zip(layouts, cycle(chains), strict=False):
+        images = images_of(kernel.arguments[0].removesuffix("[]"), channels, [(11, 13)] * 3 if build else SIZES)
         exact.append(chain(images).array("float32", order))
         expected.append(chain(images).array(dtype, order))
         result = chain(on_device(launches, images)).array(dtype, order)
         found.append(result.values.view(expected[-1].dtype).copy())  # its memory is used again
         assert_close(found[-1], exact[-1])
-    assert variants.kernel_of(variant) in launches.kernels
+    assert kernel in launches.kernels
     if dtype == "uint8":
         assert_few_apart(found, expected, exact)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", variants.SOURCES)
+@pytest.mark.parametrize("source", ["uint8", "float32"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
     """Blocks at every edge, and images that do not change."""
@@ -99,8 +138,7 @@ def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str,
     for one, other in zip(found, x, strict=True):
         assert_close(one.values, other)
         np.testing.assert_array_equal(np.rint(one.values * 255), np.rint(other * 255))
-    names = {f"{name}_{source}" for name in variants.ARTEFACT_KERNELS}
-    assert names <= {kernel.name for kernel in launches.kernels}
+    assert {kernels.ARTEFACTS[name][source] for name in kernels.ARTEFACTS} <= set(launches.kernels)
 
 
 @pytest.mark.parametrize("rule", ["pillow", "torch"])
@@ -135,6 +173,15 @@ def test_mixes_and_mosaics_are_the_cpus(launches: Launches) -> None:
     assert kernels.MIX in launches.kernels
 
 
+def _use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics of bytes in blocks of two warps, so that a small image has many."""
+    made = kernels.statistics_kernel((), "uint8", ops.PLAIN)
+    monkeypatch.setattr(kernels.Kernel, "all", [])
+    smaller = kernels.Kernel(made.name, made.code, made.arguments, 64)
+    smaller.bounds = made.bounds  # the same code
+    monkeypatch.setattr(kernels, "statistics_kernel", lambda *_: smaller)
+
+
 @pytest.mark.parametrize("chain", [contrasted, lambda x: gi.equalize(gi.pad(x, 1))], ids=["contrasts", "equalize"])
 @pytest.mark.parametrize("behind", [None, (3, 3), (1, 3)], ids=str)
 def test_many_blocks(launches: Launches, monkeypatch: pytest.MonkeyPatch, chain: Chain, behind: Any) -> None:
@@ -142,7 +189,7 @@ def test_many_blocks(launches: Launches, monkeypatch: pytest.MonkeyPatch, chain:
 
     All that the barrier in front of the ticket orders are atomics, which are no race: only the order of warps shows it.
     """
-    use_small_blocks(monkeypatch)
+    _use_small_blocks(monkeypatch)
     launches.behind = behind
     images = images_of("uint8", sizes=((16, 17), (9, 7), (1, 1)))
     found, exact = chain(on_device(launches, images)).compute("uint8"), chain(images).compute("float32")
@@ -160,16 +207,12 @@ def test_marks_at_any_place() -> None:
     expected = out.copy()
     for at in places[places >= 0].tolist():
         expected[at : at + 16] = np.frombuffer(mark, np.uint8)
-    run(variants.ptx_of(kernels.MARKS["mark"], (9, 0)), 1, kernels.MARKS["mark"].block, [out, places, *halves])
+    run(variants.ptx_of(kernels.MARKS["mark"]), (1, 1), kernels.MARKS["mark"].block, [out, places, *halves])
     np.testing.assert_array_equal(out, expected)
     changed = (places >= 0) & (RANDOM.random(40) < 0.5)
     bits = np.uint8(1) << RANDOM.integers(0, 8, changed.sum(), np.uint8)
     out[places[changed] + RANDOM.integers(0, 16, changed.sum())] ^= bits
     status = np.zeros(40, np.int32)
-    run(
-        variants.ptx_of(kernels.MARKS["compare"], (9, 0)),
-        1,
-        kernels.MARKS["compare"].block,
-        [out, places, *halves, status],
-    )
+    compare = kernels.MARKS["compare"]
+    run(variants.ptx_of(compare), (1, 1), compare.block, [out, places, *halves, status])
     np.testing.assert_array_equal(status, (places >= 0) & ~changed)

@@ -16,8 +16,8 @@ pytest.importorskip("numba_cuda")
 from gpuimg.kernels.cuda import COPY
 
 from .device import Launches
-from .fault import Fault
 from .launch import run
+from .parse import Fault
 from .pixels import RANDOM
 from .variants import ptx_of
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("watched")
 
 
 def copied(source: Any, target: Any, runs: Any, blocks: int = 2) -> None:
-    run(ptx_of(COPY, (9, 0)), (blocks, len(runs), 1), COPY.block, [source, target, np.array(runs).reshape(-1)])
+    run(ptx_of(COPY), (blocks, len(runs)), COPY.block, [source, target, np.array(runs).reshape(-1)])
 
 
 def test_runs_are_copied_and_nothing_else() -> None:

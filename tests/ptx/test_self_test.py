@@ -37,7 +37,7 @@ def stores(text: str) -> str:
     store = re.compile(r"(@!?%p\d+\s+)?st\.global\.u(8|16|32)\s+\[[^\]]*\], (%r[sd]?\d+);")
     bits = {"8": ("b16", 1), "16": ("b16", 1 << 9), "32": ("b32", 1)}
     return store.sub(
-        lambda found: f"xor.{bits[found[2]][0]} {found[3]}, {found[3]}, {bits[found[2]][1]}; {found[0]}", text
+        lambda found: f"xor.{bits[found[2]][0]} {found[3]}, {found[3]}, {bits[found[2]][1]};\n{found[0]}", text
     )
 
 

@@ -41,7 +41,7 @@ FEW = kernels.MARKS["mark"], kernels.MARKS["compare"], kernels.MIX
 
 def written(path: Path, some: Any, capabilities: Any = CAPABILITIES) -> Path:
     """A file of some kernels, as a build writes it."""
-    build.write(path, {kernel.name: variants.ptx_of(kernel, (9, 0)) for kernel in some}, capabilities)
+    build.write(path, {kernel.name: variants.ptx_of(kernel) for kernel in some}, capabilities)
     return path
 
 
@@ -109,18 +109,17 @@ def test_a_built_file_is_whole() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", variants.parameters([v for v in variants.VARIANTS if not v.functions]))
-def test_what_ships_is_what_the_runtime_compiles(variant: variants.Variant) -> None:
+@pytest.mark.parametrize("kernel", variants.parameters(kernels.every_kernel()))
+def test_what_ships_is_what_the_runtime_compiles(kernel: kernels.Kernel) -> None:
     """So what is shown of one holds for the other, and for the architectures that this one's text is assembled for.
 
     In "huffman" two sums are in another order, which depends on that of functions in Numba's memory.
     """
-    kernel = variants.kernel_of(variant)
-    ours = variants.ptx_of(kernel, (9, 0))
+    ours = variants.ptx_of(kernel)
     for capability in ((8, 0), (9, 0)):
         theirs = variants.runtimes_ptx(kernel, capability)
         if kernel.name == "huffman":
-            assert abs(variants.ptx_instructions(ours) - variants.ptx_instructions(theirs)) <= 4
+            assert abs(_unnamed(ours).count(";") - _unnamed(theirs).count(";")) <= 4
         else:
             assert _unnamed(ours) == _unnamed(theirs)
 
@@ -148,27 +147,30 @@ def test_builds_are_equal() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("capability", variants.CAPABILITIES, ids=variants.target)
-@pytest.mark.parametrize("variant", variants.parameters())
-def test_machine_code_fits_into_registers(variant: variants.Variant, capability: tuple[int, int]) -> None:
+@pytest.mark.parametrize("capability", [(7, 5), *CAPABILITIES], ids=str)
+@pytest.mark.parametrize("kernel", variants.parameters([*kernels.every_kernel(), *variants.USERS]))
+def test_machine_code_fits_into_registers(kernel: Any, capability: tuple[int, int]) -> None:
     """Single precision only, nothing spilled, and as few registers as many blocks at a time need."""
-    code = variants.compiled(variant, capability)
-    assert ".f64" not in code.ptx
-    assert ".local" not in code.ptx
-    assert f".target {variants.target(capability)}" in code.ptx
-    assert code.stack == 0
+    ptx = variants.ptx_of(kernel, capability)
+    assert ".f64" not in ptx
+    assert ".local" not in ptx
+    assert ".target sm_{}{}".format(*capability) in ptx
+    said = compiler.assembled(ptx, capability)[1]
+    ((registers, stack),) = re.findall(r"used (\d+) registers, .*?(\d+) stack", said)
+    assert int(stack) == 0
     # GPUs of capability 7.5 have room for 4 blocks of 256 threads. Of blocks of statistics, 1,024 threads, one runs at
     # a time; of those of "code_blocks", 64 threads, 16, and of those of "elastic", 256 threads, 4.
-    few = capability < (8, 0) or variant.build == ops.MOVING or variant.kernel in ("code_blocks", "elastic")
-    most = 64 if few or variant.kernel == "statistics" else 48
-    if variant.source == "recoded":  # blocks of 32 threads: 24 run at a time, of capability 7.5 16
+    module = kernel.code.module
+    few = capability < (8, 0) or ops.MOVING in kernel.code.arguments or kernel.code.name in ("code_blocks", "elastic")
+    most = 64 if few or module == "statistics" else 48
+    if kernel.name == "recoded":  # blocks of 32 threads: 24 run at a time, of capability 7.5 16
         most = 80 if capability >= (8, 0) else 128
-    assert code.registers <= most
-    if variant.kernel == "jpeg":
-        assert ".f32" not in code.ptx
-        assert not re.search(r"(div|rem)\.[su]64", code.ptx)  # take a hundred instructions
+    assert int(registers) <= most
+    if module.startswith("jpeg"):
+        assert ".f32" not in ptx
+        assert not re.search(r"(div|rem)\.[su]64", ptx)  # take a hundred instructions
     # Machine code compares and swaps in a loop until it has added 64 bits: of the sum of a warp, and nothing else.
-    assert code.ptx.count("atom.shared.add.u64") == (variant.kernel == "statistics")
+    assert ptx.count("atom.shared.add.u64") == (module == "statistics")
 
 
 # -- which part a GPU gets ---------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import gpuimg as gi
 from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
+from gpuimg.kernels.cuda import FRAMES
 from tests.video.videos import BUILDS, make
 
 pytest.importorskip("numba_cuda")
@@ -21,7 +22,7 @@ pytest.importorskip("numba_cuda")
 from .device import Launches
 from .launch import run
 from .pixels import RANDOM
-from .variants import Variant, kernel_of, ptx_of
+from .variants import ptx_of
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -73,12 +74,12 @@ def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any =
     out = np.full(size + 2 * _SLACK, 9, np.uint8)
     places = Pixels(out, np.array([_SLACK]), shape, channels).stored_places(turns)[0]
     numbers = surface.arguments(exif.stored_regions(given, shape, turns)[0], channels)
-    kernel = kernel_of(Variant("video", f"frame{8 * planes[0].itemsize}"))
+    kernel = FRAMES[f"frame{8 * planes[0].itemsize}"]
     arguments = [
         value if kind.endswith("[]") else np.dtype(kind).type(value)
         for kind, value in zip(kernel.arguments, (*planes, *numbers, *places, out), strict=True)
     ]
-    run(ptx_of(kernel, (9, 0)), -(-numbers[5] // kernel.block), kernel.block, arguments)
+    run(ptx_of(kernel), (-(-int(numbers[5]) // kernel.block), 1), kernel.block, arguments)
     assert (out[[*range(_SLACK), *range(-_SLACK, 0)]] == 9).all()
     return out[_SLACK:-_SLACK].reshape(height, width, channels)
 

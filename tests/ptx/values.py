@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .fault import Fault
-from .parse import SIZES, Address, Instruction, Literal, Name, Operand, Register
+from .parse import SIZES, Address, Fault, Instruction, Operand, Register
 
 Array = NDArray[Any]
 Values = list[Any]  # by the numbers of the registers
@@ -81,16 +80,13 @@ class Env:
         """Return a function that reads an operand as values of a type."""
         if isinstance(operand, Register):
             return self._register(i, operand, kind)
-        if isinstance(operand, Literal):
-            constant = literal(operand.text, kind)
-            return lambda v, lanes: constant
-        if isinstance(operand, Name) and operand.text in self.symbols:
-            address = literal(str(self.symbols[operand.text]), kind)
-            return lambda v, lanes: address
-        if isinstance(operand, Name) and operand.text.startswith("%"):
-            name, dtype = operand.text, DTYPES[kind]
-            return lambda v, lanes: lanes.machine.special(name)[lanes.ids].astype(dtype)
-        raise Fault(f"{i}: operand {operand} is not known")
+        if isinstance(operand, Address):
+            raise Fault(f"{i}: operand {operand} is not known")
+        if operand.startswith("%"):
+            dtype = DTYPES[kind]
+            return lambda v, lanes: lanes.machine.special[operand][lanes.ids].astype(dtype)
+        constant = literal(str(self.symbols.get(operand, operand)), kind)
+        return lambda v, lanes: constant
 
     def _register(self, i: Instruction, register: Register, kind: str) -> Read:
         number, dtype = register.number, DTYPES[kind]
@@ -136,9 +132,9 @@ class Env:
             if operand.offset == 0:
                 return lambda v, lanes: base(v, lanes).astype(np.uint64, copy=False)
             return lambda v, lanes: base(v, lanes).astype(np.uint64, copy=False) + offset
-        if operand.base.text not in self.symbols:
-            raise Fault(f"{i}: {operand.base.text} is not declared")
-        start = operand.offset + self.symbols[operand.base.text]
+        if operand.base not in self.symbols:
+            raise Fault(f"{i}: {operand.base} is not declared")
+        start = operand.offset + self.symbols[operand.base]
         return lambda v, lanes: np.full(lanes.n, start, np.uint64)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .fault import Fault
-from .parse import Group, Instruction, Literal, Operand
+from .parse import Fault, Instruction, Operand
 from .values import Array, Env, Lanes, UnknownError, Values, need
 
 Meeting = Callable[[Values, Lanes], None]
@@ -26,11 +25,8 @@ def _by_lane(lanes: Lanes, values: Any) -> Array:
 def _shuffle(i: Instruction, env: Env) -> Meeting:
     _, sync, mode, kind = i.parts
     need(sync == "sync" and mode in ("up", "down", "idx") and kind == "b32")
-    target = i.operands[0]
-    value, inside_too = target.items if isinstance(target, Group) else (target, None)
-    put = env.write(i, value, "b32")
-    put_inside = None if inside_too is None else env.write(i, inside_too, "pred")
-    a, b, c = (env.read(i, operand, "b32") for operand in i.operands[1:4])
+    put, put_inside = env.write(i, i.operands[0], "b32"), env.write(i, i.operands[1], "pred")
+    a, b, c = (env.read(i, operand, "b32") for operand in i.operands[2:5])
 
     def meet(v: Values, lanes: Lanes) -> None:
         values, step = a(v, lanes), np.broadcast_to(b(v, lanes), lanes.n).astype(np.int64) & 31
@@ -74,9 +70,9 @@ def is_block_barrier(i: Instruction) -> bool:
 def _barrier(i: Instruction, env: Env) -> Meeting:
     """``bar.sync`` and ``bar.warp.sync``, and ``bar.red`` that joins a predicate of the whole block; number 0 alone."""
     if i.parts[1:] in (("sync",), ("warp", "sync")):
-        need(len(i.operands) == 1 and (i.parts[1] == "warp" or i.operands[0] == Literal("0")))
+        need(len(i.operands) == 1 and (i.parts[1] == "warp" or i.operands[0] == "0"))
         return lambda v, lanes: None
-    need(i.parts[1:] == ("red", "or", "pred") and len(i.operands) == 3 and i.operands[1] == Literal("0"))
+    need(i.parts[1:] == ("red", "or", "pred") and len(i.operands) == 3 and i.operands[1] == "0")
     put, read = env.write(i, i.operands[0], "pred"), env.read(i, i.operands[2], "pred")
 
     def meet(v: Values, lanes: Lanes) -> None:
@@ -91,7 +87,7 @@ MEETINGS: dict[str, Callable[[Instruction, Env], Meeting]] = {"shfl": _shuffle, 
 
 def members_of(i: Instruction) -> Operand:
     """The operand that names who meets."""
-    return i.operands[{"shfl": 4, "vote": 2, "bar": 0}[i.parts[0]]]
+    return i.operands[{"shfl": 5, "vote": 2, "bar": 0}[i.parts[0]]]
 
 
 def meeting(i: Instruction, env: Env) -> Meeting:
