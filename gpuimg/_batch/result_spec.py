@@ -70,14 +70,6 @@ def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str
     if not batch.runtime.owns(out):
         raise ValueError(f"out must be an array on {batch.runtime.name}, as the batch, not {type(out).__name__}")
     name = checked_dtype(out.dtype if dtype is None else dtype, normalized=batch.normalized)
-    _check_out(out, name, shape)
-    source = batch.source
-    if isinstance(source, Pixels) and batch.runtime.on_host and np.may_share_memory(out, source.flat):
-        raise ValueError("out must not overlap the images it is computed from")
-    return name
-
-
-def _check_out(out: Any, name: str, shape: tuple[int, ...]) -> None:
     if out.dtype.name != name:
         raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was requested")
     if not out.dtype.isnative:
@@ -88,3 +80,7 @@ def _check_out(out: Any, name: str, shape: tuple[int, ...]) -> None:
         raise ValueError("out must be C-contiguous")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out must be writable")
+    source = batch.source
+    if isinstance(source, Pixels) and batch.runtime.on_host and np.may_share_memory(out, source.flat):
+        raise ValueError("out must not overlap the images it is computed from")
+    return name

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch
+from .._batch.contact_sheet import png
 from .._batch.opening import decode_batch, open_batch
-from .._batch.pictures import png
 from .._ops.color import (
     adjust_brightness,
     adjust_contrast,

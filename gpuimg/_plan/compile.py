@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
+from .._data.images import whole_regions
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
 from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
@@ -188,11 +189,6 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, Mask]:
         programs = _programs(plan, run.grid, plan.entries[: run.stop], slots, clamps, used)
         passes.append(Pass(_records(run.grid, one, region), programs, run.first_slot, run.end_slot))
     return passes, region, used
-
-
-def whole_regions(sizes: Ints) -> Ints:
-    """Return the (N, 4) regions x0, y0, x1, y1 that are images of these sizes."""
-    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
 
 
 def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[Ints]:
