@@ -208,8 +208,11 @@ def clips_of(
     library()
     given, read_once = list(sources), dict[int, Any]()  # indexes are made once for each of several clips of a video
     for i, source in enumerate(given):
-        if id(source) not in read_once:
-            read_once[id(source)] = _data(source, i)
+        try:
+            if id(source) not in read_once:
+                read_once[id(source)] = video_data(source)
+        except TypeError as error:
+            raise TypeError(f"sources[{i}]: {error}") from error
     data = [read_once[id(source)] for source in given]
     videos, refused = _indexes(data, options.max_pixels, read)
     counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
@@ -231,13 +234,6 @@ def clip_options(color: str, max_pixels: int) -> DecodeOptions:
 def check_short(short: Any) -> None:
     """Refuse an unknown policy for short videos."""
     arguments.one_of(short, "short", SHORT)
-
-
-def _data(source: Any, i: int) -> Any:
-    try:
-        return video_data(source)
-    except TypeError as error:
-        raise TypeError(f"sources[{i}]: {error}") from error
 
 
 def _indexes(data: list[Any], max_pixels: int, read: ReadIndex) -> tuple[list[VideoIndex | None], dict[int, str]]:

@@ -237,22 +237,17 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     first = 0
     grid = plan.grid
     stop = 0
-    for k, entry in enumerate(plan.entries):
-        slots.append(first + count)
-        if entry.taken_over is None:
-            continue
-        if not _same_pixels(entry.taken_over, grid) and count.any():
+    result = None, plan.grid
+    for k, (codes, over) in enumerate([*((entry.codes, entry.taken_over) for entry in plan.entries), result]):
+        if over is not None and count.any() and not _same_pixels(over, grid):
             runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
             first = runs[-1].end_slot
             count = np.zeros(len(plan), np.int64)
-            slots[-1] = first + count
-        grid = entry.taken_over
-        stop = k + 1
-        count = count + ops.HAS_STATISTIC[entry.codes]
-    if count.any() and not _same_pixels(grid, plan.grid):
-        runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
-        first = runs[-1].end_slot
-        count = np.zeros(len(plan), np.int64)
+        slots.append(first + count)
+        if over is not None and codes is not None:
+            grid = over
+            stop = k + 1
+            count = count + ops.HAS_STATISTIC[codes]
     everywhere = np.ones(len(plan), np.int64)
     runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0)), everywhere))
     return runs, slots

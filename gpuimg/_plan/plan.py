@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
+from .._data.images import whole_regions
 from ..kernels import layout, ops
 
 #: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
@@ -161,11 +162,9 @@ class Plan:
     def unchanged_images(self) -> Mask:
         """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
         grid = self.grid
-        whole = np.zeros_like(grid.window)
-        whole[:, 2:] = self.source_sizes[:, ::-1]
-        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
+        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & (grid.filter != layout.GAUSSIAN)
+        same = same & np.all(grid.window == whole_regions(self.source_sizes), 1)
         same = same & np.all(grid.sizes == self.source_sizes, 1)
-        same = same & (grid.filter != layout.GAUSSIAN)
         for entry in self.entries:
             same = same & (entry.codes == ops.SKIP.code)
         return same
@@ -421,11 +420,8 @@ def check_channels(codes: int | NDArray[np.int32], channels: int) -> None:
 @lru_cache(32)
 def _start(n: int, channels: int, of_bytes: bool) -> Plan:
     """Return the identity plan for ``n`` images, except for their sizes, for all plans of as many."""
-    source, filters, sizes = (
-        Frame(identities(n), np.ones((n, 2))),
-        np.full(n, layout.NEAREST),
-        np.zeros((n, 2), np.int64),
-    )
+    source, filters = Frame(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
+    sizes = np.zeros((n, 2), np.int64)
     for array in (source.matrix, source.support, filters):
         array.flags.writeable = False
     return Plan(Grid(sizes, (source,), filters, sizes), sizes, channels, of_bytes)

@@ -56,15 +56,7 @@ def decode_jpeg(
 ) -> Any | None:
     """Return the pixels (H, W, C) of a JPEG as displayed; None for a file that our decoders do not take, or reject.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    options : DecodeOptions
-    memory : ThreadMemory
-        Of the calling thread.
-    running : (1,) records.RUNNING
-    empty : function
-        ``(elements, dtype)``: memory for the result.
+    ``memory`` is that of the calling thread, ``running`` (1,) records.RUNNING; ``empty`` returns memory for the result.
     """
     if route.is_special(options):
         return None

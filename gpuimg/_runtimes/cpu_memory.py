@@ -44,27 +44,15 @@ SINGLE: Final = np.dtype(
 
 
 class ThreadMemory:
-    """Memory of one worker thread, grown as needed and reused by later calls.
-
-    Attributes
-    ----------
-    scratch : (1,) records.SCRATCH
-    thread : (1,) records.THREAD
-    words : (W,) int64
-        The same memory: its first fields are words.
-    single : dict of str to (1,) array
-        Of the fields of :data:`SINGLE`.
-    single_words : (W,) int64
-        The same memory.
-    """
+    """Memory of one worker thread, grown as needed and reused by later calls."""
 
     def __init__(self) -> None:
         single = np.zeros(1, SINGLE)
         self.single = {name: single[name] for name in SINGLE.names or ()}
-        self.single_words = single.view(np.int64)
+        self.single_words = single.view(np.int64)  # the same memory
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
-        self.words = self.thread.view(np.int64)
+        self.words = self.thread.view(np.int64)  # the same memory: its first fields are words
         self._buffer_words = self.scratch.view(np.int64).reshape(-1, 2)  # addresses and elements
         self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
