@@ -35,13 +35,12 @@ def export(
             raise BufferError("a result on the CPU has no stream; pass stream=None")
         if dl_device is not None and tuple(dl_device) != (CPU, 0):
             raise BufferError(f"a result on the CPU cannot be handed to DLPack device {tuple(dl_device)}")
-        if copy:
-            array = array.copy()
+    if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
+        array = array.copy()
+    if on_host:
         if array.dtype.name == "bfloat16":
             return _as_bfloat16(array.view(np.uint16).__dlpack__(max_version=max_version))
         return array.__dlpack__(max_version=max_version)
-    if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
-        array = array.copy()
     return array.__dlpack__(stream=stream, max_version=max_version)
 
 

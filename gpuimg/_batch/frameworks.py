@@ -61,7 +61,7 @@ def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC
         If the images differ in size, or JAX would have to copy (host memory that is not aligned to 64 bytes, such
         as your own NumPy array without any operation applied).
     """
-    dlpack = _import("jax.dlpack", "jax")
+    dlpack = _import("jax.dlpack")
     computed = as_batch(images).compute(dtype, layout)
     try:
         return dlpack.from_dlpack(computed, copy=False)
@@ -86,11 +86,11 @@ def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout 
     return tf.experimental.dlpack.from_dlpack(export(array))
 
 
-def _import(module: str, package: str | None = None) -> Any:
+def _import(module: str) -> Any:
     import importlib
 
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        name = package or module
+        name = module.partition(".")[0]
         raise ImportError(f"{name} is not installed; see {name}'s own installation page for your device") from error

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from .._batch.batch import Batch
-from .._batch.clips import Start, clip_options, clips_of, source_count, strides
+from .._batch.clips import Start, clip_options, clips_of, of_videos, source_count, strides
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
@@ -18,6 +18,7 @@ from .._runtimes.devices import runtime_for
 from .rng import Rng, as_rng
 
 
+@of_videos
 def random_clips(
     sources: Sequence[Source],
     frames: int,
@@ -53,14 +54,6 @@ def random_clips(
 
     Examples
     --------
-    >>> import av, gpuimg, io, numpy as np
-    >>> file = io.BytesIO()
-    >>> with av.open(file, "w", "mp4") as container:
-    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
-    ...     for level in range(0, 100, 10):
-    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
-    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
-    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
     >>> x = gpuimg.random_clips([file.getvalue()] * 3, frames=4, rng=0, device="cpu")
     >>> x.array(layout="NCTHW").shape
     (3, 3, 4, 48, 64)

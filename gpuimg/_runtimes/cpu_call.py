@@ -291,7 +291,8 @@ class Call:
         in_python, start = 0.0, time.perf_counter()
         try:
             for k in python:
-                for i, write in self._decode(k):
+                clips = isinstance(self._source, EncodedClips)
+                for i, write in self._decode_clip(k) if clips else self._decode_image(k):
                     is_done = self._write(i, write, memory)
                     in_python += time.perf_counter() - start
                     if not is_done:
@@ -320,16 +321,9 @@ class Call:
             order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory, self._running
         )
 
-    def _decode(self, k: int) -> Iterator[tuple[int, Write | None]]:
-        """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""
-        source = self._source
-        if isinstance(source, EncodedClips):
-            return self._decode_clip(source, k)
-        assert isinstance(source, EncodedImages)
-        return self._decode_image(source, k)
-
-    def _decode_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
-        """Decode an image with our PNG decoder or Pillow, and turn it as displayed."""
+    def _decode_image(self, i: int) -> Iterator[tuple[int, Write | None]]:
+        """Decode an image with our PNG decoder or Pillow, and turn it as displayed; yield None if that fails."""
+        source: Any = self._source
         status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
@@ -353,8 +347,9 @@ class Call:
         else:
             yield i, partial(_copy_region, shown)
 
-    def _decode_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
-        """Yield the frames of a clip as the decoder returns them; all are black if one of them fails."""
+    def _decode_clip(self, clip: int) -> Iterator[tuple[int, Write | None]]:
+        """Yield the frames of a clip as the decoder returns them, None for all if one of them fails."""
+        source: Any = self._source
         video, first, numbers = source.videos[clip], clip * source.frames, source.numbers[clip]
         if video is not None and clip not in source.failures:
             try:
