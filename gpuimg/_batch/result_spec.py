@@ -27,21 +27,16 @@ def dtype_name(dtype: Any) -> str:
     return str(name) if name else str(dtype).rpartition(".")[2]
 
 
-def checked_dtype(dtype: Any, *, normalized: bool) -> str:
-    """Return the name of a result dtype; refuse others."""
+def result_dtype(batch: Any, dtype: Any) -> str:
+    """Return the name of a batch's result dtype; None is the default. Refuse others."""
+    if dtype is None:
+        return str(batch.dtype)
     name = dtype_name(dtype)
     if name not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
-    if name.startswith("uint") and normalized:
+    if name.startswith("uint") and batch.normalized:
         raise ValueError(f'normalized images do not fit "{name}"; use "float32", "float16" or "bfloat16"')
     return name
-
-
-def result_dtype(batch: Any, dtype: Any) -> str:
-    """Return the name of a batch's result dtype; None is the default."""
-    if dtype is None:
-        return str(batch.dtype)
-    return checked_dtype(dtype, normalized=batch.normalized)
 
 
 def check_layout(layout: str) -> None:
@@ -69,7 +64,7 @@ def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str
     """Return the name of the result dtype; refuse an ``out`` array that results of this dtype and shape do not fit."""
     if not batch.runtime.owns(out):
         raise ValueError(f"out must be an array on {batch.runtime.name}, as the batch, not {type(out).__name__}")
-    name = checked_dtype(out.dtype if dtype is None else dtype, normalized=batch.normalized)
+    name = result_dtype(batch, out.dtype if dtype is None else dtype)
     if out.dtype.name != name:
         raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was requested")
     if not out.dtype.isnative:
