@@ -57,8 +57,8 @@ class ThreadMemory:
         self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
-        self.tables = np.zeros(TABLES, TABLE)
-        self._shown_tables: Any = None  # those in ``scratch``
+        self._tables = np.zeros(TABLES, TABLE)
+        self._buffer_words[-1] = address_of(self._tables), self._tables.size
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """Return a buffer of at least this many elements, contents undefined."""
@@ -77,9 +77,6 @@ class ThreadMemory:
                 self._reserved[k] = needs[k]
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
             self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
-        if self._shown_tables is not self.tables:
-            self._shown_tables = self.tables
-            self._buffer_words[-1] = address_of(self.tables), self.tables.size
         self.words[TIMES] = 0
 
 
