@@ -20,7 +20,6 @@ from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.devices import runtime_for
-from .._runtimes.protocol import Runtime
 from ..errors import Failure
 from . import contact_sheet, dlpack, pickling
 from . import tokens as several
@@ -201,19 +200,7 @@ class Batch(Sequence[Array]):
             uint8 is 0 to 255, uint16 0 to 65535, rounded half to even; floating point is 0 to 1 unless normalized.
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
-
-        Returns
-        -------
-        Batch
-
-        Raises
-        ------
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        return self._computed(dtype, layout)
-
-    def _computed(self, dtype: Any, layout: str) -> Batch:
         before = self._recording
         recording = Recording(before.runtime, self._result(dtype, layout), timings=before.timings)
         if before.normalized:
@@ -242,8 +229,6 @@ class Batch(Sequence[Array]):
         ------
         ValueError
             If the images differ in size, ``out`` does not fit, or a clip layout is used for images.
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
         """
         return self._array_in(self._recording.runtime.take, dtype, layout, out)
 
@@ -268,8 +253,8 @@ class Batch(Sequence[Array]):
         >>> [array.shape for array in x.arrays()]
         [(2, 32, 32, 3), (1, 16, 16, 3)]
         """
-        is_of_clips = isinstance(layout, str) and layout in CLIP_LAYOUTS
-        computed = self._computed(dtype, CLIP_LAYOUTS[layout] if is_of_clips else layout)
+        flat: Any = CLIP_LAYOUTS.get(layout, layout) if isinstance(layout, str) else layout
+        computed = self.compute(dtype, flat)
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
         parts = [part for part in np.split(np.arange(self._recording.units), ends) if len(part)]
         name = recorded(computed).source.dtype
@@ -379,8 +364,6 @@ class Batch(Sequence[Array]):
         ------
         ValueError
             For a size that is not a multiple, a ``pad`` below the tokens of a sample, or ``counts`` of other images.
-        DecodeError
-            Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Notes
         -----
@@ -519,7 +502,7 @@ class Batch(Sequence[Array]):
         return self  # it never changes
 
     def __deepcopy__(self, memo: Any) -> Batch:
-        return _restored(self._recording.runtime, *self._packed())
+        return _restored(self.device, *self._packed())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._recording.runtime.on_host:
@@ -528,7 +511,7 @@ class Batch(Sequence[Array]):
                 "cupy.asnumpy(batch.array()), or the files and a plan written by gpuimg.save_plan"
             )
         pickling.check_functions(self._recording.segments)
-        return _unpickled, (self.device, *self._packed())
+        return _restored, (self.device, *self._packed())
 
     def _packed(self) -> tuple[Any, tuple[Plan, ...], int]:
         return pickling.packed(self._recording.source), self._recording.segments, self._launches
@@ -574,11 +557,8 @@ class Batch(Sequence[Array]):
 Images: TypeAlias = Batch | ImageArray | Sequence[ImageArray]
 
 
-def _unpickled(device: str, *content: Any) -> Batch:
-    return _restored(runtime_for(device), *content)
-
-
-def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
+def _restored(device: str, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
+    runtime = runtime_for(device)
     return Batch(Recording(runtime, pickling.unpacked(source, runtime), segments), launches)
 
 

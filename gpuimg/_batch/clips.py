@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .._checks import arguments
+from .._checks.docstrings import documented
 from .._checks.text import counted
 from .._checks.types import Device, Floats, Ints, OnError, PerImage, ShortClips, Table
 from .._data.clips import EncodedClips
@@ -36,6 +37,23 @@ Start = Callable[[Ints], Ints]
 ReadIndex = Callable[[Any, int], VideoIndex]
 
 
+#: For functions of videos.
+of_videos = documented(
+    returns="",
+    setup="""\
+>>> import av, gpuimg, io, numpy as np
+>>> file = io.BytesIO()
+>>> with av.open(file, "w", "mp4") as container:
+...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+...     for level in range(0, 100, 10):
+...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
+...         _ = [container.mux(packet) for packet in stream.encode(frame)]
+...     _ = [container.mux(packet) for packet in stream.encode(None)]
+""",
+)
+
+
+@of_videos
 def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
     """Read the contents of a video: frames, their times, and the key frames among them.
 
@@ -59,14 +77,6 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
 
     Examples
     --------
-    >>> import av, gpuimg, io, numpy as np
-    >>> file = io.BytesIO()
-    >>> with av.open(file, "w", "mp4") as container:
-    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
-    ...     for level in range(0, 100, 10):
-    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
-    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
-    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
     >>> info = gpuimg.video_info(file.getvalue())
     >>> info.height, info.width, info.frames, info.times[:3].tolist(), info.codec
     (48, 64, 10, [0.0, 0.04, 0.08], 'mpeg4')
@@ -79,6 +89,7 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
         raise VideoError(f"{name}: {error}") from error
 
 
+@of_videos
 def open_clips(
     sources: Sequence[Source],
     frames: int,
@@ -145,14 +156,6 @@ def open_clips(
 
     Examples
     --------
-    >>> import av, gpuimg, io, numpy as np
-    >>> file = io.BytesIO()
-    >>> with av.open(file, "w", "mp4") as container:
-    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
-    ...     for level in range(0, 100, 10):
-    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
-    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
-    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
     >>> x = gpuimg.open_clips([file.getvalue()] * 2, frames=4, stride=2, start=[0, 1], device="cpu")
     >>> x = gpuimg.random_resized_crop(x, 32, rng=0)
     >>> x.frames, x.array(layout="NTHWC").shape

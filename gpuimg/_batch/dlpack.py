@@ -9,20 +9,8 @@ import numpy as np
 
 CPU = 1
 _BFLOAT16_CODE = 4  # kDLBfloat
-
-
-class Exporter:
-    """An array as a DLPack producer, with the exports of :func:`export`."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return export(self._array, **options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self._array.__dlpack_device__()
-        return device
+#: Names of capsules, and where DLManagedTensorVersioned and DLManagedTensor of dlpack.h hold the code of the dtype.
+_CODE_AT = {b"dltensor_versioned": 52, b"dltensor": 20}
 
 
 def export(
@@ -47,40 +35,13 @@ def export(
             raise BufferError("a result on the CPU has no stream; pass stream=None")
         if dl_device is not None and tuple(dl_device) != (CPU, 0):
             raise BufferError(f"a result on the CPU cannot be handed to DLPack device {tuple(dl_device)}")
-        if copy:
-            array = array.copy()
+    if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
+        array = array.copy()
+    if on_host:
         if array.dtype.name == "bfloat16":
             return _as_bfloat16(array.view(np.uint16).__dlpack__(max_version=max_version))
         return array.__dlpack__(max_version=max_version)
-    if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
-        array = array.copy()
     return array.__dlpack__(stream=stream, max_version=max_version)
-
-
-class _Tensor(ctypes.Structure):
-    """DLTensor of dlpack.h, up to the fields needed."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-    ]
-
-
-class _Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned of dlpack.h."""
-
-    _fields_ = [
-        ("version", ctypes.c_uint32 * 2),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    ]
 
 
 def _as_bfloat16(capsule: Any) -> Any:
@@ -89,9 +50,6 @@ def _as_bfloat16(capsule: Any) -> Any:
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    if api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        address = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
-        _Versioned.from_address(address).tensor.code = _BFLOAT16_CODE
-    else:
-        _Tensor.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor")).code = _BFLOAT16_CODE
+    name = next(name for name in _CODE_AT if api.PyCapsule_IsValid(capsule, name))
+    ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + _CODE_AT[name]).value = _BFLOAT16_CODE
     return capsule

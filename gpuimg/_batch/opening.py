@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from .._checks.docstrings import documented
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
@@ -16,13 +17,22 @@ from .batch import Batch
 from .encoded import info, open_images, with_index
 from .recording import Recording
 
+_of_files = documented(
+    "source : path, bytes, bytearray, memoryview, uint8 array or open binary file",
+    returns="",
+    raises="DecodeError\n    Naming index, source and reason of every image that cannot be read.\n"
+    "ValueError, TypeError\n    For unknown names, or a source of another type.",
+    setup=">>> import gpuimg, io\n>>> from PIL import Image\n>>> file = io.BytesIO()\n"
+    '>>> Image.new("RGB", (40, 30)).save(file, "JPEG")\n',
+)
 
+
+@_of_files
 def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int = MAX_BYTES) -> ImageInfo:
     """Read the header of one image.
 
     Parameters
     ----------
-    source : path, bytes, bytearray, memoryview, uint8 array or open binary file
     max_pixels : int
         Larger images are refused.
     max_bytes : int
@@ -42,10 +52,6 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
 
     Examples
     --------
-    >>> import gpuimg, io
-    >>> from PIL import Image
-    >>> file = io.BytesIO()
-    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
     >>> gpuimg.image_info(file.getvalue())[:4]
     (30, 40, 3, 'jpeg')
     """
@@ -53,6 +59,7 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     return info(read(source, options.max_bytes), options)
 
 
+@_of_files
 def open_batch(
     sources: Sequence[Source],
     *,
@@ -119,19 +126,8 @@ def open_batch(
     Batch
         Its ``sizes`` are those after the EXIF orientation.
 
-    Raises
-    ------
-    DecodeError
-        Naming index, source and reason of every image whose header cannot be read.
-    ValueError, TypeError
-        For unknown names, or a source of another type.
-
     Examples
     --------
-    >>> import gpuimg, io
-    >>> from PIL import Image
-    >>> file = io.BytesIO()
-    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
     >>> x = gpuimg.open_batch([file.getvalue()] * 2, device="cpu")
     >>> gpuimg.resize(x, (8, 8)).array().shape
     (2, 8, 8, 3)
@@ -143,6 +139,7 @@ def open_batch(
     return Batch(Recording(runtime, with_index(images, index, indices)))
 
 
+@_of_files
 def decode_batch(
     sources: Sequence[Source],
     *,
@@ -168,13 +165,6 @@ def decode_batch(
     Batch
         Images (H, W, C) uint8, CuPy arrays on a GPU and NumPy arrays on the CPU.
 
-    Raises
-    ------
-    DecodeError
-        Naming index, source and reason of every image that cannot be decoded.
-    ValueError, TypeError
-        For unknown names, or a source of another type.
-
     Notes
     -----
     On a GPU, the memory is reused once nothing refers to it, after the work that CuPy's current stream, that of this
@@ -183,10 +173,6 @@ def decode_batch(
 
     Examples
     --------
-    >>> import gpuimg, io
-    >>> from PIL import Image
-    >>> file = io.BytesIO()
-    >>> Image.new("RGB", (40, 30), (255, 255, 255)).save(file, "PNG")
     >>> gpuimg.decode_batch([file.getvalue()], device="cpu")[0].shape
     (30, 40, 3)
     """
@@ -197,6 +183,7 @@ def decode_batch(
     return Batch(Recording(runtime, recording.decoded()))
 
 
+@_of_files
 def decode_image(
     source: Source,
     *,
@@ -217,7 +204,6 @@ def decode_image(
 
     Parameters
     ----------
-    source : path, bytes, bytearray, memoryview, uint8 array or open binary file
     device, color, alpha, max_pixels, max_bytes, depth, icc, decoder
         See :func:`open_batch`.
 
@@ -238,10 +224,6 @@ def decode_image(
 
     Examples
     --------
-    >>> import gpuimg, io
-    >>> from PIL import Image
-    >>> file = io.BytesIO()
-    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
     >>> gpuimg.decode_image(file.getvalue(), device="cpu").shape
     (30, 40, 3)
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,14 +115,14 @@ class Recording:
     def taken(self, rows: Ints) -> Recording:
         """Return some of the images or clips, by position."""
         segments = tuple(plan.take(rows_of(rows, self.frames)) for plan in self.segments)
-        return dataclasses.replace(self, source=self.source.take(rows), segments=segments)
+        return replace(self, source=self.source.take(rows), segments=segments)
 
     def at_frames(self, frames: Ints) -> Recording:
         """Return the same clips with some of their frames, in any order and any number of times."""
         rows = np.arange(len(self)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
         segments = tuple(plan.take(rows) for plan in self.segments)
         assert not isinstance(self.source, EncodedImages)
-        return dataclasses.replace(self, source=self.source.at_frames(frames), segments=segments)
+        return replace(self, source=self.source.at_frames(frames), segments=segments)
 
     def decoded(self) -> Pixels:
         """Decode the source images now and return them unchanged."""

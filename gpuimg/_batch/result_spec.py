@@ -27,21 +27,16 @@ def dtype_name(dtype: Any) -> str:
     return str(name) if name else str(dtype).rpartition(".")[2]
 
 
-def checked_dtype(dtype: Any, *, normalized: bool) -> str:
-    """Return the name of a result dtype; refuse others."""
+def result_dtype(batch: Any, dtype: Any) -> str:
+    """Return the name of a batch's result dtype; None is the default. Refuse others."""
+    if dtype is None:
+        return str(batch.dtype)
     name = dtype_name(dtype)
     if name not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
-    if name.startswith("uint") and normalized:
+    if name.startswith("uint") and batch.normalized:
         raise ValueError(f'normalized images do not fit "{name}"; use "float32", "float16" or "bfloat16"')
     return name
-
-
-def result_dtype(batch: Any, dtype: Any) -> str:
-    """Return the name of a batch's result dtype; None is the default."""
-    if dtype is None:
-        return str(batch.dtype)
-    return checked_dtype(dtype, normalized=batch.normalized)
 
 
 def check_layout(layout: str) -> None:
@@ -69,15 +64,7 @@ def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str
     """Return the name of the result dtype; refuse an ``out`` array that results of this dtype and shape do not fit."""
     if not batch.runtime.owns(out):
         raise ValueError(f"out must be an array on {batch.runtime.name}, as the batch, not {type(out).__name__}")
-    name = checked_dtype(out.dtype if dtype is None else dtype, normalized=batch.normalized)
-    _check_out(out, name, shape)
-    source = batch.source
-    if isinstance(source, Pixels) and batch.runtime.on_host and np.may_share_memory(out, source.flat):
-        raise ValueError("out must not overlap the images it is computed from")
-    return name
-
-
-def _check_out(out: Any, name: str, shape: tuple[int, ...]) -> None:
+    name = result_dtype(batch, out.dtype if dtype is None else dtype)
     if out.dtype.name != name:
         raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was requested")
     if not out.dtype.isnative:
@@ -88,3 +75,7 @@ def _check_out(out: Any, name: str, shape: tuple[int, ...]) -> None:
         raise ValueError("out must be C-contiguous")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out must be writable")
+    source = batch.source
+    if isinstance(source, Pixels) and batch.runtime.on_host and np.may_share_memory(out, source.flat):
+        raise ValueError("out must not overlap the images it is computed from")
+    return name

@@ -13,24 +13,26 @@ _ENTRY = re.compile(r"\n(?=\S)")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def documented(*shared: str, returns: str, raises: str = "", example: str = "") -> Callable[[_Function], _Function]:
+def documented(
+    *shared: str, returns: str, raises: str = "", example: str = "", setup: str = ">>> import gpuimg, numpy as np\n"
+) -> Callable[[_Function], _Function]:
     """Return a decorator that adds entries of a docstring that a function shares with others.
 
     ``shared`` are entries of the section Parameters; each is added where the function has these parameters and does not
     describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own; the function's
-    name replaces ``{}`` in the last.
+    name replaces ``{}`` in the last. Examples begin with ``setup``, unless they import something themselves.
     """
 
     def completed(function: _Function) -> _Function:
         if function.__doc__ is not None:  # which -OO leaves out
             sections = {"Parameters": "", "Returns": returns, "Raises": raises}
-            function.__doc__ = _completed(function, shared, sections, example)
+            function.__doc__ = _completed(function, shared, sections, example, setup)
         return function
 
     return completed
 
 
-def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], example: str) -> str:
+def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], example: str, setup: str) -> str:
     head, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections |= {title: text.strip("\n") for title, text in zip(parts[::2], parts[1::2], strict=True)}
     entries = [*shared, *(entry for entry in _ENTRY.split(sections["Parameters"]) if entry)]
@@ -40,7 +42,7 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
     examples = sections.setdefault("Examples", example.format(function.__name__))
     if examples and "import" not in examples:
-        sections["Examples"] = ">>> import gpuimg, numpy as np\n" + examples
+        sections["Examples"] = setup + examples
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
     return "\n\n".join([head.strip(), *parts])
 

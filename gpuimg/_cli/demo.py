@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from .._batch.batch import Batch
+from .._batch.contact_sheet import Picture, displayed, png
 from .._batch.opening import decode_batch, open_batch
-from .._batch.pictures import Picture, displayed, png
 from .._ops.color import (
     adjust_brightness,
     adjust_contrast,

@@ -16,9 +16,8 @@ import numpy as np
 
 from .. import presets
 from .._batch.batch import Batch, as_batch
-from .._batch.contact_sheet import short_lines
+from .._batch.contact_sheet import Picture, displayed, short_lines
 from .._batch.opening import decode_batch
-from .._batch.pictures import Picture, displayed
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from ..errors import DecodeError

@@ -226,7 +226,7 @@ def rows_of(units: Ints, frames: int | None) -> Ints:
 
 
 def whole_regions(sizes: Ints) -> Ints:
-    """Return regions that cover the whole images."""
+    """Return the (N, 4) regions x0, y0, x1, y1 that are whole images of these sizes."""
     regions = np.zeros((len(sizes), 4), np.int64)
     regions[:, 2:] = sizes[:, ::-1]
     return regions

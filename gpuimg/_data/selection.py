@@ -30,7 +30,10 @@ class Opened(ABC):
     def record_failures(self, reasons: dict[int, str]) -> None:
         """Store reasons of failures by index; raise all of them if that is the policy of the batch."""
         if self.selection is not None:
-            self.selection.record_failures(reasons, self.failures)
+            try:
+                self.selection.of.record_failures({int(self.selection.rows[i]): why for i, why in reasons.items()})
+            finally:
+                self.failures.update(self.selection.failures())
             return
         for index, reason in reasons.items():
             self.failures[index] = self.failure(index, self.names[index], reason)
@@ -63,13 +66,6 @@ class Selection(NamedTuple, Generic[Files]):
     def failures(self) -> dict[int, Failure]:
         """Return the failures of the opened files, for all their occurrences."""
         return failures_at(self.of.failures, self.rows)
-
-    def record_failures(self, reasons: dict[int, str], failures: dict[int, Failure]) -> None:
-        """Store reasons of failed items with the opened files; then update ``failures`` of all occurrences."""
-        try:
-            self.of.record_failures({int(self.rows[index]): reason for index, reason in reasons.items()})
-        finally:
-            failures.update(self.failures())
 
     def first_occurrences(self) -> Ints | None:
         """Return (N,): the index of the first item with the same file; None if all files differ."""

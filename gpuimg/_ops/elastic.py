@@ -85,7 +85,9 @@ def elastic(
         *split_seeds(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
         *color.T, float(fill is None), nearest,
     )  # fmt: skip
-    return Batch(batch.with_plan(batch.plan.with_displacement(params, arguments.mask(where, n))))
+    return Batch(
+        batch.with_plan(batch.plan.with_entry(ops.ELASTIC, params, where=arguments.mask(where, n), sharpens=True))
+    )
 
 
 def _is_nearest(interpolation: Any) -> bool:

@@ -129,7 +129,8 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
     batch = batch.new_segment()
     n = batch.image_count
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
-    return Batch(batch.with_plan(batch.plan.with_artefacts(given, arguments.mask(where, n))))
+    params, chosen = (given, float(batch.channels == 3)), arguments.mask(where, n)
+    return Batch(batch.with_plan(batch.plan.with_entry(ops.JPEG, params, where=chosen, sharpens=True)))
 
 
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
@@ -178,4 +179,5 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
     factor = arguments.per_image(sharpness_factor, batch.image_count, "sharpness_factor", low=0.0)
     if batch.plan.sharpens:
         batch = batch.new_segment()
-    return Batch(batch.with_plan(batch.plan.with_sharpness(factor, arguments.mask(where, batch.image_count))))
+    chosen = arguments.mask(where, batch.image_count)
+    return Batch(batch.with_plan(batch.plan.with_entry(ops.SHARPNESS, (factor,), where=chosen, sharpens=True)))

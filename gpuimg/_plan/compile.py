@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
+from .._data.images import whole_regions
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
 from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
@@ -190,11 +191,6 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, Mask]:
     return passes, region, used
 
 
-def whole_regions(sizes: Ints) -> Ints:
-    """Return the (N, 4) regions x0, y0, x1, y1 that are images of these sizes."""
-    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
-
-
 def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[Ints]:
     """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and those wanted of the results.
 
@@ -241,22 +237,17 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     first = 0
     grid = plan.grid
     stop = 0
-    for k, entry in enumerate(plan.entries):
-        slots.append(first + count)
-        if entry.taken_over is None:
-            continue
-        if not _same_pixels(entry.taken_over, grid) and count.any():
+    result = None, plan.grid
+    for k, (codes, over) in enumerate([*((entry.codes, entry.taken_over) for entry in plan.entries), result]):
+        if over is not None and count.any() and not _same_pixels(over, grid):
             runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
             first = runs[-1].end_slot
             count = np.zeros(len(plan), np.int64)
-            slots[-1] = first + count
-        grid = entry.taken_over
-        stop = k + 1
-        count = count + ops.HAS_STATISTIC[entry.codes]
-    if count.any() and not _same_pixels(grid, plan.grid):
-        runs.append(_GridPass(grid, stop, first, first + int(count.max()), count))
-        first = runs[-1].end_slot
-        count = np.zeros(len(plan), np.int64)
+        slots.append(first + count)
+        if over is not None and codes is not None:
+            grid = over
+            stop = k + 1
+            count = count + ops.HAS_STATISTIC[codes]
     everywhere = np.ones(len(plan), np.int64)
     runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0)), everywhere))
     return runs, slots

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
+from .._data.images import whole_regions
 from ..kernels import layout, ops
 
 #: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
@@ -161,11 +162,9 @@ class Plan:
     def unchanged_images(self) -> Mask:
         """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
         grid = self.grid
-        whole = np.zeros_like(grid.window)
-        whole[:, 2:] = self.source_sizes[:, ::-1]
-        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
+        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & (grid.filter != layout.GAUSSIAN)
+        same = same & np.all(grid.window == whole_regions(self.source_sizes), 1)
         same = same & np.all(grid.sizes == self.source_sizes, 1)
-        same = same & (grid.filter != layout.GAUSSIAN)
         for entry in self.entries:
             same = same & (entry.codes == ops.SKIP.code)
         return same
@@ -173,9 +172,15 @@ class Plan:
     # -- recording ---------------------------------------------------------------------------------------------
 
     def with_entry(
-        self, op: ops.Op | NDArray[np.int32], params: Any = (), *, where: Mask | None = None, frame: int = 0
+        self,
+        op: ops.Op | NDArray[np.int32],
+        params: Any = (),
+        *,
+        where: Mask | None = None,
+        frame: int = 0,
+        sharpens: bool = False,
     ) -> Plan:
-        """Append an op to the program, or one of (N,) op codes for each image.
+        """Append an op to the program, or one of (N,) op codes for each image; ``sharpens`` marks the plan.
 
         ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``frame``, the
         slot and channels of a statistic) are filled in here and by the compilation.
@@ -199,7 +204,7 @@ class Plan:
         if statistical:
             column[ops.HAS_STATISTIC[codes], ops.CHANNELS] = self.channels
         entry = Entry(codes, column, frame, self.grid if statistical else None)
-        return replace(self, entries=(*self.entries, entry))
+        return replace(self, entries=(*self.entries, entry), sharpens=self.sharpens or sharpens)
 
     def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
         """Blur the source with Gaussians of (N, 2) standard deviations and sizes, x and y; only on a new plan."""
@@ -220,29 +225,13 @@ class Plan:
         filters = np.broadcast_to(chosen, len(self)).astype(np.int64)
         return replace(plan, grid=replace(plan.grid, filter=filters), blurs=True)
 
-    def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
-        """Mix every pixel with its smoothed neighborhood; at most once in a plan."""
-        return self.with_entry(ops.SHARPNESS, (factor,), where=where).as_sharpened()
-
     def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> Plan:
         """Average ``taps`` points on a line through every pixel, (N, 2) steps between them; only on a new plan."""
         filters = np.full(len(self), layout.LINEAR)
         if where is not None:
             filters = np.where(where, filters, self.grid.filter)
         plan = replace(self, grid=replace(self.grid, filter=filters))
-        return plan.with_entry(ops.MOTION, (taps, *step.T), where=where).as_sharpened()
-
-    def with_artefacts(self, quality: Floats, where: Mask | None) -> Plan:
-        """Compress and decompress the source as JPEG; only on a new plan."""
-        return self.with_entry(ops.JPEG, (quality, float(self.channels == 3)), where=where).as_sharpened()
-
-    def with_displacement(self, params: Any, where: Mask | None) -> Plan:
-        """Displace the pixels of the source individually; only on a new plan."""
-        return self.with_entry(ops.ELASTIC, params, where=where).as_sharpened()
-
-    def as_sharpened(self) -> Plan:
-        """Return the same plan, marked as reading neighbors."""
-        return replace(self, sharpens=True)
+        return plan.with_entry(ops.MOTION, (taps, *step.T), where=where, sharpens=True)
 
     def with_frame(self) -> tuple[Plan, int]:
         """Store the current grid for an op that refers to its coordinates; return the plan and the grid's number."""
@@ -368,10 +357,6 @@ class Plan:
             self, grid=grid_of(self.grid), source_sizes=self.source_sizes[rows], entries=entries, history=history
         )
 
-    def of_planes(self) -> Plan:
-        """Return the plan for the channels of images, each treated as a separate image."""
-        return replace(self.take(np.repeat(np.arange(len(self)), self.channels)), channels=1)
-
     # -- boxes and masks ---------------------------------------------------------------------------------------
 
     def fills(self) -> Iterator[tuple[Entry, Floats]]:
@@ -435,11 +420,8 @@ def check_channels(codes: int | NDArray[np.int32], channels: int) -> None:
 @lru_cache(16)
 def _start(n: int, channels: int, of_bytes: bool) -> Plan:
     """Return the identity plan for ``n`` images, except for their sizes, for all plans of as many."""
-    source, filters, sizes = (
-        Frame(identities(n), np.ones((n, 2))),
-        np.full(n, layout.NEAREST),
-        np.zeros((n, 2), np.int64),
-    )
+    source, filters = Frame(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
+    sizes = np.zeros((n, 2), np.int64)
     for array in (source.matrix, source.support, filters):
         array.flags.writeable = False
     return Plan(Grid(sizes, (source,), filters, sizes), sizes, channels, of_bytes)

@@ -49,21 +49,17 @@ def _segment(plan: Plan, k: int, before: Any, white: float) -> list[str]:
         size, sigma = plan.grid.kernel[k], plan.grid.frames[0].support[k]
         lines.append(f"gaussian blur: {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
     moved = False
-    steps = list(plan.history)
-    for at in range(len(plan.entries) + 1):
-        while steps and steps[0].at == at:
-            step = steps.pop(0)
+    for at, entry in enumerate([*plan.entries, None]):
+        for step in (step for step in plan.history if step.at == at):
             moves = _geometry(step.matrix[k], before, step.sizes[k])
             lines += moves
             moved |= bool(moves)
             before = step.sizes[k]
-        if at < len(plan.entries):
-            entry = plan.entries[at]
-            normalized = entry.normalization(k)
-            if normalized is not None:
-                white = 1.0  # colors painted after normalize are not in the source's unit
-                lines.append(f"normalize: mean {_color(normalized[0])}, std {_color(normalized[1])}")
-                continue
+        normalized = None if entry is None else entry.normalization(k)
+        if normalized is not None:
+            white = 1.0  # colors painted after normalize are not in the source's unit
+            lines.append(f"normalize: mean {_color(normalized[0])}, std {_color(normalized[1])}")
+        elif entry is not None:
             lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
     if moved and chosen in _FILTERS:
         once = "sampled once" if plan.exact is None else f"sampled exactly as {_LIBRARIES[plan.exact]} does"
@@ -109,27 +105,24 @@ def _affine(forward: Floats, old: tuple[int, int], new: tuple[int, int]) -> str:
     shear = math.degrees(math.atan2(a * b + c * d, across * abs(down)))
     angle = -math.degrees(math.atan2(c, a))
     shift = forward[:2, :2] @ (np.array(old) / 2.0) + forward[:2, 2] - np.array(new) / 2.0
-    parts = [f"rotate by {_number(angle)} degrees"]
+    parts = []
     if not _is((across, down), (1.0, 1.0)):
         parts.append(f"scale by {_list((across, down))} (x, y)")
     if abs(shear) > _SAME:
         parts.append(f"shear by {_number(shear)} degrees")
     if np.max(np.abs(shift)) > 1e-6:
         parts.append(f"move the middle by {_list(shift)} pixels (x, y)")
-    if abs(angle) <= _SAME and len(parts) > 1:
-        parts = parts[1:]
+    if abs(angle) > _SAME or not parts:
+        parts.insert(0, f"rotate by {_number(angle)} degrees")
     text = ", ".join(parts)
     return text if new == old else f"{text}, onto {new[1]} x {new[0]}"
 
 
 def _window(top: float, left: float, rows: int, columns: int, height: int, width: int) -> str:
-    where = (
-        f"rows {_number(top)} to {_number(top + rows)}, columns {_number(left)} to {_number(left + columns)} "
-        f"of {height} x {width}"
-    )
     inside = top >= 0 and left >= 0 and top + rows <= height and left + columns <= width
     around = top <= 0 and left <= 0 and top + rows >= height and left + columns >= width
-    return f"{'crop' if inside else 'pad' if around else 'crop and pad'}: {where}"
+    how = "crop" if inside else "pad" if around else "crop and pad"
+    return f"{how}: {_rectangle(left, top, left + columns, top + rows)} of {height} x {width}"
 
 
 def _matrix(scale_x: float, scale_y: float, x: float, y: float) -> Floats:
@@ -157,9 +150,7 @@ def _painted(plan: Plan, params: Floats, white: float) -> str:
     color = _color(params[ops.COLOR] * white)
     if params[ops.PAINT.at("inside")] == 0.0:
         return f"fill around the image: {color}"
-    x0, y0, x1, y1 = params[ops.RECTANGLE]
-    rows, columns = f"rows {_number(y0)} to {_number(y1)}", f"columns {_number(x0)} to {_number(x1)}"
-    return f"erase: {rows}, {columns}, color {color}"
+    return f"erase: {_rectangle(*params[ops.RECTANGLE])}, color {color}"
 
 
 def _pointwise(plan: Plan, params: Floats, white: float) -> str:
@@ -175,8 +166,8 @@ def _noisy(plan: Plan, params: Floats, white: float) -> str:
     seed = _seed(params, ops.NOISE)
     if given["keep"]:
         return f"gaussian noise: mean {_number(given['mean'])}, sigma {_number(given['scale'])}, seed {seed}"
-    rows, columns = (f"{_number(given[f'{v}0'])} to {_number(given[f'{v}1'])}" for v in "yx")
-    return f"erase: rows {rows}, columns {columns}, {'uniform' if given['uniform'] else 'normal'} noise, seed {seed}"
+    rectangle = _rectangle(*(given[name] for name in ("x0", "y0", "x1", "y1")))
+    return f"erase: {rectangle}, {'uniform' if given['uniform'] else 'normal'} noise, seed {seed}"
 
 
 def _gridded(plan: Plan, params: Floats, white: float) -> str:
@@ -220,6 +211,10 @@ _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.ELASTIC: _displaced,
     ops.JPEG: lambda plan, params, white: f"jpeg: quality {_number(params[0])}",
 }
+
+
+def _rectangle(x0: float, y0: float, x1: float, y1: float) -> str:
+    return f"rows {_number(y0)} to {_number(y1)}, columns {_number(x0)} to {_number(x1)}"
 
 
 def _number(value: float) -> str:

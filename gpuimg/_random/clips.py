@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from .._batch.batch import Batch
-from .._batch.clips import opened
+from .._batch.clips import of_videos, opened
 from .._checks.arguments import whole_number
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
@@ -17,6 +17,7 @@ from .._io.file_bytes import Source, check_sources
 from .rng import Rng, as_rng
 
 
+@of_videos
 def random_clips(
     sources: Sequence[Source],
     frames: int,
@@ -52,14 +53,6 @@ def random_clips(
 
     Examples
     --------
-    >>> import av, gpuimg, io, numpy as np
-    >>> file = io.BytesIO()
-    >>> with av.open(file, "w", "mp4") as container:
-    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
-    ...     for level in range(0, 100, 10):
-    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
-    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
-    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
     >>> x = gpuimg.random_clips([file.getvalue()] * 3, frames=4, rng=0, device="cpu")
     >>> x.array(layout="NCTHW").shape
     (3, 3, 4, 48, 64)

@@ -264,7 +264,7 @@ def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interp
     batch = Batch(recording_of(batch).for_geometry())
     moved = (ops >= tables.SHEAR_X) & (ops <= tables.ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
-    return Batch(recording_of(batch).with_plan(_with_color_step(batch, ops, magnitudes).as_sharpened()))
+    return Batch(recording_of(batch).with_plan(_with_color_step(batch, ops, magnitudes)))
 
 
 def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
@@ -280,7 +280,7 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
 
 
 def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
-    """Return the plan with one more step, in which each image has a separate color op."""
+    """Return the plan with one more step, in which each image has a separate color op, perhaps sharpness."""
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= tables.BRIGHTNESS) & (ops <= tables.SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
@@ -295,4 +295,4 @@ def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     codes = _CODES[ops]
     if batch.channels == 1:
         codes = np.where(ops == tables.COLOR, np.int32(op_table.SKIP.code), codes)
-    return recording_of(batch).plan.with_entry(codes, tuple(params))
+    return recording_of(batch).plan.with_entry(codes, tuple(params), sharpens=True)

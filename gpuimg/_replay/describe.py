@@ -10,9 +10,8 @@ from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks.text import counted
 from .._data.images import EncodedImages
-from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import reduced, reduced_on_gpu
+from .._runtimes.draft import FULL, reduced, reduced_on_gpu, scaled_sizes
 from .saved import SavedPlan
 
 

@@ -23,12 +23,8 @@ class Pending(Protocol):
 class Attempt(Generic[T]):
     """Work that was done, but not delivered: some of its images may not be decoded.
 
-    An exception of the work is raised here, unless wrong pixels may have caused it: then the work is repeated.
-
-    Parameters
-    ----------
-    work : function
-        May be called several times, on several threads.
+    An exception of the work is raised here, unless wrong pixels may have caused it: then the work is repeated. The
+    function may be called several times, on several threads.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:

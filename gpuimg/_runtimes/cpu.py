@@ -36,10 +36,7 @@ def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form
 class CpuRuntime:
     """Runtime for the CPU. Threads live as long as a call; scratch memory is reused by the next call.
 
-    Parameters
-    ----------
-    most : int, optional
-        Largest number of threads for one call; by default all allowed. 1 is for callers with their own threads.
+    ``most`` is the largest number of threads for one call, by default all allowed; 1 is for callers with threads.
     """
 
     name = "cpu"

@@ -17,7 +17,16 @@ import numpy as np
 
 from .._checks.types import Ints, Records
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, MOST_ELEMENTS, Encoded, EncodedImages, Pixels, check_reach, rows_of
+from .._data.images import (
+    ALIGNMENT,
+    MOST_ELEMENTS,
+    Encoded,
+    EncodedImages,
+    Pixels,
+    check_reach,
+    rows_of,
+    whole_regions,
+)  # fmt: skip
 from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import (
@@ -28,10 +37,8 @@ from .._plan.compile import (
     launches_of,
     regions_read,
     stored_bytes,
-    whole_regions,
 )
 from .._plan.plan import Plan
-from .._plan.scale import scaled_sizes
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
@@ -48,7 +55,7 @@ from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
 from .cpu_memory import TIMES, RunningThreads, ThreadMemory
-from .draft import Reduced, reduced
+from .draft import Reduced, reduced, scaled_sizes
 from .protocol import Timings
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
@@ -281,13 +288,18 @@ class Call:
     def work(self, memory: ThreadMemory, python: Iterable[int]) -> None:
         """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
         memory.reserve(self._needs)
-        in_python = [0.0]
+        in_python, start = 0.0, time.perf_counter()
         try:
             for k in python:
-                for i, write in _with_times(self._decode(k), in_python):
-                    self._run_decoded(i, write, memory)
+                clips = isinstance(self._source, EncodedClips)
+                for i, write in self._decode_clip(k) if clips else self._decode_image(k):
+                    is_done = self._write(i, write, memory)
+                    in_python += time.perf_counter() - start
+                    if not is_done:
+                        self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
                     if self._queue["stop"][0]:
                         return
+                    start = time.perf_counter()
             while not self._native(self._order, self._queue, memory):
                 if self._queue["stop"][0]:
                     return
@@ -297,7 +309,7 @@ class Call:
         finally:
             decoding, total = memory.words[TIMES].tolist()
             with self._lock:  # times exclude waits for the GIL, and for a free slot of the native loop
-                self.timings.decode += decoding / 1e9 + in_python[0]
+                self.timings.decode += decoding / 1e9 + in_python
                 self.timings.kernels += (total - decoding) / 1e9
 
     def stop(self) -> None:
@@ -309,16 +321,9 @@ class Call:
             order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory, self._running
         )
 
-    def _decode(self, k: int) -> Iterator[tuple[int, Write | None]]:
-        """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""
-        source = self._source
-        if isinstance(source, EncodedClips):
-            return self._decode_clip(source, k)
-        assert isinstance(source, EncodedImages)
-        return self._decode_image(source, k)
-
-    def _decode_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
-        """Decode an image with our PNG decoder or Pillow, and turn it as displayed."""
+    def _decode_image(self, i: int) -> Iterator[tuple[int, Write | None]]:
+        """Decode an image with our PNG decoder or Pillow, and turn it as displayed; yield None if that fails."""
+        source: Any = self._source
         status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
@@ -342,8 +347,9 @@ class Call:
         else:
             yield i, partial(_copy_region, shown)
 
-    def _decode_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
-        """Yield the frames of a clip as the decoder returns them; all are black if one of them fails."""
+    def _decode_clip(self, clip: int) -> Iterator[tuple[int, Write | None]]:
+        """Yield the frames of a clip as the decoder returns them, None for all if one of them fails."""
+        source: Any = self._source
         video, first, numbers = source.videos[clip], clip * source.frames, source.numbers[clip]
         if video is not None and clip not in source.failures:
             try:
@@ -358,48 +364,23 @@ class Call:
                 return
         yield from ((first + t, None) for t in range(len(numbers)))
 
-    def _run_decoded(self, i: int, write: Write | None, memory: ThreadMemory) -> None:
-        """Run the segments of an image that Python has decoded, or of a black one."""
+    def _write(self, i: int, write: Write | None, memory: ThreadMemory) -> bool:
+        """Write an image that Python has decoded, None for a black one; return True if that is the result."""
         image = self._images[i]
         self._statuses[i] = 0
         image["kind"] = records.BLACK
         x0, y0, x1, y1 = region = image["region"].tolist()
         if write is not None and not self._segments:
-            write(region, self._result(i))
-            return
+            start = int(image["out"]) - self._out.ctypes.data
+            write(region, self._out[start : start + int(image["out_bytes"])])
+            return True
         if write is not None:
             size = (x1 - x0) * (y1 - y0) * self._channels
             padded = memory.flat("decoded", size + SOURCE_SLACK, np.uint8)
             write(region, padded[:size])
             image["kind"] = records.PIXELS
             image["source"], image["elements"] = padded.ctypes.data, size + SOURCE_SLACK
-        self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
-
-    def _result(self, i: int) -> Any:
-        """Return the memory of a result that needs decoding only."""
-        image = self._images[i]
-        start = int(image["out"]) - self._out.ctypes.data
-        return self._out[start : start + int(image["out_bytes"])]
-
-
-def _with_times(
-    decoded: Iterator[tuple[int, Write | None]], seconds: list[float]
-) -> Iterator[tuple[int, Write | None]]:
-    """Yield from ``decoded``, and add its time and that of the functions that it yields to ``seconds[0]``."""
-    while True:
-        start = time.perf_counter()
-        one = next(decoded, None)
-        seconds[0] += time.perf_counter() - start
-        if one is None:
-            return
-        i, write = one
-        yield i, None if write is None else partial(_write_timed, write, seconds)
-
-
-def _write_timed(write: Write, seconds: list[float], region: list[int], out: Any) -> None:
-    start = time.perf_counter()
-    write(region, out)
-    seconds[0] += time.perf_counter() - start
+        return False
 
 
 def _copy_region(pixels: Any, region: list[int], out: Any) -> None:

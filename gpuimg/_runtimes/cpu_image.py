@@ -12,7 +12,6 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding import exif, jpeg, route
 from .._decoding.options import DecodeOptions
-from .._plan.scale import FULL
 from .._threads.threads import threads
 from ..kernels.cpu import batch, records
 from ..kernels.cpu.describe import describe
@@ -24,6 +23,7 @@ from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
 from .cpu_memory import SINGLE, ThreadMemory
+from .draft import FULL
 
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
@@ -56,15 +56,7 @@ def decode_jpeg(
 ) -> Any | None:
     """Return the pixels (H, W, C) of a JPEG as displayed; None for a file that our decoders do not take, or reject.
 
-    Parameters
-    ----------
-    data : bytes or (N,) uint8
-    options : DecodeOptions
-    memory : ThreadMemory
-        Of the calling thread.
-    running : (1,) records.RUNNING
-    empty : function
-        ``(elements, dtype)``: memory for the result.
+    ``memory`` is that of the calling thread, ``running`` (1,) records.RUNNING; ``empty`` returns memory for the result.
     """
     if route.is_special(options):
         return None

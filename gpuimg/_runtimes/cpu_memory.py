@@ -44,33 +44,21 @@ SINGLE: Final = np.dtype(
 
 
 class ThreadMemory:
-    """Memory of one worker thread, grown as needed and reused by later calls.
-
-    Attributes
-    ----------
-    scratch : (1,) records.SCRATCH
-    thread : (1,) records.THREAD
-    words : (W,) int64
-        The same memory: its first fields are words.
-    single : dict of str to (1,) array
-        Of the fields of :data:`SINGLE`.
-    single_words : (W,) int64
-        The same memory.
-    """
+    """Memory of one worker thread, grown as needed and reused by later calls."""
 
     def __init__(self) -> None:
         single = np.zeros(1, SINGLE)
         self.single = {name: single[name] for name in SINGLE.names or ()}
-        self.single_words = single.view(np.int64)
+        self.single_words = single.view(np.int64)  # the same memory
         self.scratch = np.zeros(1, records.SCRATCH)
         self.thread = np.zeros(1, records.THREAD)
-        self.words = self.thread.view(np.int64)
+        self.words = self.thread.view(np.int64)  # the same memory: its first fields are words
         self._buffer_words = self.scratch.view(np.int64).reshape(-1, 2)  # addresses and elements
         self._reserved = np.zeros(len(_NAMES), np.int64)
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
-        self.tables = np.zeros(TABLES, TABLE)
-        self._shown_tables: Any = None  # those in ``scratch``
+        self._tables = np.zeros(TABLES, TABLE)
+        self._buffer_words[-1] = address_of(self._tables), self._tables.size
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """Return a buffer of at least this many elements, contents undefined."""
@@ -89,9 +77,6 @@ class ThreadMemory:
                 self._reserved[k] = needs[k]
         if needs[_EXACT]:  # it says what the last image has left; freed memory may look like that
             self._buffers["exact"][: records.KEPT_BYTES + ALIGNMENT] = 0
-        if self._shown_tables is not self.tables:
-            self._shown_tables = self.tables
-            self._buffer_words[-1] = address_of(self.tables), self.tables.size
         self.words[TIMES] = 0
 
 

@@ -43,6 +43,7 @@ from .._data.images import (
     offsets_of,
     rows_of,
     union_regions,
+    whole_regions,
 )
 from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
@@ -54,7 +55,6 @@ from .._plan.compile import (
     kind_between,
     regions_read,
     source_regions,
-    whole_regions,
     without_copies,
 )
 from .._plan.plan import Plan

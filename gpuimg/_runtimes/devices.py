@@ -62,12 +62,7 @@ def default_device() -> str:
 def runtime_for(device: str | None) -> Runtime:
     """Return the runtime of a device name; None means ``GPUIMG_DEVICE`` or the default device.
 
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-    RuntimeError
-        If the device does not work, with the reason.
+    Raises ValueError for an unknown name, and RuntimeError with the reason if the device does not work.
     """
     name = device if device is not None else os.environ.get("GPUIMG_DEVICE") or default_device()
     if name == _CPU:

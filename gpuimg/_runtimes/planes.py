@@ -52,7 +52,9 @@ def run(
     if not isinstance(source, Pixels) and is_special(source):
         source, before = decode(runtime, source)
     if isinstance(source, Pixels) and source.dtype == "uint16":
-        source = _as_floats(runtime, source)
+        with runtime.device():
+            floats = source.flat.astype(np.float32)
+            source = replace(source, flat=np.divide(floats, _WHITE, out=floats))
     if source.channels in KERNEL_CHANNELS:
         outcome = runtime.run(source, segments, values, starts, kind, _form_of(form))
     else:
@@ -65,7 +67,8 @@ def run(
         outcome.add(before)
     with runtime.device():
         if deep:
-            _round_to_16_bits(values, results)
+            np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)
+            results[:] = np.rint(np.multiply(values, _WHITE, out=values), out=values)
         if patches is not None:
             pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
             for i, offset in enumerate(offsets.tolist()):
@@ -75,20 +78,6 @@ def run(
 
 def _form_of(layout: str | PatchLayout) -> Form:
     return layout if isinstance(layout, PatchLayout) else "planes" if layout == "NCHW" else "pixels"
-
-
-def _round_to_16_bits(values: Any, out: Any) -> None:
-    """Round float32 values, which are overwritten, to uint16."""
-    np.minimum(np.fmax(values, np.float32(0), out=values), np.float32(1), out=values)
-    np.multiply(values, _WHITE, out=values)
-    out[:] = np.rint(values, out=values)
-
-
-def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
-    with runtime.device():
-        floats = pixels.flat.astype(np.float32)
-        np.divide(floats, _WHITE, out=floats)
-    return replace(pixels, flat=floats)
 
 
 def _after_alpha(
@@ -169,7 +158,8 @@ def _run_planes(
     planar = layout == "NCHW"
     flat = out if planar else runtime.take(out.size, out.dtype.name)
     starts = _plane_offsets(offsets, sizes, channels)
-    plans = [plan.of_planes() for plan in segments]
+    rows = np.repeat(np.arange(len(sizes)), channels)
+    plans = [replace(plan.take(rows), channels=1) for plan in segments]
     outcome = runtime.run(_planes(runtime, source), plans, flat, starts, kind, "pixels")
     if not planar:
         with runtime.device():

@@ -87,10 +87,7 @@ class Runtime(Protocol):
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """Return the pixels of one file, (H, W, C) as displayed, decoded without a batch; None if it needs one.
 
-        Raises
-        ------
-        ValueError
-            With the reason, if the file cannot be decoded.
+        Raises ValueError with the reason if the file cannot be decoded.
         """
 
     def run(

@@ -28,24 +28,19 @@ def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
         return runtime.decode(source)
     assert isinstance(source, EncodedImages)
     images, first, inverse = unique(source)
-    pixels, outcome = _decode_unique(runtime, images)
+    offsets, total = offsets_of(images.sizes, images.channels)
+    flat = runtime.empty(total, images.dtype)
+    with runtime.device():
+        flat[:] = 0
+    pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
+    good = [i for i in range(len(images)) if i not in images.failures]
+    individual = {i for i in good if route.is_individual(images.others.get(i), images.options)}
+    outcome = _decode_plain(runtime, images, [i for i in good if i not in individual], pixels)
+    outcome.failures.update(_decode_individually(runtime, images, sorted(individual), pixels))
     if first is None or inverse is None:
         return pixels, outcome
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     return pixels.take(inverse), outcome
-
-
-def _decode_unique(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
-    offsets, total = offsets_of(source.sizes, source.channels)
-    flat = runtime.empty(total, source.dtype)
-    with runtime.device():
-        flat[:] = 0
-    pixels = Pixels(flat, offsets, source.sizes, source.channels, failures=source.failures)
-    good = [i for i in range(len(source)) if i not in source.failures]
-    individual = {i for i in good if route.is_individual(source.others.get(i), source.options)}
-    outcome = _decode_plain(runtime, source, [i for i in good if i not in individual], pixels)
-    outcome.failures.update(_decode_individually(runtime, source, sorted(individual), pixels))
-    return pixels, outcome
 
 
 def _decode_plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:

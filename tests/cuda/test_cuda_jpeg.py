@@ -21,7 +21,7 @@ from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._index.seek import Seek
-from gpuimg._plan.scale import FULL
+from gpuimg._runtimes.draft import FULL
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
