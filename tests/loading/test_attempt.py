@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 from gpuimg._runtimes.attempt import Attempt, defer
 
-
-class Kernels:
-    """Report no image."""
-
-    def repair(self) -> bool:
-        return False
+KERNELS = SimpleNamespace(repair=lambda: False)
 
 
 def test_files_are_kept_only_while_kernels_run() -> None:
@@ -22,11 +18,11 @@ def test_files_are_kept_only_while_kernels_run() -> None:
             for kernels in pending:
                 defer(kernels)
 
-        files = Kernels()
+        files = set[str]()
         return weakref.ref(files), Attempt(work)
 
     gone, _ = attempt()
     assert gone() is None
-    kept, waiting = attempt(Kernels())
+    kept, waiting = attempt(KERNELS)
     assert kept() is not None
     assert waiting.result() is None

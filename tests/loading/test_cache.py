@@ -130,13 +130,7 @@ def test_images_that_a_function_refuses() -> None:
     assert {failure.index for failure in loader.failures} == {4}
 
 
-def test_torch_and_the_old_name() -> None:
-    torch = pytest.importorskip("torch")
-    loader = pytest.importorskip("gpuimg.torch").load(
-        Source(9), PREPROCESS["train"], batch_size=4, cache="1 MB", device="cpu", epochs=2
-    )
-    images = torch.cat([batch.images for batch in loader])
-    assert torch.equal(images[:9], torch.from_numpy(np.concatenate([b.images for b in cpu(Source(9), layout="NCHW")])))
+def test_the_old_name() -> None:
     untyped: Any = gi.load
     with pytest.warns(DeprecationWarning, match=r"load\(resident=\.\.\.\) is deprecated.*: use cache="):
         untyped(Source(9), batch_size=2, resident="1 MB")

@@ -18,7 +18,7 @@ import pytest
 import gpuimg as gi
 from tests.data_sets import FILES, Altered, Source, cpu, valid_indices
 from tests.processes import Forks, forks
-from tests.watchdog import no_hang, ours
+from tests.watchdog import no_hang
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -44,19 +44,6 @@ def test_thousands_of_batches_in_flat_memory() -> None:
             gc.collect()
             memory += re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert int(memory[1]) - int(memory[0]) < 1400  # 480 bytes a batch
-
-
-def test_threads_end_with_close_and_with_the_iterator() -> None:
-    with cpu(Source(64), epochs=None) as loader:
-        it = iter(loader)
-        next(it)
-    assert ours() == []
-    assert next(it, None) is None
-    it = iter(loader)
-    next(it)
-    del it
-    gc.collect()
-    assert ours() == []
 
 
 @pytest.mark.slow

@@ -137,6 +137,8 @@ def test_failures() -> None:
     (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
     (ValueError, 'use "fill"', lambda: cpu(stream(5), on_error="skip")),
     (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
+    *((ValueError, "need a source with a length", lambda choice=choice: cpu(stream(5), **choice))
+      for choice in ({"indices": [0]}, {"weights": np.ones(2)}, {"repeats": 2})),
     (ValueError, "index and clips need", lambda: cpu(stream(5), index="some")),
     (TypeError, "has no length", lambda: len(cpu(stream(5)))),
     (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),

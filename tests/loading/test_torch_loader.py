@@ -39,9 +39,14 @@ def mapped(source: Any = None, preprocess: Any = train, **options: Any) -> Any:
     return gt.Dataset(Source(10) if source is None else source, preprocess, device="cpu", **options)
 
 
+def dataset(n: int = 21, **options: Any) -> Any:
+    options = {"batch_size": 4, "device": "cpu", "shuffle": True, **options}
+    return gt.IterableDataset(Source(n), train, **options)
+
+
 def order(loop: Any) -> list[int]:
-    """Indices of a loop."""
-    found: list[int] = torch.cat([batch.indices for batch in loop]).tolist()
+    """Labels of a loop, which are the indices."""
+    found: list[int] = torch.cat([labels for _, labels in loop]).tolist()
     return found
 
 
@@ -175,20 +180,22 @@ def test_an_epoch_set_during_its_loop_is_that_loop() -> None:
     assert order(loader) == epochs[0]
 
 
-def test_setting_the_epoch_keeps_a_position_within_it() -> None:
+@pytest.mark.parametrize("make", [load, dataset])
+def test_setting_the_epoch_keeps_a_position_within_it(make: Any) -> None:
     """A program that resumes sets the epoch too."""
-    loader = load(shuffle=True, epochs=2)
-    expected = order(loader)
-    loader = load(shuffle=True, epochs=2)
+    expected = order(make(shuffle=True, epochs=2))
+    loader = make(shuffle=True, epochs=2)
     for _ in islice(loader, 8):
         pass
-    resumed = load(shuffle=True, epochs=2)
+    resumed = make(shuffle=True, epochs=2)
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(1)
     assert order(resumed) == expected[21 + 8 :]
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(0)
     assert order(resumed) == expected
+    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, not -1"):
+        loader.set_epoch(-1)
 
 
 def digests(loaded: Any) -> dict[int, bytes]:
@@ -275,11 +282,6 @@ def test_mapped_labels_and_failures() -> None:
 # -- a data set of batches ---------------------------------------------------------------------------------------------
 
 
-def dataset(n: int = 21, **options: Any) -> Any:
-    options = {"batch_size": 4, "device": "cpu", "shuffle": True, **options}
-    return gt.IterableDataset(Source(n), train, **options)
-
-
 def test_batches_are_tensors_of_the_loader() -> None:
     loaded = data.DataLoader(dataset(), batch_size=None)
     expected = list(cpu(Source(21), batch_size=4, shuffle=True, layout="NCHW"))
@@ -336,19 +338,6 @@ def test_an_empty_epoch_warns() -> None:
     with pytest.warns(RuntimeWarning, match="drop_last leaves no full batch of .* of 3 samples, batches of 4"):
         assert list(dataset(3, drop_last=True)) == []
     assert len(dataset(4, drop_last=True)) == 1
-
-
-def test_positions() -> None:
-    one, other = dataset(), dataset()
-    running = iter(one)
-    first = [next(running)[1].tolist() for _ in range(2)]
-    other.load_state_dict(one.state_dict())
-    rest = [labels.tolist() for _, labels in other]
-    assert sorted(i for labels in first + rest for i in labels) == list(range(21))
-    one.set_epoch(0)
-    assert [labels.tolist() for _, labels in one][:2] == first
-    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, not -1"):
-        one.set_epoch(-1)
 
 
 # -- trainers ----------------------------------------------------------------------------------------------------------

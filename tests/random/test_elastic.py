@@ -19,17 +19,6 @@ def centers(height: int, width: int) -> NDArray[np.float64]:
     return np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), -1)
 
 
-def test_nearest_pixels_are_those_of_the_formula() -> None:
-    labels = np.random.default_rng().random((40, 50, 1), np.float32)
-    seed = int(np.random.default_rng().integers(2**48))
-    found = gi.elastic([labels], 70, 4, "nearest", None, seed=seed)[0]
-    at = references.displaced(centers(40, 50), seed, (70, 70), 4)
-    clear = np.abs(at - np.rint(at)).min(-1) > 1e-3  # far enough from the border of two pixels
-    column, row = np.floor(np.clip(at, 0, (49, 39))).astype(int).transpose(2, 0, 1)
-    np.testing.assert_array_equal(found[clear], labels[row, column][clear])
-    assert clear.mean() > 0.98
-
-
 def test_displacements_vary_as_torchvisions() -> None:
     """Their deviation, and how alike those of near pixels are, next to noise of all pixels that is blurred."""
     sigma, alpha, n = 4.0, 40.0, 400
