@@ -99,26 +99,6 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     assert padding == [k % n for k in range(len(padding))]
 
 
-@given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
-def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int) -> None:
-    """A rank without good samples in its share finds the good ones elsewhere."""
-    share = Share(n, (), rank % world, world)
-    places, real = share.places(0, 2 * n + 1)
-    assert set(places[~real].tolist()) == set(range(n))
-
-
-@given(
-    n=st.integers(1, 60), levels=levels_of, run=st.integers(1, 9), equal=st.booleans(),
-    taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple),
-)  # fmt: skip
-def test_levels_that_follow_are_what_was_taken(
-    n: int, levels: tuple[tuple[int, ...], ...], run: int, equal: bool, taken: tuple[int, ...]
-) -> None:
-    taken = (taken[0],) * len(taken) if equal else taken
-    after = Share(n, levels, 0, len(taken), run).after(taken)
-    assert left_of(n, after, run) == left_of(n, (*levels, taken), run)
-
-
 def test_equal_ranks_are_one_number() -> None:
     """A run that is resumed again and again keeps a short state."""
     levels: tuple[tuple[int, ...], ...] = ()

@@ -94,15 +94,6 @@ def test_a_dict_of_several_results(of_torch: bool) -> None:
         np.testing.assert_array_equal(np.asarray(found["twice"]), 2 * np.asarray(batch.labels))
 
 
-def test_a_model_of_gpuimg_is_a_function_of_a_loader() -> None:
-    model = gi.models.qwen_vl(min_pixels=16 * 28 * 28, max_pixels=20 * 28 * 28)
-    for batch in loaded(False, model):
-        expected = model(opened(batch)[0])
-        assert batch.images.keys() == expected.keys()
-        for key, value in expected.items():
-            np.testing.assert_array_equal(batch.images[key], value)
-
-
 def test_a_data_set_of_dicts() -> None:
     def both(x: gi.Batch, rng: gi.Rng) -> Any:
         return {"image": gi.resize(x, (8, 8)), "gray": gi.rgb_to_grayscale(gi.resize(x, (8, 8)), 1)}

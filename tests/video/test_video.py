@@ -82,7 +82,6 @@ def test_clips_are_decoded_from_nearby(name: str, monkeypatch: pytest.MonkeyPatc
 def test_clips_by_times() -> None:
     data = made("h264 vfr")
     info = gi.video_info(data)
-    assert info.times.tolist() == pytest.approx([t / 1000 for t in videos.times()])
     own = opened([data], FRAMES, times=info.times[None]).array(layout="NTHWC")
     assert numbers(own) == [list(range(FRAMES))]
     wanted = np.random.default_rng().uniform(info.times[0], info.times[-1], (5, 9))
@@ -106,7 +105,6 @@ def test_key_frames_and_edit_lists() -> None:
     assert {0, 12} <= {*gi.video_info(made("hevc")).keyframes.tolist()}
     info = gi.video_info(made("h264 edit list"))
     assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)
-    assert numbers(opened([made("h264 edit list")], 3).array(layout="NTHWC")) == [[17, 18, 19]]
 
 
 def test_a_clip_beyond_the_end() -> None:
