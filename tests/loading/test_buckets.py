@@ -262,6 +262,12 @@ def test_sizes_are_read_once(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     gi.read_sizes(source, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (20, 20)
+    gi.read_sizes(source, cache)
+    stamp = np.load(cache)["stamp"]
+    with open(cache, "wb") as file:
+        np.savez(file, stamp=stamp, sizes=np.full((20, 2), -1, np.int32))
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
 
 
 def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
@@ -286,16 +292,6 @@ def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
     for unnamed in (wide, tall):
         with pytest.raises(ValueError, match="cache is for sources whose samples have names"):
             cpu(unnamed, resized, batch_size=gi.Buckets(3, ALLOWED, cache))
-
-
-def test_a_damaged_file_is_written_again(tmp_path: Path) -> None:
-    source, cache = Various(20), tmp_path / "sizes"
-    first = gi.read_sizes(source, cache)
-    stamp = np.load(cache)["stamp"]
-    with open(cache, "wb") as file:
-        np.savez(file, stamp=stamp, sizes=np.full((20, 2), -1, np.int32))
-    with pytest.warns(RuntimeWarning, match="damaged"):
-        np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

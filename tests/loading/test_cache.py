@@ -47,10 +47,6 @@ def warned(loader: gi.Loader) -> list[tuple[list[Any], ...]]:
         return everything(loader)
 
 
-def cropped(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    return gi.random_crop(x, (12, 12), rng=rng)
-
-
 @pytest.mark.parametrize("size", ["1 GB", 150_000, 2_000, 1])
 @pytest.mark.parametrize("name", PREPROCESS)
 def test_epochs_are_those_without_a_cache(name: str, size: Any) -> None:
@@ -125,6 +121,7 @@ def test_failures(on_error: Any, size: Any) -> None:
 def test_images_that_a_function_refuses() -> None:
     source = [(jpeg(k, (20, 9 if k == 4 else 28)), k) for k in range(9)]
     options: dict[str, Any] = {"epochs": 3, "on_error": "skip", "batch_size": 3}
+    cropped: Any = lambda x, rng: gi.random_crop(x, (12, 12), rng=rng)  # noqa: E731
     loader = cpu(source, cropped, cache="1 MB", **options)
     assert warned(loader) == warned(cpu(source, cropped, **options))
     assert {failure.index for failure in loader.failures} == {4}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tracemalloc
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,6 @@ def directly(indices: list[int], seed: int = 0, epoch: int = 0) -> NDArray[Any]:
     x = gi.open_batch([FILES[i % len(FILES)] for i in indices], device="cpu")
     array: NDArray[Any] = train(x, gi.Rng(seed, epoch=epoch, indices=indices)).array("float32", "NCHW")
     return array
-
-
-def take(loader: gi.Loader, count: int) -> list[gi.LoadedBatch]:
-    """The first batches of a loop, which is left then."""
-    return [batch for _, batch in zip(range(count), loader, strict=False)]
 
 
 # -- what it gives -----------------------------------------------------------------------------------------------------
@@ -222,7 +218,7 @@ def test_each_loop_is_the_next_epoch() -> None:
     assert next(loader).indices.tolist() + valid_indices(loader) == orders[60:]
     assert loader.epoch == 4
     endless = cpu(Source(5), epochs=None, batch_size=2)
-    assert [batch.indices.tolist() for batch in take(endless, 7)] == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
+    assert [batch.indices.tolist() for batch in islice(endless, 7)] == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
     with pytest.raises(TypeError, match="endless"):
         len(endless)
 

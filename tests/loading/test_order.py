@@ -99,6 +99,14 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     assert padding == [k % n for k in range(len(padding))]
 
 
+@given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
+def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int) -> None:
+    """A rank without good samples in its share finds the good ones elsewhere."""
+    share = Share(n, (), rank % world, world)
+    places, real = share.places(0, 2 * n + 1)
+    assert set(places[~real].tolist()) == set(range(n))
+
+
 def test_equal_ranks_are_one_number() -> None:
     """A run that is resumed again and again keeps a short state."""
     levels: tuple[tuple[int, ...], ...] = ()

@@ -50,19 +50,16 @@ def order(loop: Any) -> list[int]:
     return found
 
 
-def crop_of_24(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    return gi.random_crop(x, 24, rng=rng)
-
-
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
 def test_two_names_unpack_a_batch_of_the_same_pixels() -> None:
-    loader = load(shuffle=True, seed=3)
     plain = list(cpu(Source(21), shuffle=True, seed=3, batch_size=4, layout="NCHW"))
-    for (images, labels), expected in zip(loader, plain, strict=True):
-        np.testing.assert_array_equal(images.numpy(), expected.images)
-        assert labels.tolist() == expected.labels.tolist()
+    for loader in (load(shuffle=True, seed=3), data.DataLoader(dataset(seed=3), batch_size=None)):
+        assert len(loader) == 6
+        for (images, labels), expected in zip(loader, plain, strict=True):
+            np.testing.assert_array_equal(images.numpy(), expected.images)
+            assert labels.tolist() == expected.labels.tolist()
     for batch, expected in zip(load(shuffle=True, seed=3), plain, strict=True):
         assert batch.images is batch[0]
         assert batch.labels is batch[1]
@@ -269,8 +266,9 @@ def test_mapped_labels_and_failures() -> None:
     assert [failure.index for failure in caught.value.failures] == [1]
     with pytest.raises(gi.DecodeError, match="sample 3"):
         mapped(Source(5, unreadable=[3]))[3]
+    files = [(jpeg(i, (20 if i == 2 else 29, 28)), i) for i in range(4)]
     with pytest.raises(gi.DecodeError, match=r"image 2 \(sample 2\): its size \(20, 28\) is smaller"):
-        mapped([(jpeg(i, (20 if i == 2 else 29, 28)), i) for i in range(4)], crop_of_24).__getitems__([3, 2])
+        mapped(files, lambda x, rng: gi.random_crop(x, 24, rng=rng)).__getitems__([3, 2])
     for wrong in (0.5, -2.5, "a", slice(2), None):
         with pytest.raises(TypeError, match=r"indices of samples must be integers, not \["):
             mapped()[wrong]
@@ -282,16 +280,9 @@ def test_mapped_labels_and_failures() -> None:
 # -- a data set of batches ---------------------------------------------------------------------------------------------
 
 
-def test_batches_are_tensors_of_the_loader() -> None:
-    loaded = data.DataLoader(dataset(), batch_size=None)
-    expected = list(cpu(Source(21), batch_size=4, shuffle=True, layout="NCHW"))
-    assert len(loaded) == 6
-    for (images, labels), batch in zip(loaded, expected, strict=True):
-        np.testing.assert_array_equal(images.numpy(), batch.images)
-        np.testing.assert_array_equal(labels.numpy(), batch.labels)
-    assert repr(dataset()) == (
-        "<gpuimg.torch.IterableDataset: <gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>>"
-    )
+def test_its_name_and_dtype() -> None:
+    loader = "<gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>"
+    assert repr(dataset()) == f"<gpuimg.torch.IterableDataset: {loader}>"
     pytest.importorskip("ml_dtypes")
     assert next(iter(dataset(dtype="bfloat16")))[0].dtype == torch.bfloat16
 

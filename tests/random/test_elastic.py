@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
 import pytest
@@ -40,18 +38,13 @@ def test_displacements_vary_as_torchvisions() -> None:
     assert by_place.std() < 0.15 * by_place.mean()
 
 
-def deformed(images: Any) -> gi.Batch:
-    """Displacements between other geometry."""
-    x = gi.resize(gi.crop(images, 2, 3, 44, 50), (60, 52), "bilinear")
-    x = gi.elastic(x, 70, 5, fill=None, seed=[11, 12])
-    x = gi.horizontal_flip(gi.rotate(x, 20, "bilinear", expand=True))
-    return gi.elastic(x, (40, 0), 8, fill=None, seed=[13, 14], where=[True, False])
-
-
 def test_points_stay_on_what_they_mark() -> None:
     """On the pixels, and on those of images whose values are their own positions."""
     ramp = np.tile(centers(50, 60).astype(np.float32) / 100, (2, 1, 1, 1))
-    x = deformed(np.concatenate([ramp, ramp[..., :1]], -1))
+    x = gi.resize(gi.crop(np.concatenate([ramp, ramp[..., :1]], -1), 2, 3, 44, 50), (60, 52), "bilinear")
+    x = gi.elastic(x, 70, 5, fill=None, seed=[11, 12])
+    x = gi.horizontal_flip(gi.rotate(x, 20, "bilinear", expand=True))
+    x = gi.elastic(x, (40, 0), 8, fill=None, seed=[13, 14], where=[True, False])
     points = np.random.default_rng().uniform((12, 12), (44, 38), (2, 40, 2))
     moved = gi.transform_points(x, points)
     for picture, there, wanted in zip(x, moved, points, strict=True):

@@ -218,7 +218,6 @@ def test_frames_are_spread_evenly(frames: int, count: int) -> None:
 
 
 CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
-GOOD = [0, 1, 3]
 
 
 def clips_of(rows: Any, **options: Any) -> gi.Batch:
