@@ -43,10 +43,6 @@ def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.adjust_brightness(gi.resize(x, x.target_sizes), rng.uniform(0.2, 0.9))
 
 
-def tokens(x: gi.Batch) -> Any:
-    return gi.resize(x, x.target_sizes).tokens(4, pad="longest")
-
-
 RULES: list[Any] = [gi.Buckets(3, ALLOWED), gi.TokenBudget(100, 4, lambda sizes: sizes // 4 * 4)]
 
 
@@ -103,13 +99,6 @@ def test_budgets_hold_with_little_padding(sizes: Any, budget: int, seed: int) ->
         assert counts.min() > 0.95 * counts.max()
 
 
-def many(n: int) -> Any:
-    """Sizes as of photos on the web."""
-    rng = np.random.default_rng(0)
-    area, aspect = np.exp(rng.normal(np.log(480_000), 0.7, n)), np.exp(rng.normal(0.1, 0.35, n))
-    return np.clip(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], 1).astype(np.int64), 32, 8000)
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_epochs_differ_but_not_in_their_number_of_batches(rule: Any) -> None:
     sizes = np.array(SIZES * 9)
@@ -145,7 +134,10 @@ def test_dropped_batches_are_the_smaller_ones(rule: Any) -> None:
 
 
 def test_a_million_sizes_take_50_mb() -> None:
-    sizes, rule = many(1_000_000), gi.TokenBudget(16384, 16)
+    rng, n = np.random.default_rng(0), 1_000_000  # sizes as of photos on the web
+    area, aspect = np.exp(rng.normal(np.log(480_000), 0.7, n)), np.exp(rng.normal(0.1, 0.35, n))
+    sizes = np.clip(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], 1).astype(np.int64), 32, 8000)
+    rule = gi.TokenBudget(16384, 16)
     planned(rule, sizes[:10]).at(0, 0, 0)  # imports and compiles
     tracemalloc.start()
     order = planned(rule, sizes)
@@ -227,6 +219,7 @@ def test_targets_follow_the_images_of_a_batch() -> None:
 def test_tokens_of_a_budget() -> None:
     source = Various(30)
     sizes = gi.read_sizes(source)
+    tokens: Any = lambda x: gi.resize(x, x.target_sizes).tokens(4, pad="longest")  # noqa: E731
     for batch in cpu(source, tokens, batch_size=RULES[1], shuffle=True):
         counts = (sizes[batch.indices] // 4).prod(1)
         assert batch.images.values.shape == (len(counts), counts.max(), 48)

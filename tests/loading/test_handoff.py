@@ -34,12 +34,11 @@ FRAMEWORKS: dict[str, tuple[Any, Callable[[Any], int], Callable[[Any], Any]]] = 
     "torch": (gi.to_torch, lambda tensor: tensor.data_ptr(), lambda tensor: tensor.float().numpy()),
     "jax": (gi.to_jax, lambda array: array.unsafe_buffer_pointer(), lambda array: np.asarray(array).astype(np.float32)),
 }
-frameworks = pytest.mark.parametrize("name", FRAMEWORKS)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@frameworks
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None:
     """Which lives as long as their tensor."""
     framework(name)

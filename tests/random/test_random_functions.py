@@ -319,10 +319,10 @@ def test_random_is_public_with_its_draws(name: str, given: Any, expected: Any) -
     assert_same(list(x.compute()), list(expected(images, rng(7, 120)).compute()))
 
 
-OPTIONAL = ["random_grayscale", "random_invert", "random_autocontrast", "random_equalize", "random_channel_permutation"]
-
-
-@pytest.mark.parametrize("name", [*OPTIONAL, "random_erasing"])
+@pytest.mark.parametrize("name", [
+    "random_grayscale", "random_invert", "random_autocontrast", "random_equalize", "random_channel_permutation",
+    "random_erasing",
+])  # fmt: skip
 def test_probabilities_of_none_all_and_each(name: str) -> None:
     images, function = pictures(SIZES), getattr(gi, name)
     assert_same(list(function(images, 0, rng=0)), images)

@@ -132,9 +132,6 @@ def test_dino_views_are_drawn_with_their_own_parameters() -> None:
     np.testing.assert_allclose(
         has(descriptions(x), "gaussian blur").reshape(5, -1).mean(1), (1.0, 0.1, 0.5, 0.5, 0.5), atol=0.1
     )
-
-
-def test_scales_of_dino_are_parameters() -> None:
     train = gi.presets.dino_train(24, 24, 4, global_crops_scale=(0.9, 1.0), local_crops_scale=(0.1, 0.15))
     x = train(np.zeros((50, 200, 300, 3), np.uint8), gi.Rng(0, indices=range(50)))
     assert_ranges(shares_of(x, 60_000).reshape(6, -1), [(0.9, 1.0)] * 2 + [(0.1, 0.15)] * 4)
