@@ -19,7 +19,7 @@ import gpuimg as gi
 from gpuimg._loading.buckets import batches_of
 from gpuimg._loading.order import BatchOrder, order_of
 from tests.data_sets import Source, cpu, jpeg, resumed, valid_indices
-from tests.samples import PHOTOS, file_of, with_orientation
+from tests.samples import PHOTOS, file_of, with_orientation, write_files
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -267,9 +267,7 @@ def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
     """The two data sets have as many samples, of the same names."""
     wide, tall = ([(jpeg(k, size), k) for k in range(40)] for size in ((10, 40), (40, 10)))
     for kind, source in (("wide", wide), ("tall", tall)):
-        (tmp_path / kind).mkdir()
-        for data, k in source:
-            (tmp_path / kind / f"{k:02}.jpg").write_bytes(data)
+        write_files(tmp_path / kind, {f"{k:02}.jpg": data for data, k in source})
     first, second = (gi.file_list(sorted((tmp_path / kind).iterdir())) for kind in ("wide", "tall"))
     cache = tmp_path / "sizes"
     gi.read_sizes(first, cache)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import os
 import sys
 import weakref
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,7 @@ import pytest
 
 import gpuimg as gi
 
-
-def framework(name: str) -> ModuleType:
-    """An optional framework; missing is a failure where the interop tests must run."""
-    if os.environ.get("GPUIMG_REQUIRE_INTEROP") == "1":
-        return importlib.import_module(name)
-    module: ModuleType = pytest.importorskip(name)
-    return module
+from ..processes import needs
 
 
 def batch(n: int = 3) -> gi.Batch:
@@ -41,7 +34,7 @@ FRAMEWORKS: dict[str, tuple[Any, Callable[[Any], int], Callable[[Any], Any]]] = 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None:
     """Which lives as long as their tensor."""
-    framework(name)
+    needs(name)
     convert, address, values = FRAMEWORKS[name]
     x = batch()
     array = x.array(dtype, layout)
@@ -62,7 +55,8 @@ def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None
 
 
 def test_frameworks_own_functions_take_a_batch() -> None:
-    torch, jax = framework("torch"), framework("jax")
+    needs("torch", "jax")
+    torch, jax = import_module("torch"), import_module("jax")
     x = batch()
     assert torch.from_dlpack(x).data_ptr() == x.array().ctypes.data
     assert torch.from_dlpack(x.array()).shape == (3, 6, 7, 3)
@@ -70,7 +64,7 @@ def test_frameworks_own_functions_take_a_batch() -> None:
 
 
 def test_unaligned_memory_is_refused_where_jax_would_copy() -> None:
-    framework("jax")
+    needs("jax")
     memory = np.zeros(2 * 4 * 4 * 3 + 65, np.uint8)
     start = -memory.ctypes.data % 64 + 1
     with pytest.raises(ValueError, match="without a copy"):
@@ -94,7 +88,8 @@ def test_dlpack_options() -> None:
 
 
 def test_any_frameworks_arrays_can_be_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = framework("torch")
+    needs("torch")
+    torch = import_module("torch")
     with pytest.raises(ValueError, match="differ in size"):
         gi.to_torch(gi.resize([np.zeros((4, 8, 3), np.uint8), np.zeros((8, 4, 3), np.uint8)], 3))
     monkeypatch.setitem(sys.modules, "tensorflow", None)

@@ -17,6 +17,7 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.typing import Failure
 from tests.data_sets import FILES, Altered, Source, cpu, jpeg, pixels_of, train, valid_indices
+from tests.samples import write_files
 from tests.sources.writers import archive
 from tests.watchdog import ours
 
@@ -180,10 +181,8 @@ def test_hugging_face_datasets() -> None:
 
 
 def test_paths_are_read_and_named(tmp_path: Path) -> None:
+    write_files(tmp_path, {f"class/{k}.jpg": FILES[k] for k in range(3)})
     paths = [tmp_path / "class" / f"{k}.jpg" for k in range(3)]
-    paths[0].parent.mkdir()
-    for k, path in enumerate(paths):
-        path.write_bytes(FILES[k])
     loader, table = cpu([*zip(paths, range(3), strict=True), ("a\0b\n.jpg", 1)], on_error="fill"), gi.folder(tmp_path)
     paths[1].unlink()
     with pytest.warns(RuntimeWarning, match=r"2 samples could not .*\n.*No such file(?s:.*)a\\x00b\\n\.jpg"):

@@ -18,6 +18,7 @@ import pytest
 import gpuimg as gi
 from tests.data_sets import FILES, Altered, Source, cpu, valid_indices
 from tests.processes import Forks, forks
+from tests.samples import write_files
 from tests.watchdog import no_hang
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -153,9 +154,8 @@ def busy() -> Iterator[None]:
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
     """Files in memory while other threads are busy in Python: storage is not the limit."""
     # Each wait for the GIL takes 5 ms and more; of fewer files their sum varies too much.
+    write_files(tmp_path, {f"{k}.jpg": FILES[k % len(FILES)] for k in range(128)})
     paths = [tmp_path / f"{k}.jpg" for k in range(128)]
-    for k, path in enumerate(paths):
-        path.write_bytes(FILES[k % len(FILES)])
     sources = {
         "paths": [(path, k) for k, path in enumerate(paths)], "table": gi.file_list(paths, range(len(paths))),
         "bytes": Altered(128, lambda _, k: (paths[k].read_bytes(), k)),
