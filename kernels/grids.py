@@ -234,14 +234,14 @@ def describe_grids(sizes, matrices, supports, filters, windows, kernels, centere
     return overshoots
 
 
-@cached_jit("none(int32[::1], float32[:, ::1], int64, float32[:, ::1], boolean[::1])", nogil=False)
+@cached_jit("none(int32[::1], float32[:, ::1], int64, float32[:, ::1], uint8[::1])", nogil=False)
 def write_instructions(codes, params, at, programs, used):
     """Write an instruction of each image at word ``at`` of ``programs`` (N, L): its code, its words, its parameters.
 
     Sets ``used`` (len(OPS),) of the ``codes`` (N,).
     """
     for i in range(len(codes)):
-        used[codes[i]] = True
+        used[codes[i]] = 1
         program = programs[i, at:]
         program[0], program[1] = codes[i], INSTRUCTION_HEADER + params.shape[1]
         for k in range(params.shape[1]):

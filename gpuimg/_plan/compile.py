@@ -167,13 +167,13 @@ def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
     params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)
 
 
-def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, Mask]:
-    """Return the passes, the result's last, the (N, 4) source regions that they read, and a mask of the ops in them.
+def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
+    """Return the passes, the result's last, the (N, 4) source regions that they read, and the ops in them.
 
-    Records hold positions relative to that region, so that a decoder may produce the region only. The mask is
-    (len(ops.OPS),).
+    Records hold positions relative to that region, so that a decoder may produce the region only. Of the ops,
+    (len(ops.OPS),), those that occur are 1.
     """
-    used = np.zeros(len(ops.OPS), np.bool_)
+    used = np.zeros(len(ops.OPS), np.uint8)
     if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
         n, grid = len(plan), plan.grid
         region, found = np.empty((n, 4), np.int64), np.zeros(n, layout.RECORD)
@@ -273,7 +273,7 @@ def launches_of(passes: list[Pass], codes: Sequence[int]) -> int:
     return passes[-1].end_slot + 1 + sum(ops.OPS[code].prepass_launches for code in codes)
 
 
-def build_for(plan: Plan, used: Mask) -> str:
+def build_for(plan: Plan, used: NDArray[np.uint8]) -> str:
     """Return the name of the smallest GPU kernel build that can run a plan with these ops, see :func:`compile_plan`."""
     if used[ops.MOTION.code]:
         return ops.MOVING
@@ -281,7 +281,7 @@ def build_for(plan: Plan, used: Mask) -> str:
 
 
 def _programs(
-    plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints], clamps: bool, used: Mask
+    plan: Plan, grid: Grid, entries: Sequence[Entry], slots: Sequence[Ints], clamps: bool, used: NDArray[np.uint8]
 ) -> NDArray[np.float32]:
     """Return programs over a grid of the first ``entries`` of a plan, with the statistics slots of each.
 

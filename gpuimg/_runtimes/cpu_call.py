@@ -135,10 +135,10 @@ class _Segment:
         self.itemsize = BYTES_OF[kind]
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
         passes, self.regions, used = compile_plan(plan)
-        self.passes, words, ways = np.zeros(len(passes), records.PASS), used.view(np.uint8), 0
+        self.passes, ways = np.zeros(len(passes), records.PASS), 0
         for k, run in enumerate(passes):
             ways |= describe_pass(
-                self.passes, k, run.records, run.programs, self.regions, words, run.first_slot, run.end_slot, needs
+                self.passes, k, run.records, run.programs, self.regions, used, run.first_slot, run.end_slot, needs
             )
         codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
         self._kept: list[Any] = [passes]

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .._checks.types import Ints, Mask
+from .._checks.types import Ints
 from .._data.images import (
     ALIGNMENT,
     STORAGE,
@@ -421,7 +421,7 @@ class _CompiledSegment(NamedTuple):
     """A compiled plan, the ops in it, and the records of its prepass."""
 
     passes: list[Pass]
-    used: Mask
+    used: Any  # see compile_plan
     prepass: Any  # prepass_records, or None
 
 

@@ -76,10 +76,6 @@ def fill(library: native.Library) -> Callable[..., Any]:
     return library.function("__main__.fill", ("none(PAIR[::1], int64, float32)",), {"PAIR": PAIR})
 
 
-def every(library: native.Library) -> Callable[..., Any]:
-    return library.function("__main__.every", ("int64(int64[::1], int64)",), {})
-
-
 @pytest.mark.slow
 def test_a_loop_that_can_raise_is_not_built(tmp_path: Path) -> None:
     done = compile_small("raising", tmp_path / "library.so")
@@ -111,15 +107,18 @@ def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch)
             levels_to_build()
 
 
+Choose = Callable[[str | None], None]
+
+
 @pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Choose:
     """Set ``GPUIMG_NATIVE``, which by default is empty."""
     monkeypatch.delenv("NUMBA_BOUNDSCHECK", raising=False)
     monkeypatch.setenv("GPUIMG_NATIVE", "")
     return lambda value: monkeypatch.setenv("GPUIMG_NATIVE", value or "")
 
 
-def test_the_best_level_is_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
+def test_the_best_level_is_chosen(folder: Path, chosen: Choose) -> None:
     has = import_module("numpy._core._multiarray_umath").__cpu_features__  # from the processor, not from the system
 
     expected = "x86-64-v2" if MACHINE == "x86_64" else MACHINE
@@ -131,7 +130,7 @@ def test_the_best_level_is_chosen(folder: Path, chosen: Callable[[str | None], N
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="one level")
-def test_level_can_be_chosen(folder: Path, chosen: Callable[[str | None], None]) -> None:
+def test_level_can_be_chosen(folder: Path, chosen: Choose) -> None:
     for value in ("v2", "V2"):
         chosen(value)
         assert native.find(folder)[1] == "x86-64-v2"
@@ -141,9 +140,7 @@ def test_level_can_be_chosen(folder: Path, chosen: Callable[[str | None], None])
             native.find(folder)
 
 
-def test_numba_is_used_without_a_warning(
-    folder: Path, chosen: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numba_is_used_without_a_warning(folder: Path, chosen: Choose, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is requested, and where the sources were changed after the libraries were built."""
     chosen("JIT")
     with pytest.raises(native.UnusableError, match="GPUIMG_NATIVE=jit"):
@@ -181,9 +178,7 @@ def make_another(path: Path) -> None:
         (make_another, "is another library"),
     ],
 )  # fmt: skip
-def test_damaged_library_is_refused(
-    damage: Callable[[Path], None], reason: str, folder: Path, chosen: Callable[[str | None], None]
-) -> None:
+def test_damaged_library_is_refused(damage: Callable[[Path], None], reason: str, folder: Path, chosen: Choose) -> None:
     lower = WHEELS[MACHINE][: WHEELS[MACHINE].index(own_level())]
     damage(folder / native.library_name(own_level()))
     with (
@@ -195,7 +190,7 @@ def test_damaged_library_is_refused(
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"sources": "x", "libraries": 3}', "\0", None])
 def test_a_damaged_manifest_and_a_library_that_fails_are_refused(
-    text: str | None, folder: Path, chosen: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+    text: str | None, folder: Path, chosen: Choose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if text is None:
         monkeypatch.setattr(native, "SELF_TEST", ("__main__.total", ("int64(uint8[::1])", "int64(uint16[::1])")))
@@ -247,7 +242,7 @@ def test_other_arguments_are_refused(library: native.Library, values: Any) -> No
 
 
 def test_a_loop_that_fails_raises(library: native.Library) -> None:
-    function = every(library)
+    function = library.function("__main__.every", ("int64(int64[::1], int64)",), {})
     assert function(np.arange(10), 3) == 18
     with pytest.raises(RuntimeError, match=r"__main__\.every failed"):
         function(np.arange(10), 0)

@@ -18,8 +18,8 @@ from PIL import Image, ImageOps
 import gpuimg as gi
 from gpuimg._loading.buckets import batches_of
 from gpuimg._loading.order import BatchOrder, order_of
-from tests.data_sets import CORRUPT, cpu, jpeg, resumed, valid_indices
-from tests.samples import PHOTOS, file_of, with_orientation
+from tests.data_sets import Source, cpu, jpeg, resumed, valid_indices
+from tests.samples import PHOTOS, file_of, with_orientation, write_files
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -27,20 +27,12 @@ SIZES = [(20, 28), (28, 20), (24, 24), (20, 40), (21, 30), (33, 16), (25, 24)]
 ALLOWED = [(16, 32), (32, 16), (24, 24)]
 
 
-class Various:
+class Various(Source):
     """Files of several sizes, labeled by their index."""
 
-    def __init__(self, n: int, corrupt: Any = ()) -> None:
-        files = [jpeg(k, SIZES[k]) for k in range(len(SIZES))]
-        self.files = [CORRUPT if k in set(corrupt) else files[k * k % 7] for k in range(n)]
-        self.reads = 0
-
-    def __len__(self) -> int:
-        return len(self.files)
-
     def __getitem__(self, i: int) -> tuple[bytes, int]:
-        self.reads += 1
-        return self.files[i], i
+        data, label = super().__getitem__(i)
+        return (data if i in self.corrupt else jpeg(i, SIZES[i * i % 7])), label
 
     def describe(self, i: int) -> str:
         return f"{i}.jpg"
@@ -49,10 +41,6 @@ class Various:
 def resized(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     """Pixels that tell the sample, its draws and the target."""
     return gi.adjust_brightness(gi.resize(x, x.target_sizes), rng.uniform(0.2, 0.9))
-
-
-def tokens(x: gi.Batch) -> Any:
-    return gi.resize(x, x.target_sizes).tokens(4, pad="longest")
 
 
 RULES: list[Any] = [gi.Buckets(3, ALLOWED), gi.TokenBudget(100, 4, lambda sizes: sizes // 4 * 4)]
@@ -111,13 +99,6 @@ def test_budgets_hold_with_little_padding(sizes: Any, budget: int, seed: int) ->
         assert counts.min() > 0.95 * counts.max()
 
 
-def many(n: int) -> Any:
-    """Sizes as of photos on the web."""
-    rng = np.random.default_rng(0)
-    area, aspect = np.exp(rng.normal(np.log(480_000), 0.7, n)), np.exp(rng.normal(0.1, 0.35, n))
-    return np.clip(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], 1).astype(np.int64), 32, 8000)
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_epochs_differ_but_not_in_their_number_of_batches(rule: Any) -> None:
     sizes = np.array(SIZES * 9)
@@ -153,7 +134,10 @@ def test_dropped_batches_are_the_smaller_ones(rule: Any) -> None:
 
 
 def test_a_million_sizes_take_50_mb() -> None:
-    sizes, rule = many(1_000_000), gi.TokenBudget(16384, 16)
+    rng, n = np.random.default_rng(0), 1_000_000  # sizes as of photos on the web
+    area, aspect = np.exp(rng.normal(np.log(480_000), 0.7, n)), np.exp(rng.normal(0.1, 0.35, n))
+    sizes = np.clip(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], 1).astype(np.int64), 32, 8000)
+    rule = gi.TokenBudget(16384, 16)
     planned(rule, sizes[:10]).at(0, 0, 0)  # imports and compiles
     tracemalloc.start()
     order = planned(rule, sizes)
@@ -162,12 +146,6 @@ def test_a_million_sizes_take_50_mb() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6
-
-
-def photo_size(path: Path) -> list[int]:
-    """Height and width as displayed, by Pillow."""
-    with Image.open(path) as image:
-        return list(ImageOps.exif_transpose(image).size[::-1])
 
 
 # -- loads -------------------------------------------------------------------------------------------------------------
@@ -211,7 +189,7 @@ def test_states_of_other_batches_are_refused() -> None:
 
 
 def test_bad_images_have_the_size_of_their_batch() -> None:
-    source = Various(20, corrupt=(4, 11))
+    source = Various(20, corrupt={4, 11})
     with pytest.warns(RuntimeWarning, match="2 samples"):
         found = list(cpu(source, resized, batch_size=gi.Buckets(3, ALLOWED), on_error="fill"))
     assert {int(i) for b in found for i in b.indices[~b.valid]} == {4, 11}
@@ -241,6 +219,7 @@ def test_targets_follow_the_images_of_a_batch() -> None:
 def test_tokens_of_a_budget() -> None:
     source = Various(30)
     sizes = gi.read_sizes(source)
+    tokens: Any = lambda x: gi.resize(x, x.target_sizes).tokens(4, pad="longest")  # noqa: E731
     for batch in cpu(source, tokens, batch_size=RULES[1], shuffle=True):
         counts = (sizes[batch.indices] // 4).prod(1)
         assert batch.images.values.shape == (len(counts), counts.max(), 48)
@@ -249,12 +228,6 @@ def test_tokens_of_a_budget() -> None:
         x = gi.open_batch([source[i][0] for i in batch.indices], device="cpu")
         expected = gi.resize(x, sizes[batch.indices] // 4 * 4).tokens(4, pad="longest")
         np.testing.assert_array_equal(batch.images.values, expected.values)
-    load = pytest.importorskip("gpuimg.torch").load
-    tensors = load(Various(9), tokens, batch_size=RULES[1], device="cpu")
-    for (images, labels), of_arrays in zip(tensors, cpu(Various(9), tokens, batch_size=RULES[1]), strict=True):
-        np.testing.assert_array_equal(images.values.numpy(), of_arrays.images.values)
-        np.testing.assert_array_equal(images.mask.numpy(), of_arrays.images.mask)
-        assert labels.tolist() == of_arrays.labels.tolist()
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
@@ -266,30 +239,35 @@ def test_sizes_are_those_of_the_opened_images() -> None:
     source = [(data, k) for k, data in enumerate(files)]
     assert gi.read_sizes(source).tolist() == [[20, 30], [30, 20], [20, 30], [0, 0], [0, 0]]
     assert gi.read_sizes([{"photo": data} for data in files[:1]], image="photo").tolist() == [[20, 30]]
-    assert gi.read_sizes(gi.file_list(PHOTOS), threads=2).tolist() == [photo_size(path) for path in PHOTOS]
+    shown = [ImageOps.exif_transpose(Image.open(path)) for path in PHOTOS]
+    assert gi.read_sizes(gi.file_list(PHOTOS), threads=2).tolist() == [[one.height, one.width] for one in shown]
 
 
 def test_sizes_are_read_once(tmp_path: Path) -> None:
     source, cache = Various(20), tmp_path / "sizes"
     first = gi.read_sizes(source, cache)
-    assert source.reads == 20
+    assert source.reads.total() == 20
     np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
     loader = cpu(source, resized, batch_size=gi.Buckets(3, ALLOWED, cache))
-    assert source.reads == 20 + 2 * 16  # compared with the file
+    assert source.reads.total() == 20 + 2 * 16  # compared with the file
     assert len(list(loader)) == len(loader)
     assert len(gi.read_sizes(Various(21), cache)) == 21  # of another source: read again
     seen: list[tuple[int, int]] = []
     gi.read_sizes(source, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (20, 20)
+    gi.read_sizes(source, cache)
+    stamp = np.load(cache)["stamp"]
+    with open(cache, "wb") as file:
+        np.savez(file, stamp=stamp, sizes=np.full((20, 2), -1, np.int32))
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
 
 
 def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
     """The two data sets have as many samples, of the same names."""
     wide, tall = ([(jpeg(k, size), k) for k in range(40)] for size in ((10, 40), (40, 10)))
     for kind, source in (("wide", wide), ("tall", tall)):
-        (tmp_path / kind).mkdir()
-        for data, k in source:
-            (tmp_path / kind / f"{k:02}.jpg").write_bytes(data)
+        write_files(tmp_path / kind, {f"{k:02}.jpg": data for data, k in source})
     first, second = (gi.file_list(sorted((tmp_path / kind).iterdir())) for kind in ("wide", "tall"))
     cache = tmp_path / "sizes"
     gi.read_sizes(first, cache)
@@ -305,16 +283,6 @@ def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
     for unnamed in (wide, tall):
         with pytest.raises(ValueError, match="cache is for sources whose samples have names"):
             cpu(unnamed, resized, batch_size=gi.Buckets(3, ALLOWED, cache))
-
-
-def test_a_damaged_file_is_written_again(tmp_path: Path) -> None:
-    source, cache = Various(20), tmp_path / "sizes"
-    first = gi.read_sizes(source, cache)
-    stamp = np.load(cache)["stamp"]
-    with open(cache, "wb") as file:
-        np.savez(file, stamp=stamp, sizes=np.full((20, 2), -1, np.int32))
-    with pytest.warns(RuntimeWarning, match="damaged"):
-        np.testing.assert_array_equal(gi.read_sizes(source, cache), first)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

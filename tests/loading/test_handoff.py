@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import os
 import sys
 import weakref
 from collections.abc import Callable
-from types import ModuleType
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,7 @@ import pytest
 
 import gpuimg as gi
 
-
-def framework(name: str) -> ModuleType:
-    """An optional framework; missing is a failure where the interop tests must run."""
-    if os.environ.get("GPUIMG_REQUIRE_INTEROP") == "1":
-        return importlib.import_module(name)
-    module: ModuleType = pytest.importorskip(name)
-    return module
+from ..processes import needs
 
 
 def batch(n: int = 3) -> gi.Batch:
@@ -34,14 +27,14 @@ FRAMEWORKS: dict[str, tuple[Any, Callable[[Any], int], Callable[[Any], Any]]] = 
     "torch": (gi.to_torch, lambda tensor: tensor.data_ptr(), lambda tensor: tensor.float().numpy()),
     "jax": (gi.to_jax, lambda array: array.unsafe_buffer_pointer(), lambda array: np.asarray(array).astype(np.float32)),
 }
-frameworks = pytest.mark.parametrize("name", FRAMEWORKS)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@frameworks
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None:
-    framework(name)
+    """Which lives as long as their tensor."""
+    needs(name)
     convert, address, values = FRAMEWORKS[name]
     x = batch()
     array = x.array(dtype, layout)
@@ -49,30 +42,21 @@ def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None
     tensor = convert(x, dtype=dtype, layout=layout)
     assert str(tensor.dtype).removeprefix("torch.") == dtype
     assert address(tensor) == place
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    alive = weakref.ref(array)
     del x, array
     gc.collect()
-    np.testing.assert_array_equal(values(tensor), expected)
-
-
-@frameworks
-def test_memory_lives_as_long_as_the_tensor(name: str) -> None:
-    framework(name)
-    x = batch()
-    owner = x.array("float32", "NCHW")
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    alive = weakref.ref(owner)
-    tensor = FRAMEWORKS[name][0](x, dtype="float32", layout="NCHW")
-    del x, owner
-    gc.collect()
     assert alive() is not None
+    np.testing.assert_array_equal(values(tensor), expected)
     del tensor
     gc.collect()
     assert alive() is None
 
 
 def test_frameworks_own_functions_take_a_batch() -> None:
-    torch, jax = framework("torch"), framework("jax")
+    needs("torch", "jax")
+    torch, jax = import_module("torch"), import_module("jax")
     x = batch()
     assert torch.from_dlpack(x).data_ptr() == x.array().ctypes.data
     assert torch.from_dlpack(x.array()).shape == (3, 6, 7, 3)
@@ -80,24 +64,11 @@ def test_frameworks_own_functions_take_a_batch() -> None:
 
 
 def test_unaligned_memory_is_refused_where_jax_would_copy() -> None:
-    framework("jax")
+    needs("jax")
     memory = np.zeros(2 * 4 * 4 * 3 + 65, np.uint8)
     start = -memory.ctypes.data % 64 + 1
     with pytest.raises(ValueError, match="without a copy"):
         gi.to_jax(memory[start : start + 96].reshape(2, 4, 4, 3))
-
-
-class Producer:
-    """A batch with other arguments of DLPack, or an array in place of one."""
-
-    def __init__(self, export: Callable[..., object]) -> None:
-        self.export = export
-
-    def __dlpack__(self, **options: object) -> object:
-        return self.export(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 def test_dlpack_options() -> None:
@@ -110,13 +81,15 @@ def test_dlpack_options() -> None:
     for options in ({"stream": 1}, {"dl_device": (2, 0)}):
         with pytest.raises(BufferError, match=r"stream|device"):
             x.__dlpack__(**options)  # type: ignore[arg-type]
-    copied = np.from_dlpack(Producer(lambda **options: x.__dlpack__(**{**options, "copy": True})))  # type: ignore[arg-type]
+    export = lambda **options: x.__dlpack__(**{**options, "copy": True})  # noqa: E731
+    copied = np.from_dlpack(SimpleNamespace(__dlpack__=export, __dlpack_device__=lambda: (1, 0)))
     np.testing.assert_array_equal(copied, x.array())
     assert not np.shares_memory(copied, x.array())
 
 
 def test_any_frameworks_arrays_can_be_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = framework("torch")
+    needs("torch")
+    torch = import_module("torch")
     with pytest.raises(ValueError, match="differ in size"):
         gi.to_torch(gi.resize([np.zeros((4, 8, 3), np.uint8), np.zeros((8, 4, 3), np.uint8)], 3))
     monkeypatch.setitem(sys.modules, "tensorflow", None)

@@ -18,7 +18,8 @@ import pytest
 import gpuimg as gi
 from tests.data_sets import FILES, Altered, Source, cpu, valid_indices
 from tests.processes import Forks, forks
-from tests.watchdog import no_hang, ours
+from tests.samples import write_files
+from tests.watchdog import no_hang
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -44,19 +45,6 @@ def test_thousands_of_batches_in_flat_memory() -> None:
             gc.collect()
             memory += re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert int(memory[1]) - int(memory[0]) < 1400  # 480 bytes a batch
-
-
-def test_threads_end_with_close_and_with_the_iterator() -> None:
-    with cpu(Source(64), epochs=None) as loader:
-        it = iter(loader)
-        next(it)
-    assert ours() == []
-    assert next(it, None) is None
-    it = iter(loader)
-    next(it)
-    del it
-    gc.collect()
-    assert ours() == []
 
 
 @pytest.mark.slow
@@ -166,9 +154,8 @@ def busy() -> Iterator[None]:
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
     """Files in memory while other threads are busy in Python: storage is not the limit."""
     # Each wait for the GIL takes 5 ms and more; of fewer files their sum varies too much.
+    write_files(tmp_path, {f"{k}.jpg": FILES[k % len(FILES)] for k in range(128)})
     paths = [tmp_path / f"{k}.jpg" for k in range(128)]
-    for k, path in enumerate(paths):
-        path.write_bytes(FILES[k % len(FILES)])
     sources = {
         "paths": [(path, k) for k, path in enumerate(paths)], "table": gi.file_list(paths, range(len(paths))),
         "bytes": Altered(128, lambda _, k: (paths[k].read_bytes(), k)),

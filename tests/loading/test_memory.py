@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from bench.processors import OURS
 
+from ..data_sets import jpeg
 from ..processes import Forks, forks
+from ..samples import write_files
 
 NARROW = 64 << 20  # bytes that any call may need: those of narrow images, tables, code that is loaded
 pytestmark = pytest.mark.slow
@@ -69,14 +69,9 @@ def process() -> Iterator[Forks]:
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], str]:
     """JPEGs of some sizes."""
-    folder = tmp_path_factory.mktemp("photos")
-    found = {}
-    for size in ((90, 120), (3000, 4000), (1200, 1600), (375, 500), (300, 640)):
-        path = folder / f"{size[0]}x{size[1]}.jpg"
-        pixels = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
-        Image.fromarray(pixels).resize(size[::-1]).save(path)
-        found[size] = str(path)
-    return found
+    sizes = ((90, 120), (3000, 4000), (1200, 1600), (375, 500), (300, 640))
+    folder = write_files(tmp_path_factory.mktemp("photos"), {f"{size}.jpg": jpeg(0, size) for size in sizes})
+    return {size: str(folder / f"{size}.jpg") for size in sizes}
 
 
 def calls(process: Forks, name: str, *images: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gpuimg as gi
 from gpuimg._loading.order import order_of
 from gpuimg._loading.sharding import Share, shuffled
-from tests.data_sets import Source, cpu, valid_indices
+from tests.data_sets import Source, cpu
 from tests.random.distributions import chi_square
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -90,6 +90,7 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     expected = left_of(n, levels, run)
     shares = [Share(n, levels, rank, world, run) for rank in range(world)]
     assert {share.left for share in shares} == {len(expected)}
+    assert {share.count(4, drop_last=True) for share in shares} == {len(expected) // (4 * world) * 4}
     counts = {share.count(4, drop_last=False) for share in shares}
     assert counts == {math.ceil(len(expected) / world)}
     found = [share.places(0, max(counts)) for share in shares]
@@ -104,18 +105,6 @@ def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int)
     share = Share(n, (), rank % world, world)
     places, real = share.places(0, 2 * n + 1)
     assert set(places[~real].tolist()) == set(range(n))
-
-
-@given(
-    n=st.integers(1, 60), levels=levels_of, run=st.integers(1, 9), equal=st.booleans(),
-    taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple),
-)  # fmt: skip
-def test_levels_that_follow_are_what_was_taken(
-    n: int, levels: tuple[tuple[int, ...], ...], run: int, equal: bool, taken: tuple[int, ...]
-) -> None:
-    taken = (taken[0],) * len(taken) if equal else taken
-    after = Share(n, levels, 0, len(taken), run).after(taken)
-    assert left_of(n, after, run) == left_of(n, (*levels, taken), run)
 
 
 def test_equal_ranks_are_one_number() -> None:
@@ -173,15 +162,6 @@ def test_each_epoch_has_other_blocks_in_another_order() -> None:
     assert len({tuple(whole(blocks, 512, 0, seed)) for seed in range(20)}) == 20
 
 
-def test_places_do_not_depend_on_samples() -> None:
-    n, blocks = 1 << 12, gi.Blocks(16, 256)
-    counts = np.zeros((16, 16))
-    for epoch in range(16):
-        counts += np.histogram2d(np.arange(n), whole(blocks, n, epoch), bins=16, range=[[0, n], [0, n]])[0]
-    # Samples come by blocks, so a bin holds 1/16 as many independent draws as samples.
-    assert chi_square((counts / 16).ravel().tolist()) > 1e-3
-
-
 def test_buffers_are_mixed_independently() -> None:
     places = gi.Blocks(5, 20).order(np.arange(200), 200, 0, 0).reshape(10, 20) % 5
     assert len(np.unique(places, axis=0)) == 10
@@ -197,13 +177,6 @@ def test_a_buffer_is_read_by_one_rank(world: int) -> None:
         places, _ = Share(n, (), rank, world, order.run).places(0, full)
         found = order.at(places, 0, 0)[0].tolist()
         assert sum(ranges(found[at : at + 128], n) for at in range(0, full, 128)) <= full // 16
-
-
-def test_batches_come_in_order_and_samples_are_read_once() -> None:
-    blocks, source = gi.Blocks(5, 20), Source(100)
-    found = valid_indices(cpu(source, lambda x: gi.resize(x, (2, 2)), shuffle=blocks, epochs=2))
-    assert found == whole(blocks, 100, 0) + whole(blocks, 100, 1)
-    assert set(source.reads.values()) == {2}
 
 
 def test_blocks_are_of_the_chosen_samples() -> None:

@@ -148,9 +148,3 @@ def test_states_of_another_choice_are_refused() -> None:
 def test_wrong_choices_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         loader(**options)
-
-
-def test_a_stream_has_no_choice() -> None:
-    for options in ({"indices": [0]}, {"weights": np.ones(2)}, {"repeats": 2}):
-        with pytest.raises(ValueError, match="need a source with a length"):
-            cpu(gi.iterable([(FILES[0], 1)]), small, **options)

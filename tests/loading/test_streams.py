@@ -14,6 +14,7 @@ import gpuimg as gi
 from gpuimg._loading.streams import shuffled_within
 
 from ..data_sets import CORRUPT, FILES, cpu, pixels_of, resumed, valid_indices
+from ..samples import write_files
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -49,8 +50,7 @@ def test_a_stream_is_a_list(n: int, batch: int, world: int, drop_last: bool) -> 
 
 
 def test_pixels_are_those_of_a_list(tmp_path: Path) -> None:
-    for k in range(20):
-        (tmp_path / f"{k}.jpg").write_bytes(FILES[k])
+    write_files(tmp_path, {f"{k}.jpg": FILES[k] for k in range(20)})
     rows = gi.iterable(lambda: ({"image": tmp_path / f"{k}.jpg", "label": k} for k in range(20)))
     expected = pixels_of(cpu(pairs(20)))
     for loader in (cpu(stream(20)), cpu(stream(20), shuffle=True), cpu(gi.iterable(pairs(20))), cpu(rows)):
@@ -137,6 +137,8 @@ def test_failures() -> None:
     (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
     (ValueError, 'use "fill"', lambda: cpu(stream(5), on_error="skip")),
     (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
+    *((ValueError, "need a source with a length", lambda choice=choice: cpu(stream(5), **choice))
+      for choice in ({"indices": [0]}, {"weights": np.ones(2)}, {"repeats": 2})),
     (ValueError, "index and clips need", lambda: cpu(stream(5), index="some")),
     (TypeError, "has no length", lambda: len(cpu(stream(5)))),
     (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),

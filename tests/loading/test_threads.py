@@ -1,17 +1,20 @@
-"""Threads that share items, and turns of those that prepare batches in Python."""
+"""Threads that share items, turns of those that prepare batches in Python, and work that is done again."""
 
 from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuimg
+from gpuimg._runtimes.attempt import Attempt, defer
 from gpuimg._threads.team import SharedIterator, each_side_by_side
 from gpuimg._threads.turn import Turn, end_turn
 
@@ -41,13 +44,11 @@ class Unlocked:
 
 
 def test_each_item_goes_to_one_thread() -> None:
-    alone, unlocked, worked = list[int](), list[int](), list[int]()
-    items, bare = SharedIterator(Unlocked(range(200))), Unlocked(range(200))
+    alone, worked = list[int](), list[int]()
+    items = SharedIterator(Unlocked(range(200)))
     on_threads(lambda: alone.extend(items))
     each_side_by_side(worked.append, Unlocked(range(200)), 4)
-    on_threads(lambda: unlocked.extend(bare))
     assert Counter(alone) == Counter(worked) == Counter(range(200))
-    assert Counter(unlocked) != Counter(range(200))  # so that the others could fail
 
 
 def _entered(turn: Turn) -> tuple[threading.Thread, threading.Event]:
@@ -90,3 +91,20 @@ def test_nobody_waits_long_for_a_turn() -> None:
     thread, entered = _entered(turn)
     assert entered.wait(60)
     thread.join()
+
+
+def test_files_are_kept_only_while_kernels_run() -> None:
+    def attempt(*pending: Any) -> Any:
+        def work() -> None:
+            assert files is not None
+            for kernels in pending:
+                defer(kernels)
+
+        files = set[str]()
+        return weakref.ref(files), Attempt(work)
+
+    gone, _ = attempt()
+    assert gone() is None
+    kept, waiting = attempt(SimpleNamespace(repair=lambda: False))  # they may yet report an image
+    assert kept() is not None
+    assert waiting.result() is None

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 import gpuimg as gi
 from gpuimg._loading.order import order_of
-from tests.data_sets import CORRUPT, Source, cpu
+from tests.data_sets import CORRUPT, Altered, Source, cpu
 from tests.watchdog import no_hang, ours
 
 THREADS = {"readers": st.integers(1, 8), "decoders": st.integers(1, 8), "prefetch": st.integers(1, 4)}
@@ -179,13 +179,10 @@ def test_failure_comes_in_its_place(at: int, stage: str, threads: dict[str, int]
     n, size = 60, threads["batch_size"]
     bad = min(at * size + size // 2, n - 1)
 
-    class Failing(Source):
-        def __getitem__(self, i: int) -> tuple[bytes, int]:
-            if i == bad and stage in ("read", "decode"):
-                if stage == "read":
-                    raise MemoryError("read")
-                return CORRUPT, i
-            return super().__getitem__(i)
+    def sample(data: bytes, i: int) -> tuple[bytes, int]:
+        if stage == "read" and i == bad:
+            raise MemoryError("read")
+        return CORRUPT if stage == "decode" and i == bad else data, i
 
     def preprocess(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
         if stage == "preprocess" and bad in rng.indices:
@@ -193,7 +190,7 @@ def test_failure_comes_in_its_place(at: int, stage: str, threads: dict[str, int]
         return tiny(x, rng)
 
     def consume() -> None:
-        for batch in cpu(Failing(n), preprocess, **threads):
+        for batch in cpu(Altered(n, sample), preprocess, **threads):
             if stage == "consumer" and bad in batch.indices:
                 raise RuntimeError("consumer")
             got.extend(batch.indices.tolist())

@@ -15,6 +15,10 @@ from ..compare import FORMULA, assert_close, assert_same
 from . import chains, strategies
 
 seeds = st.integers(0, 2**64 - 1)
+PLAIN = (
+    "random_horizontal_flip", "random_rotation", "random_affine", "random_perspective", "color_jitter without contrast",
+    "random_solarize", "random_posterize", "random_erasing", "random_grayscale",
+)  # fmt: skip
 
 
 def indices(n: int) -> st.SearchStrategy[list[int]]:
@@ -90,18 +94,7 @@ def test_one_geometric_function_is_as_alone(data: st.DataObject, images: list[ND
 def test_chain_of_plain_functions_is_one_launch(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
     rng = gi.Rng(seed, indices=np.arange(len(images)))
     x = gi.random_resized_crop(images, 9, rng=rng)
-    steps = [
-        lambda y: gi.random_horizontal_flip(y, rng=rng),
-        lambda y: gi.random_rotation(y, 20, "bilinear", rng=rng),
-        lambda y: gi.random_affine(y, 5, (0.1, 0.1), rng=rng),
-        lambda y: gi.random_perspective(y, rng=rng),
-        lambda y: gi.color_jitter(y, 0.4, None, 0.4, 0.1, rng=rng),
-        lambda y: gi.random_solarize(y, 0.5, rng=rng),
-        lambda y: gi.random_posterize(y, 4, rng=rng),
-        lambda y: gi.random_erasing(y, rng=rng),
-        lambda y: gi.random_grayscale(y, rng=rng),
-    ]
-    for step in data.draw(st.lists(st.sampled_from(steps), max_size=6)):
-        x = step(x)
+    for name in data.draw(st.lists(st.sampled_from(PLAIN), max_size=6)):
+        x = (chains.GEOMETRY | chains.POINTWISE | chains.OTHERS)[name](x, rng)
     x.array()
     assert x.launches == 1

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 import gpuimg as gi
@@ -17,11 +16,6 @@ from ..compare import FORMULA, assert_close
 from ..references import to_unit
 from ..samples import image, images, kinds
 from .distributions import SMALLEST, kolmogorov_smirnov
-
-
-def of_channels(values: NDArray[Any], channels: int) -> NDArray[Any]:
-    """The same noise in the one channel of gray images."""
-    return values if channels == 3 else values[..., :1]
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), [
@@ -61,7 +55,7 @@ def test_geometry_moves_the_noise_with_the_image() -> None:
 @kinds
 def test_erased_with_noise(dtype: str, channels: int) -> None:
     picture = image(np.random.default_rng(1), 12, 15, channels, dtype)
-    uniforms, normals = (of_channels(v, channels) for v in references.noise(12, 15, 77))
+    uniforms, normals = (v[..., :channels] for v in references.noise(12, 15, 77))
     inside = np.zeros((12, 15, 1), bool)
     inside[2:9, 4:15] = True
     erased = gi.erase([picture], 2, 4, 7, 20, "random", seed=77)

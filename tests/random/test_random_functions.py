@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
-from ..compare import GEOMETRY, assert_close, assert_same
-from ..references import to_unit
+from ..compare import assert_same
 from ..samples import image, pictures
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_uniform, chi_square, rng
+from .distributions import COUNT, rng
 
 SIZES = [(8, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
 Run = Callable[[Any, gi.Rng], gi.Batch]
@@ -53,39 +52,11 @@ def resized_crop_box(height: int, width: int, unit: Any, scale: Any, ratio: Any)
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def boxes_of(x: gi.Batch) -> Any:
-    """Top, left, height and width of the parts that a batch of crops shows: where points of its images are."""
-    first, one = gi.transform_points(x, np.tile([(0.0, 0.0), (1.0, 1.0)], (len(x), 1, 1))).transpose(1, 0, 2)
-    return np.rint(np.hstack([-first / (one - first), x.sizes[:, ::-1] / (one - first)])[:, [1, 0, 3, 2]]).astype(int)
-
-
 #: The last ones fall back to the middle, or to the whole image: too wide, too tall, no drawn aspect fits, no area.
 RANGES = [
     ((0.08, 1.0), (3 / 4, 4 / 3)), ((0.9, 1.0), (0.5, 2.0)), ((0.2, 0.2), (1.0, 1.0)), ((1e-5, 0.3), (0.1, 10.0)),
     ((1.0, 1.0), (3.0, 4.0)), ((1.0, 1.0), (3 / 4, 4 / 3)), ((1.0, 1.0), (1.2, 1.3)), ((0.0, 0.0), (3 / 4, 4 / 3)),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("scale", "ratio"), RANGES)
-def test_resized_crop_boxes_are_those_of_the_loop(scale: tuple[float, float], ratio: tuple[float, float]) -> None:
-    sizes = np.random.default_rng().integers(2, 90, (1000, 2))
-    sizes[:4] = (10, 400), (400, 10), (2, 2), (10, 11)
-    x = gi.random_resized_crop([np.zeros((*size, 1), np.uint8) for size in sizes], 8, scale, ratio, rng=rng(1, 1000))
-    each = zip(sizes.tolist(), rng(1, 1000).units(22), strict=True)
-    np.testing.assert_array_equal(boxes_of(x), [resized_crop_box(*size, unit, scale, ratio) for size, unit in each])
-
-
-@pytest.mark.parametrize(
-    ("interpolation", "antialias"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("nearest", True)]
-)
-def test_resized_crop_is_a_crop_then_a_resize(interpolation: str, antialias: bool) -> None:
-    images = pictures([(40, 31), (17, 60), (33, 32), (5, 7), (64, 64)], "float32")
-    options: dict[str, Any] = {"interpolation": interpolation, "antialias": antialias}
-    x = gi.random_resized_crop(images, (16, 13), (0.1, 0.9), **options, rng=rng(5, 5))
-    each = zip(images, rng(5, 5).units(22), strict=True)
-    boxes = [resized_crop_box(*p.shape[:2], unit, (0.1, 0.9), (3 / 4, 4 / 3)) for p, unit in each]
-    cut = [references.crop(to_unit(picture), *box) for picture, box in zip(images, boxes, strict=True)]
-    assert_close(x, [references.resize(picture, 16, 13, interpolation, antialias) for picture in cut], GEOMETRY)
 
 
 def seeds(draws: gi.Rng) -> NDArray[np.int64]:
@@ -173,11 +144,6 @@ def tilted(scale: float, p: float) -> Run:
     return run
 
 
-def chosen(plain: Callable[..., gi.Batch], p: float = 0.5) -> Run:
-    """A function of fixed parameters on the images that one Bernoulli draw chooses."""
-    return lambda x, draws: plain(x, where=draws.bernoulli(p))
-
-
 def hsv(hue: float, saturation: float, value: float, p: float = 1.0) -> Run:
     def run(x: Any, draws: gi.Rng) -> gi.Batch:
         turns, *gains = (draws.uniform(-most, most) for most in (hue, saturation, value))
@@ -191,34 +157,29 @@ def drawn_after(p: float, function: Callable[[Any, gi.Rng, Any], gi.Batch]) -> R
     return lambda x, draws: function(x, draws, draws.bernoulli(p))
 
 
+def chosen(plain: Callable[..., gi.Batch], p: float = 0.5) -> Run:
+    """A function of fixed parameters on the images that one Bernoulli draw chooses."""
+    return drawn_after(p, lambda x, _, where: plain(x, where=where))
+
+
 def blur(low: float, high: float, p: float = 1.0, size: Any = 5) -> Run:
     return drawn_after(p, lambda x, draws, where: gi.gaussian_blur(x, size, draws.uniform(low, high), where=where))
-
-
-def motion(x: Any, draws: gi.Rng) -> gi.Batch:
-    where, length = draws.bernoulli(0.4), draws.integers(2, 7)
-    return gi.motion_blur(x, length, draws.uniform(-30, 50), where=where)
 
 
 def artefacts(low: int, high: int, p: float = 1.0) -> Run:
     return drawn_after(p, lambda x, draws, where: gi.jpeg(x, draws.integers(low, high + 1), where=where))
 
 
-def noise(x: Any, draws: gi.Rng) -> gi.Batch:
-    where, sigma = draws.bernoulli(0.3), draws.uniform(0.1, 0.4)
-    return gi.gaussian_noise(x, 0.5, sigma, seed=seeds(draws), where=where)
-
-
-def elastic(x: Any, draws: gi.Rng) -> gi.Batch:
-    where = draws.bernoulli(0.5)
-    return gi.elastic(x, 60, 4, seed=seeds(draws), where=where)
-
-
-def grid(x: Any, draws: gi.Rng) -> gi.Batch:
-    where, cell, angle = draws.bernoulli(0.6), draws.uniform(4, 9), draws.uniform(-20, 60)
-    return gi.grid_mask(x, cell, 0.3, angle, draws.units(2), where=where)
-
-
+motion = drawn_after(
+    0.4, lambda x, draws, where: gi.motion_blur(x, draws.integers(2, 7), draws.uniform(-30, 50), where=where)
+)
+noise = drawn_after(
+    0.3, lambda x, draws, where: gi.gaussian_noise(x, 0.5, draws.uniform(0.1, 0.4), seed=seeds(draws), where=where)
+)
+elastic = drawn_after(0.5, lambda x, draws, where: gi.elastic(x, 60, 4, seed=seeds(draws), where=where))
+grid = drawn_after(0.6, lambda x, draws, where: gi.grid_mask(
+    x, draws.uniform(4, 9), 0.3, draws.uniform(-20, 60), draws.units(2), where=where
+))  # fmt: skip
 permuted = drawn_after(0.75, lambda x, draws, where: gi.permute_channels(x, draws.permutation(3), where=where))
 
 
@@ -270,14 +231,41 @@ def one_of_three(x: Any, draws: gi.Rng) -> gi.Batch:
     return gi.gaussian_blur(x, 13, sigma, where=which == 2)
 
 
+def cropped_and_resized(scale: Any, ratio: Any = (3 / 4, 4 / 3), **options: Any) -> Run:
+    def run(x: Any, draws: gi.Rng) -> gi.Batch:
+        each = zip(x, draws.units(22), strict=True)
+        boxes = [resized_crop_box(*picture.shape[:2], unit, scale, ratio) for picture, unit in each]
+        return gi.resized_crop(x, *np.array(boxes).T, (16, 13), **options)
+
+    return run
+
+
+def rescaled(x: Any, draws: gi.Rng) -> gi.Batch:
+    """By a multiple of what fits 300 x 200."""
+    sizes = gi.pad(x, 0).sizes
+    multiple = draws.uniform(0.01, 3.0) * np.min([300, 200] / sizes, 1)
+    return gi.resize(x, np.maximum(np.floor(sizes * multiple[:, None]), 1).astype(int))
+
+
+def short_sided_by(x: Any, lengths: Any, most: int | None) -> gi.Batch:
+    each = zip(gi.pad(x, 0).sizes.tolist(), lengths.tolist(), strict=True)
+    return gi.resize(x, np.array([references.short_side(*size, length, most) for size, length in each]))
+
+
 # Of each image.
 THRESHOLDS, BITS, FACTORS = [0, 50, 100, 150, 200, 255] * 20, [1, 2, 3, 4, 5, 6] * 20, [0, 0.5, 1, 2, 3, 4] * 20
 #: Arguments, and the same by public functions.
 DRAWN: list[tuple[str, tuple[Any, ...] | dict[str, Any], Run]] = [
     ("random_crop", ((8, 7),), cropped((8, 7))),
     ("random_crop", {"size": 8, "padding": (1, 2, 3, 0), "fill": 50}, cropped((8, 8), (1, 2, 3, 0), fill=50)),
-    ("random_horizontal_flip", (0.1,), lambda x, draws: gi.horizontal_flip(x, where=draws.bernoulli(0.1))),
-    ("random_vertical_flip", (), lambda x, draws: gi.vertical_flip(x, where=draws.bernoulli(0.5))),
+    *(("random_resized_crop", ((16, 13), *ranges), cropped_and_resized(*ranges)) for ranges in RANGES),
+    ("random_resized_crop", {"size": (16, 13), "scale": (0.1, 0.9), "interpolation": "bicubic", "antialias": False},
+     cropped_and_resized((0.1, 0.9), interpolation="bicubic", antialias=False)),
+    ("random_resize", (4, 11), lambda x, draws: short_sided_by(x, draws.integers(4, 12), None)),
+    ("random_short_side_resize", ([4, 7, 9], 12), lambda x, draws: short_sided_by(x, draws.choice([4, 7, 9]), 12)),
+    ("scale_jitter", ((300, 200), (0.01, 3.0)), rescaled),
+    ("random_horizontal_flip", (0.1,), chosen(gi.horizontal_flip, 0.1)),
+    ("random_vertical_flip", (), chosen(gi.vertical_flip)),
     ("random_rotation", (30,), rotated(-30, 30)),
     ("random_rotation", {"degrees": [20.0, 70.0], "expand": True}, rotated(20, 70, expand=True)),
     ("random_rotation", {"degrees": (-70, 20), "interpolation": "bilinear", "fill": 9},
@@ -331,10 +319,10 @@ def test_random_is_public_with_its_draws(name: str, given: Any, expected: Any) -
     assert_same(list(x.compute()), list(expected(images, rng(7, 120)).compute()))
 
 
-OPTIONAL = ["random_grayscale", "random_invert", "random_autocontrast", "random_equalize", "random_channel_permutation"]
-
-
-@pytest.mark.parametrize("name", [*OPTIONAL, "random_erasing"])
+@pytest.mark.parametrize("name", [
+    "random_grayscale", "random_invert", "random_autocontrast", "random_equalize", "random_channel_permutation",
+    "random_erasing",
+])  # fmt: skip
 def test_probabilities_of_none_all_and_each(name: str) -> None:
     images, function = pictures(SIZES), getattr(gi, name)
     assert_same(list(function(images, 0, rng=0)), images)
@@ -359,26 +347,3 @@ def test_perspective_of_small_images_never_fails(size: tuple[int, int]) -> None:
     assert np.all(np.isfinite(found))
     kept = np.all(found == picture, (1, 2, 3))
     assert kept.all() if min(size) == 1 else 0 < kept.sum() < COUNT
-
-
-def test_random_resize_draws_the_shorter_side() -> None:
-    x = gi.random_resize(np.zeros((COUNT, 6, 9, 1), np.uint8), 4, 11, rng=rng(26))
-    assert_evenly_spread(x.sizes[:, 0], 4, 11)
-    np.testing.assert_array_equal(x.sizes[:, 1], x.sizes[:, 0] * 9 // 6)
-
-
-def test_short_sides_limited_by_the_longer() -> None:
-    x = gi.random_short_side_resize(np.zeros((COUNT, 12, 8, 1), np.uint8), [4, 7, 9], 12, rng=rng(27))
-    found, counts = np.unique(x.sizes, axis=0, return_counts=True)
-    assert found.tolist() == [[6, 4], [10, 7], [12, 8]]
-    assert chi_square(counts) > SMALLEST
-    # Exactly, where a product of floating-point numbers falls below: 49 * (1 / 49) < 1.
-    assert gi.random_short_side_resize(np.zeros((1, 49, 49, 1), np.uint8), [1], rng=0).sizes.tolist() == [[1, 1]]
-
-
-def test_scale_jitter_multiplies_what_fits() -> None:
-    x = gi.scale_jitter(np.zeros((COUNT, 30, 40, 1), np.uint8), (300, 200), (0.5, 3.0), rng=rng(28))
-    assert_uniform(x.sizes[:, 1] / 200 + np.random.default_rng(0).random(COUNT) / 200, 0.5, 3.01)
-    np.testing.assert_allclose(x.sizes[:, 0], x.sizes[:, 1] * 0.75, atol=1)
-    assert gi.scale_jitter(pictures([(30, 40)]), (60, 60), (0.5, 0.5), rng=0).sizes.tolist() == [[22, 30]]
-    assert gi.scale_jitter(pictures([(30, 40)]), 1, (0.01, 0.01), rng=0).sizes.tolist() == [[1, 1]]

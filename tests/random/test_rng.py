@@ -15,8 +15,16 @@ from scipy import stats
 import gpuimg as gi
 from gpuimg._random.rng import as_rng, rng_of_rows
 
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
-from .distributions import kolmogorov_smirnov as ks
+from .distributions import (
+    COUNT,
+    SMALLEST,
+    assert_evenly_spread,
+    assert_share,
+    assert_uniform,
+    chi_square,
+    kolmogorov_smirnov,
+    rng,
+)  # fmt: skip
 
 LARGEST = (1 << 64) - 1
 
@@ -59,20 +67,16 @@ def test_uniform() -> None:
         assert_uniform(column, 0, 1)
 
 
-def test_normal() -> None:
-    assert ks(rng(5).normal(), stats.norm.cdf) > SMALLEST
-    assert ks(rng(6).normal(2, 3), stats.norm(2, 3).cdf) > SMALLEST
-    assert rng(6).normal(2, 0).tolist() == [2] * COUNT
+@pytest.mark.parametrize(("name", "given", "distribution"), [
+    ("normal", (), stats.norm), ("normal", (2, 3), stats.norm(2, 3)),
+    *(("gamma", (shape,), stats.gamma(shape)) for shape in (0.1, 0.5, 3.0, 300.0)),
+    *(("beta", shapes, stats.beta(*shapes)) for shapes in ((0.5, 0.5), (3.0, 1.0))),
+])  # fmt: skip
+def test_continuous_draws(name: str, given: Any, distribution: Any) -> None:
+    assert kolmogorov_smirnov(getattr(rng(19), name)(*given), distribution.cdf) > SMALLEST
 
 
-@pytest.mark.parametrize("shape", [0.1, 0.5, 3.0, 300.0])
-def test_gamma(shape: float) -> None:
-    assert ks(rng(7).gamma(shape), stats.gamma(shape).cdf) > SMALLEST
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (3.0, 1.0)])
-def test_beta(a: float, b: float) -> None:
-    assert ks(rng(19).beta(a, b), stats.beta(a, b).cdf) > SMALLEST
+def test_beta_of_tiny_parameters() -> None:
     # The gamma draws of tiny parameters are below the smallest float64: one or the other.
     values = rng(11).beta(1e-4, 1e-4)
     assert_share(values > 0.5, 0.5)
@@ -120,17 +124,12 @@ DRAWS: list[Callable[[gi.Rng], NDArray[Any]]] = [
 ]
 
 
-def sequence(indices: Any) -> list[NDArray[Any]]:
-    x = gi.Rng(21, epoch=2, indices=indices)
-    return [draw(x) for draw in DRAWS]
-
-
 def test_a_draw_does_not_depend_on_the_batch() -> None:
     indices = np.array([3, 1, 4, 15, 9, 2, 6, 5, 35, 8])
-    whole = sequence(indices)
     for part in (slice(0, 1), slice(3, 7), slice(None, None, -1), [9, 0, 0, 4]):
-        for one, other in zip(sequence(indices[part]), whole, strict=True):
-            np.testing.assert_array_equal(one, other[part])
+        whole, some = gi.Rng(21, epoch=2, indices=indices), gi.Rng(21, epoch=2, indices=indices[part])
+        for draw in DRAWS:
+            np.testing.assert_array_equal(draw(some), draw(whole)[part])
 
 
 def test_a_parameter_for_each_sample() -> None:

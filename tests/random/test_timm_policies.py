@@ -206,14 +206,12 @@ def by_timm(name: str, image: Image.Image, value: float, interpolation: Any) -> 
     return np.asarray(timm().NAME_TO_OP[name](image, *given, resample=interpolation, fillcolor=FILL))
 
 
-def photos() -> list[NDArray[np.uint8]]:
-    sizes = [(97, 64), (128, 128), (75, 140)]
-    return [np.asarray(Image.open(path).convert("RGB").resize(size)) for path, size in zip(PHOTOS, sizes, strict=False)]
-
-
 def applied(name: str, interpolation: str) -> Iterator[tuple[NDArray[Any], Image.Image, float]]:
     """Results, the images they are from, and timm's arguments."""
-    images = photos()
+    sizes = ((97, 64), (128, 128), (75, 140))
+    images = [
+        np.asarray(Image.open(path).convert("RGB").resize(size)) for path, size in zip(PHOTOS, sizes, strict=False)
+    ]
     if name == "AutoContrast":  # which photos do not need
         images = [image // 2 + 40 for image in images]
     for level, sign in itertools.product((0.2, 0.55, 0.9, 1.0), (1.0, -1.0)):

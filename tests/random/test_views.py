@@ -117,10 +117,6 @@ def test_draft_is_that_of_the_most_demanding_view() -> None:
     assert not np.array_equal(views[0], gi.resize(x, (20, 20))[0])  # alone it is decoded at an eighth
 
 
-def dino(x: Any, rng: Any) -> gi.Batch:
-    return gi.presets.dino_train(32, 16, 3)(x, rng)
-
-
 def assert_ranges(shares: Any, limits: list[tuple[float, float]]) -> None:
     for part, (low, high) in zip(abs(shares), limits, strict=True):
         assert low * 0.85 < part.min() < low * 1.5
@@ -130,15 +126,12 @@ def assert_ranges(shares: Any, limits: list[tuple[float, float]]) -> None:
 def test_dino_views_are_drawn_with_their_own_parameters() -> None:
     """Each view of many is what its parameters say: sizes, shares of the area, and how often it is changed."""
     n = 400
-    x = dino(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
+    x = gi.presets.dino_train(32, 16, 3)(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
     assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[16, 16]] * (3 * n)
     assert_ranges(shares_of(x, 3600).reshape(5, -1), [(0.4, 1.0)] * 2 + [(0.05, 0.4)] * 3)
     np.testing.assert_allclose(
         has(descriptions(x), "gaussian blur").reshape(5, -1).mean(1), (1.0, 0.1, 0.5, 0.5, 0.5), atol=0.1
     )
-
-
-def test_scales_of_dino_are_parameters() -> None:
     train = gi.presets.dino_train(24, 24, 4, global_crops_scale=(0.9, 1.0), local_crops_scale=(0.1, 0.15))
     x = train(np.zeros((50, 200, 300, 3), np.uint8), gi.Rng(0, indices=range(50)))
     assert_ranges(shares_of(x, 60_000).reshape(6, -1), [(0.9, 1.0)] * 2 + [(0.1, 0.15)] * 4)
@@ -170,23 +163,9 @@ def test_simclr_views_are_those_of_the_preset() -> None:
     assert not np.array_equal(both[:4], both[4:])
 
 
-def test_the_loader_gives_views() -> None:
-    source = Source(12, corrupt={3})
-    loader = cpu(source, dino, batch_size=4, on_error="fill", seed=2)
-    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
-        batches = list(loader)
-    for batch in batches:
-        np.testing.assert_array_equal(batch.valid, batch.indices != 3)
-        x = gi.open_batch([source[i][0] for i in batch.indices], device="cpu", on_error="fill")
-        expected = dino(x, gi.Rng(2, indices=batch.indices)).arrays()
-        for one, other, shape in zip(batch.images.arrays(), expected, [(8, 32), (12, 16)], strict=True):
-            assert one.shape == (*shape, shape[1], 3)
-            np.testing.assert_array_equal(one, other)
-    assert [failure.index for failure in loader.failures] == [3]
-
-
-def test_loader_skips_bad_samples_of_views() -> None:
-    loader = cpu(Source(9, corrupt={1, 5}), gi.presets.simclr_train(8), batch_size=2, on_error="skip")
+@pytest.mark.parametrize("policy", ["skip", "fill"])
+def test_bad_samples_of_views_are_left_out_or_marked(policy: str) -> None:
+    loader = cpu(Source(9, corrupt={1, 5}), gi.presets.simclr_train(8), batch_size=2, on_error=policy)
     with pytest.warns(RuntimeWarning, match="2 samples could not be decoded"):
         found = [i for batch in loader for i in batch.indices[batch.valid].tolist()]
     assert sorted(set(found)) == [0, 2, 3, 4, 6, 7, 8]
@@ -236,7 +215,6 @@ def test_frames_are_spread_evenly(frames: int, count: int) -> None:
 
 
 CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
-GOOD = [0, 1, 3]
 
 
 def clips_of(rows: Any, **options: Any) -> gi.Batch:

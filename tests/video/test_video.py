@@ -82,7 +82,6 @@ def test_clips_are_decoded_from_nearby(name: str, monkeypatch: pytest.MonkeyPatc
 def test_clips_by_times() -> None:
     data = made("h264 vfr")
     info = gi.video_info(data)
-    assert info.times.tolist() == pytest.approx([t / 1000 for t in videos.times()])
     own = opened([data], FRAMES, times=info.times[None]).array(layout="NTHWC")
     assert numbers(own) == [list(range(FRAMES))]
     wanted = np.random.default_rng().uniform(info.times[0], info.times[-1], (5, 9))
@@ -106,7 +105,6 @@ def test_key_frames_and_edit_lists() -> None:
     assert {0, 12} <= {*gi.video_info(made("hevc")).keyframes.tolist()}
     info = gi.video_info(made("h264 edit list"))
     assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)
-    assert numbers(opened([made("h264 edit list")], 3).array(layout="NTHWC")) == [[17, 18, 19]]
 
 
 def test_a_clip_beyond_the_end() -> None:
@@ -292,8 +290,9 @@ def test_layouts() -> None:
 
 
 def test_one_draw_is_for_a_whole_clip() -> None:
-    frame = np.random.default_rng().integers(0, 256, (48, 64, 3), np.uint8)
-    same = make(Build("libx264"), lambda number: _still(frame), 4)
+    noise = np.random.default_rng().integers(0, 256, (48, 64, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(noise).reformat(format="yuv420p")
+    same = make(Build("libx264"), lambda _: frame, 4)
 
     def augmented(rng: Any, clips: int = 4) -> Any:
         x = gi.random_resized_crop(opened([same] * clips, 3), 24, rng=rng)
@@ -324,10 +323,6 @@ def test_one_value_is_for_a_whole_clip() -> None:
     assert np.array_equal(flipped.array(), gi.horizontal_flip(x, where=[False, True]).array())
     _, kept = gi.transform_boxes(x, [[(0, 0, 10, 20)]] * 6, min_area=[0, 201])
     assert np.array_equal(np.concatenate(list(kept)), np.repeat([True, False], 3))
-
-
-def _still(frame: Any) -> Any:
-    return av.VideoFrame.from_ndarray(frame).reformat(format="yuv420p")
 
 
 @pytest.mark.parametrize("function", [gi.mixup, gi.cutmix])

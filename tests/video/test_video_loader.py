@@ -10,6 +10,7 @@ import pytest
 
 import gpuimg as gi
 
+from ..samples import write_files
 from ..watchdog import no_hang
 from .test_video import damaged, numbers
 from .videos import HEIGHT, WIDTH, Build, made, make
@@ -25,10 +26,8 @@ def loaded(source: Any, preprocess: Any = None, **options: Any) -> list[gi.Loade
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    paths = [tmp_path / f"{name}.mp4" for name in NAMES]
-    for path, name in zip(paths, NAMES, strict=True):
-        path.write_bytes(made(name))
-    return paths
+    write_files(tmp_path, {f"{name}.mp4": made(name) for name in NAMES})
+    return [tmp_path / f"{name}.mp4" for name in NAMES]
 
 
 def test_clips_are_tensors_of_clips(files: list[Path]) -> None:

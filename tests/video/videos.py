@@ -55,9 +55,8 @@ class Build(NamedTuple):
     tags: tuple[int, int] = (2, 0)  # matrix coefficients and range
 
 
-_OPEN = "bframes=5:b-pyramid=normal:open-gop=1:keyint=12:min-keyint=12:scenecut=0"
-_OPEN_HEVC = "log-level=none:bframes=4:open-gop=1:keyint=12:min-keyint=12:scenecut=0"
-_AVC, _HEVC = {"x264-params": _OPEN}, {"x265-params": _OPEN_HEVC}
+_AVC = {"x264-params": "bframes=5:b-pyramid=normal:open-gop=1:keyint=12:min-keyint=12:scenecut=0"}
+_HEVC = {"x265-params": "log-level=none:bframes=4:open-gop=1:keyint=12:min-keyint=12:scenecut=0"}
 _VP9 = {"auto-alt-ref": "1", "lag-in-frames": "12", "cpu-used": "8", "deadline": "realtime"}
 _SOFT = {"bf": "2", "b": "2000000"}
 
