@@ -84,6 +84,6 @@ of_targets = documented(
     "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
     'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
     "    As in :func:`convert_bounding_box_format`.",
-    returns="",
-    raises="ValueError\n    For unknown formats, NaN, other shapes, and targets of more or fewer images.",
+    returns="array or list of arrays\n    In the form passed; float32 if it was, else float64.",
+    raises="ValueError\n    For unknown formats, NaN, values out of range, other shapes, and other numbers of images.",
 )

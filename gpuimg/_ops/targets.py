@@ -19,17 +19,7 @@ from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Indices, Ints, KeypointsPerImage, PerImage, TablePerImage
 from .._plan.plan import Entry
 from ..errors import ImageError
-from .boxes import (
-    ROTATED,
-    UPRIGHT,
-    clockwise,
-    corners_of,
-    cut_at,
-    from_corners,
-    rectangle_of,
-    to_corners,
-    width_of,
-)
+from .boxes import ROTATED, UPRIGHT, clockwise, corners_of, cut_at, from_corners, rectangle_of, to_corners, width_of
 from .elastic import displaced_points
 from .following import (
     THIN,
@@ -138,7 +128,7 @@ def transform_boxes(
     Parameters
     ----------
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        Boxes of each image, in pixels of the source images.
+        Boxes of each image, in pixels of the source images, within which upright ones must lie.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         As in :func:`convert_bounding_box_format`; rotated boxes have 8 or 5 numbers in place of 4.
     min_area : float or (N,) float
@@ -157,12 +147,6 @@ def transform_boxes(
         or a perspective it is the one with the longer diagonal. ``"xyxyxyxy"`` holds the moved corners themselves.
     kept : (N, K) bool array or list of (K,) bool arrays
         True for visible boxes. Select them with ``boxes[i][kept[i]]``, and their labels likewise.
-
-    Raises
-    ------
-    ValueError
-        For boxes that extend beyond their source image or end before they start, NaN, a different number of images, or
-        an unknown format. The message names the image.
 
     Notes
     -----

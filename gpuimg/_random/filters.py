@@ -105,10 +105,7 @@ BLUR_KERNEL = 13
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
 
-    Raises
-    ------
-    ValueError
-        For an image with a side below 7 pixels: the blur cannot reflect its border.
+    Sides must have at least 7 pixels, since the blur reflects the border.
 
     References
     ----------

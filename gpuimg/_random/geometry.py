@@ -83,10 +83,8 @@ def random_crop(
         Border in pixels to add before the crop, as in :func:`pad`.
     pad_if_needed : bool
         Pad images smaller than the crop by the missing pixels on both sides; otherwise they are refused.
-    fill : number, (C,), (N,) or (N, C)
-        Color of the border, as in :func:`pad`.
-    padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        Content of the border, as in :func:`pad`.
+    fill, padding_mode
+        Color and content of the border, as in :func:`pad`.
 
     Examples
     --------
