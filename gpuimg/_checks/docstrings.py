@@ -17,8 +17,8 @@ def documented(*shared: str, returns: str, raises: str = "", example: str = "") 
     """Return a decorator that adds entries of a docstring that a function shares with others.
 
     ``shared`` are entries of the section Parameters; each is added where the function has these parameters and does not
-    describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own; the function's
-    name replaces ``{}`` in the last.
+    describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own. In the last, the
+    function's name replaces ``{}``, and its required options, 5 each, replace ``{options}``.
     """
 
     def completed(function: _Function) -> _Function:
@@ -38,7 +38,9 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     described = {name: entry for several, entry in names for name in several}
     parameters = inspect.signature(function).parameters
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
-    examples = sections.setdefault("Examples", example.format(function.__name__))
+    required = sum(one.default is one.empty for one in parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD)
+    filled = example.format(function.__name__, options="5, " * (required - 1))
+    examples = sections.setdefault("Examples", filled)
     if examples and "import" not in examples:
         sections["Examples"] = ">>> import gpuimg, numpy as np\n" + examples
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
@@ -58,7 +60,7 @@ _OF_IMAGES = (
     "p : float or (N,) float\n    Probability for each image, 0 to 1.",
     "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
 )
-_EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)"
+_EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), {options}rng=0).array().shape\n(2, 16, 16, 3)"
 
 #: For functions of images that return a batch.
 of_images = documented(

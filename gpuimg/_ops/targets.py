@@ -203,13 +203,10 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
         If False, ``(0, 0)`` is the top left corner of the first pixel, and a flip moves ``x`` to ``width - x``. If
         True, it is the center of that pixel, and a flip moves ``x`` to ``width - 1 - x``.
 
-    Returns
-    -------
-    (N, K, 2) array or list of (K, 2) arrays
-        In the form passed; float32 if the points were, else float64. Not clipped: compare with ``images.sizes``.
-
     Notes
     -----
+    Points are not clipped: compare them with ``images.sizes``.
+
     With both values of ``pixel_indices`` points stay on the pixels they mark. torchvision mixes the two conventions: it
     flips keypoints as with ``pixel_indices=True``, and resizes, rotates and warps them as with False; crops and pads
     are the same in both. Results therefore differ from torchvision's. With False they differ by 1 pixel for flips; with

@@ -144,11 +144,6 @@ def random_rotation(
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
-
-    Examples
-    --------
-    >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
-    [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_rotation")
     low, high = arguments.symmetric(degrees, "degrees")
@@ -182,11 +177,6 @@ def random_affine(
         Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
-
-    Examples
-    --------
-    >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
-    [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
     n = recording_of(batch).image_count
