@@ -236,10 +236,6 @@ UPRIGHT = ["xyxy", "xywh", "cxcywh"]
 ROTATED = ["xyxyxyxy", "xywhr", "cxcywhr"]
 
 
-def canvas() -> gi.Batch:
-    return gi.pad(np.zeros((1, 50, 60, 3), np.uint8), 0)
-
-
 def rotated_boxes(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     """Rotated boxes, some of which lie outside a canvas of 50 x 60 in part or as a whole."""
     center, size = rng.uniform((-15, -15), (75, 65), (count, 2)), rng.uniform(1, 40, (count, 2))
@@ -270,7 +266,7 @@ def test_formats_are_torchvisions(formats: list[str]) -> None:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_corners_move_as_points(name: str) -> None:
-    x = gi.resize(MOVES[name][0](canvas()), (40, 31))
+    x = gi.resize(MOVES[name][0](blank(1, 50, 60)), (40, 31))
     given = gi.convert_bounding_box_format([rotated_boxes(np.random.default_rng(), 9)], "cxcywhr", "xyxyxyxy")
     moved = gi.transform_boxes(x, given, format="xyxyxyxy")[0][0].reshape(-1, 4, 2)
     points = gi.transform_points(x, [given[0].reshape(-1, 2)])[0].reshape(-1, 4, 2)
@@ -280,11 +276,13 @@ def test_corners_move_as_points(name: str) -> None:
 
 def test_visible_rotated_boxes() -> None:
     boxes = np.array([[(30.0, 25, 20, 8, 45), (5, 5, 4, 4, 10), (30, 10, 70, 2, 0)]])
-    moved, kept = gi.transform_boxes(gi.crop(canvas(), 10, 20, 30, 30), boxes, format="cxcywhr")
+    moved, kept = gi.transform_boxes(gi.crop(blank(1, 50, 60), 10, 20, 30, 30), boxes, format="cxcywhr")
     assert kept.tolist() == [[True, False, True]]
     same(moved[0, 0], (10, 15, 20, 8, 45))
     same(moved[0, 2], (15, 0.5, 30, 1, 0))
-    moved, kept = gi.transform_boxes(canvas(), [[(-5.0, 20, 30, 4, 0), (90, 90, 1, 1, 0)]], format="cxcywhr")
+    moved, kept = gi.transform_boxes(
+        gi.pad(blank(1, 50, 60), 0), [[(-5.0, 20, 30, 4, 0), (90, 90, 1, 1, 0)]], format="cxcywhr"
+    )
     same(moved[0][0], (5, 20, 10, 4, 0))
     assert kept[0].tolist() == [True, False]
 
