@@ -41,7 +41,7 @@ def resize(image: Image, height: int, width: int, interpolation: str = "bilinear
     if interpolation == "nearest":
         rows = np.floor((np.arange(height) + 0.5) * image.shape[0] / height).astype(int)
         columns = np.floor((np.arange(width) + 0.5) * image.shape[1] / width).astype(int)
-        return image[rows[:, None], columns]
+        return np.asarray(image[rows[:, None], columns])
     planes: Any = np.moveaxis(image, 2, 0).astype(np.float32)
     if antialias:
         method = Resampling[interpolation.upper()]
