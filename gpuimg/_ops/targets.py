@@ -243,16 +243,11 @@ def transform_keypoints(
     flip_indices : (P,) int, optional
         The point that each becomes in a mirrored image: left and right eye exchange their places, for example.
 
-    Returns
-    -------
-    (N, K, P, 3) array or list of (K, P, 3) arrays
-        In the form passed; float32 if the key points were, else float64. Points outside the result, or in a part that
-        a crop removed, have visibility 0. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO.
-
     Notes
     -----
-    A point on the border of the image counts as inside. An image is mirrored if its geometry as a whole reverses
-    orientation: one flip does, two flips or a rotation by 180 degrees do not.
+    Points outside the result, or in a part that a crop removed, get visibility 0; those on the border of the image are
+    inside. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO. An image is mirrored if its geometry as a
+    whole reverses orientation: one flip does, two flips or a rotation by 180 degrees do not.
 
     References
     ----------

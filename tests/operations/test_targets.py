@@ -264,16 +264,6 @@ def test_formats_are_torchvisions(formats: list[str]) -> None:
     assert [(one.shape, one.dtype) for one in parts] == [((2, 4), np.float32), ((0, 4), np.float32)]
 
 
-@pytest.mark.parametrize("name", MOVES)
-def test_corners_move_as_points(name: str) -> None:
-    x = gi.resize(MOVES[name][0](blank(1, 50, 60)), (40, 31))
-    given = gi.convert_bounding_box_format([rotated_boxes(np.random.default_rng(), 9)], "cxcywhr", "xyxyxyxy")
-    moved = gi.transform_boxes(x, given, format="xyxyxyxy")[0][0].reshape(-1, 4, 2)
-    points = gi.transform_points(x, [given[0].reshape(-1, 2)])[0].reshape(-1, 4, 2)
-    # A mirror exchanges the first two corners and the last two.
-    np.testing.assert_allclose(moved, points[:, [1, 0, 3, 2]] if "flip" in name else points, atol=1e-9)
-
-
 def test_visible_rotated_boxes() -> None:
     boxes = np.array([[(30.0, 25, 20, 8, 45), (5, 5, 4, 4, 10), (30, 10, 70, 2, 0)]])
     moved, kept = gi.transform_boxes(gi.crop(blank(1, 50, 60), 10, 20, 30, 30), boxes, format="cxcywhr")
