@@ -68,10 +68,10 @@ SYMMETRIC: Final = 9
 RARE_FILTERS: Final = (BOX, HAMMING, LANCZOS)
 
 # Ranks of the filters, the roughest first: a chain of resamplings has the smoothest of its filters.
-SMOOTHNESS: Final = (0, 3, 1, 2, 4, 5, 6, 7, 8, 9)
+SMOOTHNESS: Final = np.array((0, 3, 1, 2, 4, 5, 6, 7, 8, 9))
 
 # Filters with negative weights, whose results may leave the range of the source.
-OVERSHOOTS: Final = (0, 0, 0, 0, 1, 1, 1, 0, 0, 0)
+OVERSHOOTS: Final = np.array((0, 0, 0, 0, 1, 1, 1, 0, 0, 0))
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
 RADIUS: Final = np.array((0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5))

@@ -8,11 +8,12 @@ Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/nativ
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+from PIL.Image import Resampling, fromarray
 from scipy import ndimage
 
 Image: TypeAlias = NDArray[np.float64]
@@ -32,69 +33,23 @@ def to_bytes(image: Image) -> NDArray[np.uint8]:
     return np.rint(np.rint(np.clip(image, 0.0, 1.0) * 255.0 * 1024.0) / 1024.0).astype(np.uint8)
 
 
-def take(image: Image, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Image:
-    """Pixels by index, the edge repeated."""
-    height, width, _ = image.shape
-    picked: Image = image[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]
-    return picked
-
-
 # -- resize ------------------------------------------------------------------------------------------------------------
 
 
-def triangle(d: Points) -> Points:
-    return np.maximum(1.0 - np.abs(d), 0.0)
-
-
-def keys(a: float) -> Callable[[Points], Points]:
-    """Cubic convolution with parameter ``a``."""
-
-    def kernel(d: Points) -> Points:
-        d = np.abs(d)
-        near = (a + 2.0) * d**3 - (a + 3.0) * d**2 + 1.0
-        far = a * d**3 - 5.0 * a * d**2 + 8.0 * a * d - 4.0 * a
-        return np.where(d < 1.0, near, np.where(d < 2.0, far, 0.0))
-
-    return kernel
-
-
-def antialiased_weights(n_in: int, n_out: int, interpolation: str) -> NDArray[np.float64]:
-    """(n_out, n_in) weights: the filter stretched by the scale, cut at the border, divided by its sum."""
-    scale = n_in / n_out
-    stretch = max(scale, 1.0)
-    kernel, radius = (triangle, 1.0) if interpolation == "bilinear" else (keys(-0.5), 2.0)
-    weights = np.zeros((n_out, n_in))
-    for i in range(n_out):
-        center = (i + 0.5) * scale
-        first = max(int(center - radius * stretch + 0.5), 0)
-        last = min(int(center + radius * stretch + 0.5), n_in)
-        taps = np.arange(first, last, dtype=np.float64)
-        weights[i, first:last] = kernel((taps - center + 0.5) / stretch)
-        weights[i] /= weights[i].sum()
-    return weights
-
-
-def plain_weights(n_in: int, n_out: int, interpolation: str) -> NDArray[np.float64]:
-    """(n_out, n_in) weights without antialiasing; taps outside the image repeat its edge."""
-    kernel, radius = {"bilinear": (triangle, 1), "bicubic": (keys(-0.75), 2)}[interpolation]
-    weights = np.zeros((n_out, n_in))
-    for i in range(n_out):
-        x = (i + 0.5) * n_in / n_out - 0.5
-        taps = np.floor(x) + np.arange(1.0 - radius, 1.0 + radius)
-        np.add.at(weights[i], np.clip(taps, 0, n_in - 1).astype(int), kernel(taps - x))
-    return weights
-
-
 def resize(image: Image, height: int, width: int, interpolation: str = "bilinear", antialias: bool = True) -> Image:
+    """As Pillow, and as torch without antialiasing, which Pillow always has; of "nearest" ties are the next pixel's."""
     if interpolation == "nearest":
         rows = np.floor((np.arange(height) + 0.5) * image.shape[0] / height).astype(int)
         columns = np.floor((np.arange(width) + 0.5) * image.shape[1] / width).astype(int)
-        return take(image, rows[:, None], columns)
-    weights = antialiased_weights if antialias else plain_weights
-    vertical = weights(image.shape[0], height, interpolation)
-    horizontal = weights(image.shape[1], width, interpolation)
-    mixed: Image = np.einsum("yi,xj,ijc->yxc", vertical, horizontal, image, optimize=True)
-    return mixed
+        return np.asarray(image[rows[:, None], columns])
+    planes: Any = np.moveaxis(image, 2, 0).astype(np.float32)
+    if antialias:
+        method = Resampling[interpolation.upper()]
+        planes = [fromarray(plane).resize((width, height), method) for plane in planes]
+    else:
+        torch = pytest.importorskip("torch")
+        planes = torch.nn.functional.interpolate(torch.from_numpy(planes)[None], (height, width), mode=interpolation)[0]
+    return np.stack([np.asarray(plane, np.float64) for plane in planes], 2)
 
 
 def short_side(height: int, width: int, size: int, max_size: int | None = None) -> tuple[int, int]:
@@ -177,13 +132,8 @@ def rotation(
     height: int, width: int, angle: float, *, expand: bool = False, center: tuple[float, float] | None = None
 ) -> tuple[Points, Points]:
     """Return the source position of each pixel of an image rotated counter-clockwise."""
-    theta = np.deg2rad(angle)
-    cx, cy = (0.0, 0.0) if center is None or expand else (center[0] - width / 2.0, center[1] - height / 2.0)
-    u, v = grid(*(expanded(height, width, angle) if expand else (height, width)))
-    a, b = np.cos(theta), -np.sin(theta)
-    xs = a * (u - cx) + b * (v - cy) + cx + (width - 1) / 2.0
-    ys = -b * (u - cx) + a * (v - cy) + cy + (height - 1) / 2.0
-    return xs, ys
+    canvas = expanded(height, width, angle) if expand else (height, width)
+    return affinity(height, width, -angle, center=None if expand else center, canvas=canvas)
 
 
 def expanded(height: int, width: int, angle: float) -> tuple[int, int]:
@@ -202,25 +152,21 @@ def affinity(
     height: int,
     width: int,
     angle: float,
-    translate: tuple[float, float],
-    scale: float,
-    shear: tuple[float, float],
+    translate: tuple[float, float] = (0.0, 0.0),
+    scale: float = 1.0,
+    shear: tuple[float, float] = (0.0, 0.0),
     center: tuple[float, float] | None = None,
+    *,
+    canvas: tuple[int, int] | None = None,
 ) -> tuple[Points, Points]:
-    """Return the source position of each pixel of an image rotated clockwise, sheared, scaled and shifted."""
-    turn, sx, sy = np.deg2rad(angle), np.deg2rad(shear[0]), np.deg2rad(shear[1])
-    a = np.cos(turn - sy) / np.cos(sy)
-    b = -np.cos(turn - sy) * np.tan(sx) / np.cos(sy) - np.sin(turn)
-    c = np.sin(turn - sy) / np.cos(sy)
-    d = -np.sin(turn - sy) * np.tan(sx) / np.cos(sy) + np.cos(turn)
-    pivot = np.array((0.0, 0.0) if center is None else (center[0] - width / 2.0, center[1] - height / 2.0))
-    forward = np.eye(3)
-    forward[:2, :2] = scale * np.array([[a, b], [c, d]])
-    forward[:2, 2] = pivot + translate - forward[:2, :2] @ pivot
-    backward = np.linalg.inv(forward)
-    u, v = grid(height, width)
-    xs = backward[0, 0] * u + backward[0, 1] * v + backward[0, 2] + (width - 1) / 2.0
-    ys = backward[1, 0] * u + backward[1, 1] * v + backward[1, 2] + (height - 1) / 2.0
+    """Return the source position of each pixel of an image sheared along x, then y, rotated clockwise and scaled."""
+    turn, (x, y) = np.deg2rad(angle), np.tan(np.deg2rad(shear))
+    rotated = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    backward = np.linalg.inv(scale * rotated @ [[1, 0], [-y, 1]] @ [[1, -x], [0, 1]])
+    middle = np.array((width, height)) / 2.0
+    pivot = 0.0 if center is None else np.array(center) - middle
+    points = np.stack(grid(*(canvas or (height, width))), -1) - pivot - translate
+    xs, ys = np.moveaxis(points @ backward.T + pivot + middle - 0.5, -1, 0)
     return xs, ys
 
 
@@ -247,38 +193,16 @@ def sample(image: Image, xs: Points, ys: Points, interpolation: str, fill: Any =
 
     A bilinear pixel at the border is blended by the share of the filter inside the image: ``V + (1 - M) * fill``.
     """
-    height, width, _ = image.shape
-    if interpolation == "nearest":
-        columns, rows = np.rint(xs).astype(int), np.rint(ys).astype(int)
-        inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-        picked = take(image, rows, columns)
-        return picked if fill is None else np.where(inside[..., None], picked, fill)
-    if interpolation == "bicubic":
-        return _sample_bicubic(image, xs, ys)
-    x0, y0 = np.floor(xs).astype(int), np.floor(ys).astype(int)
-    value = np.zeros((*xs.shape, image.shape[2]))
-    share = np.zeros((*xs.shape, 1))
-    for rows in (y0, y0 + 1):
-        for columns in (x0, x0 + 1):
-            weight = ((1.0 - np.abs(xs - columns)) * (1.0 - np.abs(ys - rows)))[..., None]
-            inside = ((columns >= 0) & (columns < width) & (rows >= 0) & (rows < height))[..., None]
-            tap = take(image, rows, columns)
-            kept = np.where(inside, weight, 0.0) if fill is not None else weight
-            value += kept * tap
-            share += kept
-    return value if fill is None else value + (1.0 - share) * fill
-
-
-def _sample_bicubic(image: Image, xs: Points, ys: Points) -> Image:
-    """Keys a = -0.75, the edge repeated."""
-    kernel = keys(-0.75)
-    x0, y0 = np.floor(xs).astype(int), np.floor(ys).astype(int)
-    value = np.zeros((*xs.shape, image.shape[2]))
-    for j in range(-1, 3):
-        for i in range(-1, 3):
-            weight = kernel(xs - (x0 + i)) * kernel(ys - (y0 + j))
-            value += weight[..., None] * take(image, y0 + j, x0 + i)
-    return value
+    if interpolation != "bicubic":
+        colors = np.broadcast_to(0.0 if fill is None else fill, image.shape[2])
+        mode, order = "nearest" if fill is None else "grid-constant", int(interpolation == "bilinear")
+        planes = zip(np.moveaxis(image, 2, 0), colors, strict=True)
+        return np.stack([ndimage.map_coordinates(one, (ys, xs), None, order, mode, color) for one, color in planes], 2)
+    torch = pytest.importorskip("torch")
+    at = np.stack([(2.0 * xs + 1.0) / image.shape[1] - 1.0, (2.0 * ys + 1.0) / image.shape[0] - 1.0], -1)
+    planes, grid = (torch.from_numpy(np.ascontiguousarray(one))[None] for one in (np.moveaxis(image, 2, 0), at))
+    found = torch.nn.functional.grid_sample(planes, grid, "bicubic", "border", align_corners=False)
+    return np.moveaxis(found[0].numpy(), 0, 2)
 
 
 def near_tie(xs: Points, ys: Points) -> Mask:
@@ -330,14 +254,10 @@ def pad(image: Image, left: int, top: int, right: int, bottom: int, fill: Any = 
     height, width, _ = image.shape
     if mode == "constant":
         return crop(image, -top, -left, height + top + bottom, width + left + right, fill)
-    if mode != "edge":  # what negative numbers cut off is not mirrored
-        inner = crop(image, max(-top, 0), max(-left, 0), height + min(top, 0) + min(bottom, 0),
-                     width + min(left, 0) + min(right, 0))  # fmt: skip
-        sides = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0)), (0, 0)]
-        return np.asarray(np.pad(inner, sides, mode=mode))  # type: ignore[call-overload]
-    rows = np.clip(np.arange(-top, height + bottom), max(-top, 0), height - 1 + min(bottom, 0))
-    columns = np.clip(np.arange(-left, width + right), max(-left, 0), width - 1 + min(right, 0))
-    return take(image, rows[:, None], columns)
+    # What negative numbers cut off is neither repeated nor mirrored.
+    inner = image[max(-top, 0) : height + min(bottom, 0), max(-left, 0) : width + min(right, 0)]
+    sides = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0)), (0, 0)]
+    return np.asarray(np.pad(inner, sides, mode=mode))  # type: ignore[call-overload]
 
 
 def motion_blur(image: Image, length: int, angle: float) -> Image:
@@ -347,7 +267,7 @@ def motion_blur(image: Image, length: int, angle: float) -> Image:
     total = np.zeros_like(image)
     for t in np.arange(length) - (length - 1) / 2.0:
         xs, ys = x + t * np.cos(np.deg2rad(angle)), y - t * np.sin(np.deg2rad(angle))
-        total += sample(image, np.clip(xs, 0, width - 1), np.clip(ys, 0, height - 1), "bilinear")
+        total += sample(image, xs, ys, "bilinear")
     return total / length
 
 
@@ -363,10 +283,6 @@ def erase(image: Image, i: int, j: int, h: int, w: int, v: Any) -> Image:
 def gray(image: Image) -> Image:
     """(H, W, 1): torchvision's weights, which sum to 0.9999; one-channel images as they are."""
     return image if image.shape[2] == 1 else (image @ np.array([0.2989, 0.587, 0.114]))[..., None]
-
-
-def rgb_to_grayscale(image: Image, num_output_channels: int = 1) -> Image:
-    return np.repeat(gray(image), num_output_channels, axis=2)
 
 
 def adjust_brightness(image: Image, factor: float) -> Image:
@@ -386,11 +302,7 @@ def adjust_gamma(image: Image, gamma: float, gain: float) -> Image:
     return np.clip(gain * image**gamma, 0.0, 1.0)
 
 
-def adjust_hue(image: Image, shift: float) -> Image:
-    return adjust_hsv(image, shift, 1.0, 1.0)
-
-
-def adjust_hsv(image: Image, turns: float, saturation: float, value: float) -> Image:
+def adjust_hsv(image: Image, turns: float, saturation: float = 1.0, value: float = 1.0) -> Image:
     """Pixel by pixel, with the standard library."""
     if image.shape[2] == 1:
         return np.clip(image * value, 0.0, 1.0)
@@ -415,12 +327,7 @@ def solarize_add(image: Image, addition: float, threshold: float) -> Image:
 
 
 def posterize(image: Image, bits: int) -> Image:
-    """Of floating-point images; uint8 ones are masked."""
     return np.clip(np.floor(image * 2.0**bits), 0.0, 2.0**bits - 1.0) / 2.0**bits
-
-
-def posterize_bytes(image: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    return image & np.uint8(256 - (1 << (8 - bits)))
 
 
 def autocontrast(image: Image) -> Image:
@@ -429,14 +336,9 @@ def autocontrast(image: Image) -> Image:
     return np.where(flat, image, np.clip((image - low) / np.where(flat, 1.0, high - low), 0.0, 1.0))
 
 
-def to_byte(image: Image) -> NDArray[np.int64]:
-    """The byte of a floating-point value as torchvision's ``to_dtype`` casts it, which is in float32."""
-    return (image.astype(np.float32) * np.float32(255.999)).astype(np.int64)
-
-
 def equalize(image: Image) -> Image:
-    """Pillow's table, for each channel."""
-    bytes_ = to_byte(image)
+    """Pillow's table, for each channel; values become bytes as torchvision's ``to_dtype`` casts them, in float32."""
+    bytes_ = (image.astype(np.float32) * np.float32(255.999)).astype(np.int64)
     out = np.empty(image.shape)
     for c in range(image.shape[2]):
         counts = np.bincount(bytes_[..., c].ravel(), minlength=256)

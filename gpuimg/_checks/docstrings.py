@@ -19,8 +19,9 @@ def documented(
     """Return a decorator that adds entries of a docstring that a function shares with others.
 
     ``shared`` are entries of the section Parameters; each is added where the function has these parameters and does not
-    describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own; the function's
-    name replaces ``{}`` in the last. Examples begin with ``setup``, unless they import something themselves.
+    describe them. ``returns``, ``raises`` and ``example`` are sections that it may replace by its own. In the last, the
+    function's name replaces ``{}``, and its required options, 5 each, replace ``{options}``. Examples begin with
+    ``setup``, unless they import something themselves.
     """
 
     def completed(function: _Function) -> _Function:
@@ -40,7 +41,9 @@ def _completed(function: Any, shared: Sequence[str], sections: dict[str, str], e
     described = {name: entry for several, entry in names for name in several}
     parameters = inspect.signature(function).parameters
     sections["Parameters"] = "\n".join(dict.fromkeys(described[name] for name in parameters if name in described))
-    examples = sections.setdefault("Examples", example.format(function.__name__))
+    required = sum(one.default is one.empty for one in parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD)
+    filled = example.format(function.__name__, options="5, " * (required - 1))
+    examples = sections.setdefault("Examples", filled)
     if examples and "import" not in examples:
         sections["Examples"] = setup + examples
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
@@ -60,7 +63,7 @@ _OF_IMAGES = (
     "p : float or (N,) float\n    Probability for each image, 0 to 1.",
     "rng : Rng or int\n    Generator for the samples of the batch, or a seed.",
 )
-_EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape\n(2, 16, 16, 3)"
+_EXAMPLE = ">>> gpuimg.{}(np.zeros((2, 16, 16, 3), np.uint8), {options}rng=0).array().shape\n(2, 16, 16, 3)"
 
 #: For functions of images that return a batch.
 of_images = documented(
@@ -86,6 +89,6 @@ of_targets = documented(
     "    Sizes of the images in pixels; a batch stands for the sizes of its results.",
     'format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}\n'
     "    As in :func:`convert_bounding_box_format`.",
-    returns="",
-    raises="ValueError\n    For unknown formats, NaN, other shapes, and targets of more or fewer images.",
+    returns="array or list of arrays\n    In the form passed; float32 if it was, else float64.",
+    raises="ValueError\n    For unknown formats, NaN, values out of range, other shapes, and other numbers of images.",
 )

@@ -151,17 +151,8 @@ def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new
     ----------
     old_format, new_format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         Upright formats hold two corners, or the first corner or the center with width and height. Rotated formats hold
-        four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers).
-
-    Returns
-    -------
-    (N, K, D) array or list of (K, D) arrays
-        In the form passed; float32 if the boxes were, else float64.
-
-    Raises
-    ------
-    ValueError
-        For NaN, other shapes, an unknown format, or a conversion between an upright and a rotated format.
+        four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers). Upright boxes do not
+        become rotated ones, nor the reverse.
 
     Examples
     --------
@@ -187,14 +178,10 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
     """Clip bounding boxes to the borders of their images.
 
-    Returns
-    -------
-    (N, K, D) array or list of (K, D) arrays
-        In the form passed. A rotated box keeps its angle and becomes the smallest box around its visible part.
-
     Notes
     -----
-    torchvision's soft mode does the same for rotated boxes, but leaves some of them larger than necessary.
+    A rotated box keeps its angle and becomes the smallest box around its visible part. torchvision's soft mode does the
+    same, but leaves some boxes larger than necessary.
 
     Examples
     --------
@@ -254,10 +241,7 @@ def sanitize_bounding_boxes(
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
     """Move points outside their images to the nearest pixel inside.
 
-    Returns
-    -------
-    (N, K, 2) array or list of (K, 2) arrays
-        In the form passed; x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
+    Results have x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
     Examples
     --------

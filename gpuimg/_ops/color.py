@@ -180,10 +180,6 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     permutation : (C,) or (N, C) int
         Source channel of each channel of the result, each once: ``(2, 1, 0)`` swaps red and blue.
 
-    References
-    ----------
-    torchvision ``transforms/v2/functional/_color.py``, ``permute_channels``.
-
     Examples
     --------
     >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)

@@ -19,22 +19,17 @@ from ..kernels import ops
 
 @of_images
 def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
-    """Blur with a Gaussian filter; the border is reflected.
+    """Blur with a Gaussian filter.
 
     Parameters
     ----------
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        Size of the filter in pixels, odd. A list or tuple of two is width and height, as in torchvision; each may be
-        an (N,) array. To set sizes for each image, pass a NumPy array with one number or (x, y) per image.
+        Size of the filter in pixels, odd and below twice that of the image, whose border is reflected. A list or tuple
+        of two is width and height, as in torchvision; each may be an (N,) array. To set sizes for each image, pass a
+        NumPy array with one number or (x, y) per image.
     sigma : float, (x, y), or array of shape (N,) or (N, 2), optional
         Standard deviation in pixels, 1e-6 to 1e6, in the same forms. The default is ``0.15 * kernel_size + 0.35``, as
         in torchvision.
-
-    Raises
-    ------
-    ValueError
-        For an even size, a sigma below 1e-6, a list or tuple of more than two numbers, or an image that is not larger
-        than half the filter: its border cannot be reflected.
 
     References
     ----------

@@ -34,9 +34,9 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     ----------
     masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
         Integer or boolean labels from -2**24 to 2**24, or with K a mask of 0 and 1 for each of K objects, which may
-        overlap. Each mask has the size of its source image; a last axis of length 1 is allowed for labels. NumPy or
-        CuPy arrays; results are on the device of the masks. Or a list of paths or file bytes of label images of one
-        channel, as PNG: of files with a palette the labels are the indices.
+        overlap. Masks have one dtype, and each has the size of its source image; a last axis of length 1 is allowed for
+        labels. NumPy or CuPy arrays; results are on the device of the masks. Or a list of paths or file bytes of label
+        images of one channel, as PNG: of files with a palette the labels are the indices.
     fill : int
         Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
 
@@ -45,14 +45,6 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     (N, h, w) array or list of (h, w) arrays
         Masks with the dtype passed and the sizes of ``images``; a list if the sizes differ. Masks of objects are a list
         of (K, h, w) arrays, or an (N, K, h, w) array if they were passed as an array and the sizes do not differ.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of masks and images differ, a mask and its source image differ in size, or a label is out of
-        range or ``fill`` does not fit the dtype. The message names the mask.
-    TypeError
-        For masks that are not integer or boolean, or differ in dtype.
 
     Notes
     -----

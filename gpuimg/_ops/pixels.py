@@ -281,12 +281,6 @@ def pointwise(
     **named : float or (N,) float
         Values by the function's names of them.
 
-    Raises
-    ------
-    TypeError
-        If the function is not compiled with ``numba.njit``, does not take ``(r, g, b, y, x)`` first, or takes other
-        values.
-
     Examples
     --------
     >>> import gpuimg, numba, numpy as np

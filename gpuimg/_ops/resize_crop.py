@@ -62,12 +62,6 @@ def resize(
         ``"pillow12"`` Pillow before, ``"torch"`` torchvision and Hugging Face's default image processors on uint8
         tensors on the CPU. See the notes.
 
-    Raises
-    ------
-    ValueError
-        For a size below 1, a shape that does not fit the batch, or an unknown interpolation. With ``exact``, for images
-        that library does not resize as bytes, and for those that would be far larger between the two passes.
-
     Notes
     -----
     Pixel centers are at half-integer positions, and weights are renormalized at the border, as in torch's
@@ -81,7 +75,7 @@ def resize(
     need are computed. :func:`normalize` then divides as the library does, so that float32 results are equal, too. CPU
     and GPU return the same bytes. Images must be uint8, opened without ``draft``, with 1, 3 or 4 channels. Four are
     RGBA: as in Pillow, colors are multiplied by alpha before the resize, and divided by it after. ``"torch"`` resizes
-    any number of channels.
+    any number of channels. Images that would be far larger between the two passes are refused.
 
     References
     ----------

@@ -19,18 +19,13 @@ from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a param
 
 @of_images
 def five_crop(images: Images, size: Size) -> Batch:
-    """Crop the four corners and the center of each image.
+    """Crop the four corners and the center of each image, which must be at least as large as the crops.
 
     Returns
     -------
     Batch
         5 N images, or clips: the top left crops of all images, then the top right ones, bottom left, bottom right, and
         centers; :attr:`LoadedBatch.views` has them one by one. Each image is decoded once.
-
-    Raises
-    ------
-    ValueError
-        For an image smaller than the crops, or a size below 1.
 
     References
     ----------

@@ -19,17 +19,7 @@ from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Indices, Ints, KeypointsPerImage, PerImage, TablePerImage
 from .._plan.plan import Entry
 from ..errors import ImageError
-from .boxes import (
-    ROTATED,
-    UPRIGHT,
-    clockwise,
-    corners_of,
-    cut_at,
-    from_corners,
-    rectangle_of,
-    to_corners,
-    width_of,
-)
+from .boxes import ROTATED, UPRIGHT, clockwise, corners_of, cut_at, from_corners, rectangle_of, to_corners, width_of
 from .elastic import displaced_points
 from .following import (
     THIN,
@@ -138,7 +128,7 @@ def transform_boxes(
     Parameters
     ----------
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        Boxes of each image, in pixels of the source images.
+        Boxes of each image, in pixels of the source images, within which upright ones must lie.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         As in :func:`convert_bounding_box_format`; rotated boxes have 8 or 5 numbers in place of 4.
     min_area : float or (N,) float
@@ -157,12 +147,6 @@ def transform_boxes(
         or a perspective it is the one with the longer diagonal. ``"xyxyxyxy"`` holds the moved corners themselves.
     kept : (N, K) bool array or list of (K,) bool arrays
         True for visible boxes. Select them with ``boxes[i][kept[i]]``, and their labels likewise.
-
-    Raises
-    ------
-    ValueError
-        For boxes that extend beyond their source image or end before they start, NaN, a different number of images, or
-        an unknown format. The message names the image.
 
     Notes
     -----
@@ -219,13 +203,10 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
         If False, ``(0, 0)`` is the top left corner of the first pixel, and a flip moves ``x`` to ``width - x``. If
         True, it is the center of that pixel, and a flip moves ``x`` to ``width - 1 - x``.
 
-    Returns
-    -------
-    (N, K, 2) array or list of (K, 2) arrays
-        In the form passed; float32 if the points were, else float64. Not clipped: compare with ``images.sizes``.
-
     Notes
     -----
+    Points are not clipped: compare them with ``images.sizes``.
+
     With both values of ``pixel_indices`` points stay on the pixels they mark. torchvision mixes the two conventions: it
     flips keypoints as with ``pixel_indices=True``, and resizes, rotates and warps them as with False; crops and pads
     are the same in both. Results therefore differ from torchvision's. With False they differ by 1 pixel for flips; with
@@ -262,16 +243,11 @@ def transform_keypoints(
     flip_indices : (P,) int, optional
         The point that each becomes in a mirrored image: left and right eye exchange their places, for example.
 
-    Returns
-    -------
-    (N, K, P, 3) array or list of (K, P, 3) arrays
-        In the form passed; float32 if the key points were, else float64. Points outside the result, or in a part that
-        a crop removed, have visibility 0. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO.
-
     Notes
     -----
-    A point on the border of the image counts as inside. An image is mirrored if its geometry as a whole reverses
-    orientation: one flip does, two flips or a rotation by 180 degrees do not.
+    Points outside the result, or in a part that a crop removed, get visibility 0; those on the border of the image are
+    inside. All points of visibility 0 have ``x`` and ``y`` 0, as in COCO. An image is mirrored if its geometry as a
+    whole reverses orientation: one flip does, two flips or a rotation by 180 degrees do not.
 
     References
     ----------

@@ -208,16 +208,11 @@ def perspective(
     Parameters
     ----------
     startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
-        Points of the image, and their positions in the result: ``(x, y)`` in pixels.
+        Points of the image, and their positions in the result: ``(x, y)`` in pixels. No three may lie on a line, nor
+        the horizon pass through the top left corner.
     interpolation : {"bilinear", "nearest", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
         Color around the image, as in :func:`rotate`.
-
-    Raises
-    ------
-    ValueError
-        For points of a different shape, NaN, three points on a line, or a transform whose horizon passes through the
-        top left corner.
 
     Examples
     --------

@@ -46,11 +46,6 @@ def random_clips(
     Batch
         Clips, as from :func:`open_clips`.
 
-    Raises
-    ------
-    DecodeError, ValueError, TypeError, ImportError
-        As :func:`open_clips`.
-
     Examples
     --------
     >>> x = gpuimg.random_clips([file.getvalue()] * 3, frames=4, rng=0, device="cpu")

@@ -13,6 +13,7 @@ from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._data.images import Pixels, offsets_of
+from .._ops.masks import masks_to_boxes
 from ..kernels import layout
 from .rng import Rng, as_rng
 
@@ -42,7 +43,11 @@ class CopyPaste(NamedTuple):
         list of (K, 4) float64
             ``x0, y0, x1, y1`` in pixels; every object has at least one pixel.
         """
-        return [_boxes(mask, len(each)) for mask, each in zip(self.masks, self.objects, strict=True)]
+        found = []
+        for mask, each in zip(self.masks, self.objects, strict=True):
+            stack = mask == np.arange(1, len(each) + 1)[:, None, None]
+            found.append(masks_to_boxes([stack])[0][0].astype(np.float64))
+        return found
 
 
 @of_images
@@ -147,18 +152,6 @@ def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:
     at = np.minimum(np.searchsorted(labels, mask), len(labels) - 1)
     numbered: Ints = np.where(labels[at] == mask, at + 1 + before, 0)
     return numbered
-
-
-def _boxes(mask: NDArray[np.int32], count: int) -> Floats:
-    """Return boxes (K, 4) around the pixels of objects 1 to K."""
-    boxes = np.zeros((count, 4))
-    rows, columns = np.nonzero(mask)
-    number = mask[rows, columns] - 1
-    boxes[:, :2] = np.inf
-    for axis, at in enumerate((columns, rows)):
-        np.minimum.at(boxes[:, axis], number, at)
-        np.maximum.at(boxes[:, axis + 2], number, at + 1)
-    return boxes
 
 
 def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:

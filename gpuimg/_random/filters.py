@@ -27,11 +27,6 @@ def random_gaussian_blur(
     sigma : float or (low, high)
         Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
         all blurred images.
-
-    Examples
-    --------
-    >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_gaussian_blur")
     sigma = arguments.unwrapped(sigma)
@@ -51,11 +46,6 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
     ----------
     sharpness_factor : float or (N,) float
         Factor, as in :func:`adjust_sharpness`.
-
-    Examples
-    --------
-    >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
-    (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_sharpness")
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
@@ -105,10 +95,7 @@ BLUR_KERNEL = 13
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
 
-    Raises
-    ------
-    ValueError
-        For an image with a side below 7 pixels: the blur cannot reflect its border.
+    Sides must have at least 7 pixels, since the blur reflects the border.
 
     References
     ----------

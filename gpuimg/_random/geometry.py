@@ -83,10 +83,8 @@ def random_crop(
         Border in pixels to add before the crop, as in :func:`pad`.
     pad_if_needed : bool
         Pad images smaller than the crop by the missing pixels on both sides; otherwise they are refused.
-    fill : number, (C,), (N,) or (N, C)
-        Color of the border, as in :func:`pad`.
-    padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        Content of the border, as in :func:`pad`.
+    fill, padding_mode
+        Color and content of the border, as in :func:`pad`.
 
     Examples
     --------
@@ -146,11 +144,6 @@ def random_rotation(
         Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
-
-    Examples
-    --------
-    >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
-    [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_rotation")
     low, high = arguments.symmetric(degrees, "degrees")
@@ -184,11 +177,6 @@ def random_affine(
         Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
-
-    Examples
-    --------
-    >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
-    [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
     n = recording_of(batch).image_count

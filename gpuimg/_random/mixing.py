@@ -41,7 +41,7 @@ class Mix(NamedTuple):
         Parameters
         ----------
         labels : (N,) int or (N, num_classes) float
-            Class of each image, or the probabilities of all classes.
+            Class of each image, below ``num_classes``, or the probabilities of all classes.
         num_classes : int
             Number of classes.
         partner_labels : (N,) int or (N, num_classes) float, optional
@@ -50,11 +50,6 @@ class Mix(NamedTuple):
         Returns
         -------
         (N, num_classes) float32
-
-        Raises
-        ------
-        ValueError
-            For a different number of labels, or classes outside 0 to ``num_classes - 1``.
         """
         own = _probabilities(labels, len(self.weight), num_classes)
         other = own if partner_labels is None else _probabilities(partner_labels, len(self.weight), num_classes)

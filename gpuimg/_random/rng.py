@@ -39,11 +39,6 @@ class Rng:
     indices : (N,) int
         Index of each sample in the data set, at least 0.
 
-    Raises
-    ------
-    ValueError
-        For a seed or epoch that is not a whole number or out of range, or indices of a different shape or dtype.
-
     Notes
     -----
     The algorithm is Philox4x64-10, bit for bit as ``numpy.random.Philox``, with the key (seed, epoch) and the counter
@@ -116,18 +111,13 @@ class Rng:
         Parameters
         ----------
         count : int
-            Views of each sample, at least 1.
+            Views of each sample, at least 1, and with those of views of views at most 2**32.
 
         Returns
         -------
         Rng
             For ``count`` times as many samples: the first view of all samples, then the second, and so on, in the order
             of ``x.take(np.tile(np.arange(len(rng)), count))``.
-
-        Raises
-        ------
-        ValueError
-            For a count below 1, or more than 2**32 views of a sample, including views of views.
 
         Examples
         --------

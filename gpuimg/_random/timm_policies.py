@@ -99,7 +99,7 @@ def timm_augment(
         limit (10), ``inc1`` ops whose strength increases with the magnitude, ``t`` and a set of ops: ``t3a``, ``t3aw``
         or ``tweights``. ``augmix``: ``m`` (3), ``w`` chains (3), ``d`` ops of a chain (1 to 3), ``a`` parameter of
         the weights (1), ``mstd`` (uniform), ``b`` (no effect). ``original``, ``originalr``, ``v0``, ``v0r`` and ``3a``:
-        ``mstd`` (0).
+        ``mstd`` (0). Sections without a number, which timm ignores, are refused.
     interpolation : {"random", "nearest", "bilinear", "bicubic"}
         Interpolation of ops that move pixels; ``"random"`` draws bilinear or bicubic for each of them.
     fill : number, (C,), (N,) or (N, C), optional
@@ -110,11 +110,6 @@ def timm_augment(
     Batch
         Of AugMix: float32 images in [0, 1], computed immediately.
 
-    Raises
-    ------
-    ValueError
-        For an unknown policy or section, or a section without a number, which timm ignores.
-
     Notes
     -----
     Differences from timm: a chain's first op that moves pixels and the geometry before it are one resampling; values
@@ -124,12 +119,6 @@ def timm_augment(
     References
     ----------
     Wightman: timm 1.0, ``timm/data/auto_augment.py``.
-
-    Examples
-    --------
-    >>> x = np.zeros((2, 16, 16, 3), np.uint8)
-    >>> gpuimg.timm_augment(x, "rand-m7-n3-mstd0.5", rng=0).array().shape
-    (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "timm_augment")
     if not isinstance(policy, str):

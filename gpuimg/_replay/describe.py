@@ -40,11 +40,6 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
         the images. Geometry is derived from its matrices: an :func:`affine` that only rotates is described as a
         rotation. Notebooks display line by line.
 
-    Raises
-    ------
-    IndexError
-        If the index is out of range.
-
     Examples
     --------
     >>> import gpuimg, numpy as np

@@ -84,11 +84,6 @@ def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
     Batch
         N images with the sizes, channels and dtype of the plan's results.
 
-    Raises
-    ------
-    ValueError
-        For images that differ from those the plan is for, with the difference.
-
     Examples
     --------
     >>> import gpuimg, numpy as np

@@ -49,7 +49,7 @@ def weights(start: float, length: float, count: int, factor: float, shift: float
     high = min(int(np.ceil((start + length) * factor + shift)), stored)
     stretch = max(length / count * factor, 1.0)
     centers = (start + (np.arange(count) + 0.5) * length / count) * factor + shift
-    found = references.triangle((np.arange(stored) + 0.5 - centers[:, None]) / stretch)
+    found = np.maximum(1.0 - np.abs(np.arange(stored) + 0.5 - centers[:, None]) / stretch, 0.0)
     found[:, :low] = found[:, high:] = 0.0
     mixed: Pixels = found / found.sum(1, keepdims=True)
     return mixed

@@ -25,7 +25,7 @@ def antialiased(image: NDArray[Any], xs: NDArray[Any], ys: NDArray[Any], support
     parts = []
     for positions, n, reach in ((ys, image.shape[0], support[0]), (xs, image.shape[1], support[1])):
         inside = np.clip(positions, 0, n).reshape(-1, 1)
-        weights = references.triangle((np.arange(n) + 0.5 - inside) / reach)
+        weights = np.maximum(1.0 - np.abs(np.arange(n) + 0.5 - inside) / reach, 0.0)
         parts.append(weights / weights.sum(1, keepdims=True))
     summed = np.einsum("pi,pj,ijc->pc", parts[0], parts[1], values, optimize=True)
     return np.asarray(summed.reshape(*xs.shape, image.shape[2]))

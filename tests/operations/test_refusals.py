@@ -47,10 +47,7 @@ GEOMETRY: Refusals = [
     (lambda: gi.invert([]), "an empty list has no number of channels and no dtype"),
     (lambda: gi.invert([ONE]), r"images\[0\] must be an \(H, W, C\) array, not shape \(9, 11\)"),
     (lambda: gi.invert([X[0], X[0, :, :0]]), r"images\[1\] must be at least"),
-    (
-        lambda: gi.invert([X[0], np.float32(X[0])]),
-        r"images\[0\] is uint8 with 3 channels, images\[1\] is float32 with 3",
-    ),
+    (lambda: gi.invert([X[0], np.float32(X[0])]), r"images\[0\] is uint8 with 3 channels, images\[1\] is float32 with"),
     (lambda: gi.resize(X, 0), "size must be a whole number from 1 to 16777216, not 0"),
     (lambda: gi.resize(X, (1, 2, 3)), r"size must be \(height, width\), not \(1, 2, 3\)"),
     (lambda: gi.resize(X, np.ones((4, 2))), r"size as an array must have shape \(3, 2\), not \(4, 2\)"),
@@ -184,20 +181,14 @@ MIXING: Refusals = [
     (lambda: gi.copy_paste(X, LABELS[:, :5], rng=0), r"masks\[0\] has shape \(5, 11\), but its image \(9, 11\)"),
     (lambda: gi.copy_paste(X, LABELS * 1.0, rng=0), r"masks\[0\] must be an integer or boolean array, not float64"),
     (lambda: gi.copy_paste(SIZES, LABELS[:2], rng=0), "images must have one size, not 2"),
-    (
-        lambda: gi.copy_paste(gi.open_clips([made("h264")], 3, device="cpu"), LABELS, rng=0),
-        "for images, not for 1 clip",
-    ),
+    (lambda: gi.copy_paste(gi.open_clips([made("h264")], 3, device="cpu"), LABELS, rng=0), "for images, not for 1"),
 ]
 TARGETS: Refusals = [
     (lambda: gi.transform_boxes(MOVED, BOX[:2]), "got boxes for 2 images, but the batch has 3"),
     (lambda: boxed(3, 0, 2, 1), r"image 2: box 1 ends before it starts \(9 x 11\): \[3.0, 0.0, 2.0, 1.0\]"),
     (lambda: boxed(0, 0, 11.1, 1), "image 2: box 1 reaches beyond the image"),
     (lambda: boxed(0, 0, np.nan, 1), r"image 2: boxes must be finite, not \[0.0, 0.0, nan, 1.0\]"),
-    (
-        lambda: gi.transform_boxes(MOVED, [*BOX[:2], np.zeros((2, 5))]),
-        r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)",
-    ),
+    (lambda: gi.transform_boxes(MOVED, [*BOX[:2], np.zeros((2, 5))]), r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5"),
     (lambda: gi.transform_boxes(MOVED, np.zeros((3, 4))), r"\(K, 4\) arrays, not of shape \(3, 4\)"),
     (lambda: gi.transform_boxes(MOVED, BOX, format="xywhr"), r"boxes must be an \(N, K, 5\) array or a list"),
     (lambda: gi.transform_boxes(MOVED, BOX, min_area=[0, -1, 0]), r"min_area\[1\] must be"),
@@ -229,22 +220,10 @@ TARGETS: Refusals = [
     (lambda: gi.transform_images(X, X), "must be the Batch"),
     (lambda: gi.transform_points(MOVED, np.full((3, 1, 2), np.inf)), "image 0: points must be finite"),
     (lambda: gi.transform_points(MOVED, np.zeros((1, 4, 2))), "got points for 1 images, but the batch has 3"),
-    (
-        lambda: gi.transform_keypoints(MOVED, np.zeros((3, 1, 3))),
-        r"keypoints must be an \(N, K, P, 3\) array .*\(3, 1, 3",
-    ),
-    (
-        lambda: gi.transform_keypoints(MOVED, [np.zeros((1, k, 3)) for k in (4, 5, 5)]),
-        r"with one P; keypoints\[0\] has",
-    ),
-    (
-        lambda: gi.transform_keypoints(MOVED, np.full((3, 1, 4, 3), 3)),
-        "the visibility of keypoints, .* must be 0, 1 or 2",
-    ),
-    (
-        lambda: gi.transform_keypoints(MOVED, np.zeros((3, 1, 2, 3)), flip_indices=[0, 0]),
-        "the numbers 0 to 1 once each",
-    ),
+    (lambda: gi.transform_keypoints(MOVED, np.zeros((3, 1, 3))), r"keypoints must be an \(N, K, P, 3\) .*\(3, 1, 3"),
+    (lambda: gi.transform_keypoints(MOVED, [np.zeros((1, k, 3)) for k in (4, 5, 5)]), r"one P; keypoints\[0\] has"),
+    (lambda: gi.transform_keypoints(MOVED, np.full((3, 1, 4, 3), 3)), "the visibility of key.* must be 0, 1 or 2"),
+    (lambda: gi.transform_keypoints(MOVED, np.zeros((3, 1, 2, 3)), flip_indices=[0, 0]), "the numbers 0 to 1 once"),
 ]
 BATCHES: Refusals = [
     (lambda: files(color="rgba", alpha="white"), "composites on a background"),
