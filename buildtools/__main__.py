@@ -1,7 +1,5 @@
 """Compile the loops: ``python -m buildtools --out kernels/_lib x86-64-v3 x86-64-v4``."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

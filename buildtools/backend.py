@@ -4,8 +4,6 @@ A copy, because setuptools writes into the sources: they may belong to another u
 there must not get into a wheel.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

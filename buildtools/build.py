@@ -1,7 +1,5 @@
 """Libraries of several levels, and the manifest that the loader reads."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing

@@ -3,8 +3,6 @@
 What is replaced here is private to Numba; the version that wheels are built with is pinned in pyproject.toml.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm

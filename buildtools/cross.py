@@ -5,8 +5,6 @@ unpacked into the folder, nothing of them runs natively. Needs Debian or Ubuntu,
 debian-archive-keyring``.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

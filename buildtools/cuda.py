@@ -5,8 +5,6 @@ assembles that text for each architecture. So machine code for all of them comes
 and code for one more architecture takes 3 s of CPU time rather than 30.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

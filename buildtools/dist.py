@@ -4,8 +4,6 @@
 not tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

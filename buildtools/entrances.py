@@ -6,8 +6,6 @@ and objects are reached through a table that the loader fills, ``PYTHON_FUNCTION
 has no undefined symbol of Python, needs none of its headers and serves every version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

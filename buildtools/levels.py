@@ -1,7 +1,5 @@
 """Processors and systems that loops are compiled for."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

@@ -1,7 +1,5 @@
 """Loops compiled for a level, in several parts: each is merged and stripped of what nobody calls."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Object files to a shared library, with the system's compiler driver or PyPI's ziglang."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

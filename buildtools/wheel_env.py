@@ -4,8 +4,6 @@
 environment that runs this. The tests are copied into the folder, away from the sources.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Sphinx configuration for `make docs`. The build loads nothing from the network, and every warning is an error."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

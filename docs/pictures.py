@@ -3,8 +3,6 @@
 The sheet of a block that calls a function is also shown on the function's page of the reference.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from itertools import count

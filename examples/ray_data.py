@@ -3,8 +3,6 @@
 python examples/ray_data.py [--actors 1 2 4]
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

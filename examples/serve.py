@@ -10,8 +10,6 @@ Status 422 with a reason answers files that are truncated or not images, 413 fil
 beyond the number of connections. Ctrl-C ends the service.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

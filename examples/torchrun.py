@@ -6,8 +6,6 @@ torchrun --standalone --nproc-per-node 3 examples/torchrun.py --checkpoint check
 The label of a photo is the first word of its name. Each process uses its share of the machine's cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/nativ
 ``src/libImaging/Resample.c``. Where torchvision's ``fill`` counts the border twice, the blend here is the right one.
 """
 
-from __future__ import annotations
-
 import colorsys
 from typing import Any, TypeAlias
 

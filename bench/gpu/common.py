@@ -1,7 +1,5 @@
 """Shared code of the scripts: results as lines of JSON, photos, rates, and times by CUDA events."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

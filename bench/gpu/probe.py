@@ -5,8 +5,6 @@
 Run it first: a check that fails says what to do. One that ends the process is the last that is named on stderr.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib.metadata

@@ -9,8 +9,6 @@ share of the hardware engine. Every batch is waited for. Rates of the running lo
 images that the CPU decoded instead are counted: a decoder that refuses its files would look like a slow GPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

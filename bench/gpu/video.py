@@ -5,8 +5,6 @@
 The videos are those of bench/video.py, encoded by PyAV.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from functools import partial

@@ -5,8 +5,6 @@ program, and stores; every formula is a scalar function the CPU's loops call too
 is imported where a kernel is compiled: those that a wheel holds as machine code need neither (see :mod:`.shipped`).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

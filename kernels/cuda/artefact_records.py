@@ -1,7 +1,5 @@
 """Input of the kernels of JPEG artifacts: quantization steps, then one record per image; and their block sizes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # Words of a record.

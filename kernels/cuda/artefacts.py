@@ -4,8 +4,6 @@ Both kernels read 32-bit words: the steps of luma and chroma at quality 50, then
 quality 0 are copied.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

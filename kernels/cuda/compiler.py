@@ -4,8 +4,6 @@ What runs is what the tests count and execute: PTX by libNVVM, assembled by nvJi
 time, which makes other code (half as many instructions again, and more registers).
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

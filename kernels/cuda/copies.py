@@ -1,7 +1,5 @@
 """Copies of runs of words between two arrays, all runs of a batch in one launch."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda
 

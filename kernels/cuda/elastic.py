@@ -1,7 +1,5 @@
 """Smooth random displacement of pixels on a GPU, one thread per pixel."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda
 

@@ -1,7 +1,5 @@
 """Input of the kernel of elastic displacements: one record per image; and its block size."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from ..ops import ELASTIC

@@ -1,7 +1,5 @@
 """One pass of an exact resize on a GPU, one thread a pixel; see :mod:`gpuimg.kernels.exact`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda
 

@@ -1,7 +1,5 @@
 """Input of the kernel of exact resizes: records, one for each image and pass, before the taps of all axes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # Words of a record.

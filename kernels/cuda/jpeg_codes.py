@@ -4,8 +4,6 @@ A decoder's state is the next bit, the place in the MCU, and the index ``k`` of 
 block has two places, for its DC and its AC coefficients: an index in ``SET.state``, whose element has the table.
 """
 
-from __future__ import annotations
-
 from numba import cuda
 
 from ..jpeg.tables import CATEGORY, END_OF_BLOCK

@@ -11,8 +11,6 @@ checks the codes, that a segment ends where the next one begins, and the predict
 References: Weissenberger and Schmidt, Accelerating JPEG Decompression on GPUs (2021).
 """
 
-from __future__ import annotations
-
 from numba import cuda, types
 
 from ..jpeg.layout import LONGEST

@@ -5,8 +5,6 @@ they contain, no access is outside the uploaded words, or outside the blocks tha
 does not end as expected is reported.
 """
 
-from __future__ import annotations
-
 from numba import cuda, types
 
 from ..jpeg.formulas import short

@@ -3,8 +3,6 @@
 :mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Pixels equal those of the CPU's decoder, bit for bit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda, types
 

@@ -7,8 +7,6 @@ Whatever a segment contains, no access is outside the uploaded words, or outside
 Damaged segments, as :mod:`gpuimg.kernels.jpeg.recoded` defines them, are reported.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda, types
 

@@ -4,8 +4,6 @@ As in :mod:`.jpeg_pixels`, eight threads per block. Blocks of full size, chroma 
 kernel. Samples equal those of the CPU's decoder, bit for bit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda, types
 

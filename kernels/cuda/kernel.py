@@ -15,8 +15,6 @@ A cached file is named by the sources that it is made of, the capability and CUD
 on Python's version. It can be made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading
@@ -36,7 +34,7 @@ _OLDEST, _NEWEST = 12, 15  # major versions of CUDA, whose names are looked for:
 _USERS_KEPT = 32  # kernels with functions of users that stay on disk, of each variant
 _OPTIONS = "NUMBA_OPT", "NUMBA_CUDA_DEBUGINFO", "NUMBA_FORCE_CUDA_CC"  # variables that change the machine code
 
-_images: dict[str, Image] = {}  # by the names of their files
+_images: "dict[str, Image]" = {}  # by the names of their files
 _locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 _guard = threading.Lock()
 
@@ -81,7 +79,7 @@ class Kernel:
         Functions of users in it. It is cached on disk if its checksum covers all that they do, else in memory.
     """
 
-    all: ClassVar[list[Kernel]] = []  # but those with functions of the users'
+    all: ClassVar[list["Kernel"]] = []  # but those with functions of the users'
     compile_count: ClassVar[int] = 0  # compiled in this process rather than read from disk
 
     def __init__(

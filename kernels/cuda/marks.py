@@ -3,8 +3,6 @@
 A mark is 16 random bytes, which no image has by chance.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda
 

@@ -1,7 +1,5 @@
 """The color of a grid pixel: sampled, then processed by the instructions of its image's program."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sampling of one grid point: a walk over the taps around its position."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

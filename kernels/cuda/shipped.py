@@ -9,8 +9,6 @@ The file is as trustworthy as the modules in the same package: anyone who can wr
 The loader checks that it is whole, and built from these sources.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

@@ -4,8 +4,6 @@ Their checksum is a part of the name of a file with machine code, in place of th
 a file is found wherever these sources are, and by a process that has nothing to compile with.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import cache

@@ -4,8 +4,6 @@ Sums are integers, so that they do not depend on the order of threads. Each stat
 its block's shared memory, add a block to its image's sums, and compute from the sums the values that formulas read.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

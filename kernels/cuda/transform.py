@@ -1,7 +1,5 @@
 """Device code of a plan: one thread a pixel of the result, every image of the batch in one launch; and of mixing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A frame has a plane of luma and one of chroma, of half the width and height roun
 with 8-bit samples, P010 and P016 with 16-bit samples.
 """
 
-from __future__ import annotations
-
 from numba import cuda
 
 from ..scalar import f32, i32, scalar, up

@@ -1,7 +1,5 @@
 """Bits and vectors of recoded JPEGs: masks of blocks and bit planes, to coefficients and back."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..cpu.intrinsics import I8, I16, I32, I64, Memory, emitted, load, shuffle, splat, spread, store, vector

@@ -5,8 +5,6 @@ heads and for rows 0 to 7 of masks; the tables of a file are a set of luma and, 
 canonical: in the order of their lengths, those of one length in the order of their symbols, the first one all zeros.
 """
 
-from __future__ import annotations
-
 import lzma
 from functools import cache
 from pathlib import Path

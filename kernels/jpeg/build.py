@@ -1,7 +1,5 @@
 """Builder of seek-index entries: decode a file without storing pixels, and record where its rows begin."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

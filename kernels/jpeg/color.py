@@ -7,8 +7,6 @@ columns are mixed while pixels are converted.
 References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 """
 
-from __future__ import annotations
-
 from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, spread, store, vector
 from ..lang import ir, types
 

@@ -5,8 +5,6 @@ chroma rows that they need are there. MCUs outside the region are jumped over wh
 allow that, and else read by the Huffman decoder alone.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bits of a mask by their rank: one instruction where the processor has a fast one, else loops of the same results."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..lang import intrinsic, ir, types

@@ -4,8 +4,6 @@ Positions in a seek index are data from outside. Every copy is therefore bounded
 a segment that does not end where the entry has the next one makes its image ``REFUSED``.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -6,8 +6,6 @@ References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jidctred.c, 
 tables K.1, K.2.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

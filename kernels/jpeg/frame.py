@@ -1,7 +1,5 @@
 """The geometry of a JPEG: the blocks of an MCU, the grid of MCUs, and those of them that a region needs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

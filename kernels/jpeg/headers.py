@@ -5,8 +5,6 @@ and the data. Only files of which every byte up to the scan is understood become
 Whatever is unusual, damaged or rare is left to other decoders, which then also report what is wrong.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiled import cached_jit

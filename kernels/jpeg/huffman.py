@@ -4,8 +4,6 @@ A stream is decoded in pieces, from any bit with any predictors, so that the sam
 intervals, and the parts that a seek index points to.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

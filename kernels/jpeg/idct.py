@@ -10,8 +10,6 @@ instruction, so libjpeg-turbo regroups the terms into such products; its sums th
 saturate, are the same here.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Records that the JPEG decoder shares with its callers, and the codes in them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

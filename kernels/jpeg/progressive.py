@@ -5,8 +5,6 @@ outside the region only the positions of coefficients other than zero are kept, 
 up to the last row of the region. Whatever libjpeg would warn of is left to Pillow.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

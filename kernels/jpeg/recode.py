@@ -1,7 +1,5 @@
 """Encoder of recoded JPEGs, and the encoder of JPEG scans that restores files: docs/recoded-jpeg.md has the format."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

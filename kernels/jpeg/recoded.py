@@ -5,8 +5,6 @@ region is decoded from the segments that it lies in. Each is copied to scratch b
 meanwhile cannot mislead the decoder, and what it reads past the segment's end is scratch, too.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -5,8 +5,6 @@ next one, or -1 for what libjpeg would warn of. A mask has bit 63 - k for positi
 top, as the first bit of the stream.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 At a reduced scale a block has fewer pixels. libjpeg scales chroma by less than luma if it then needs no upsampling.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -6,8 +6,6 @@ scans follow each other as T.81, G.1.1.1 demands and which hold all bits of all 
 smooths an image that lacks some, and warns of others.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -14,8 +14,6 @@ Bits are counted in the file as stored, with the zeros that are stuffed after 0x
 fit into its field gets no entry.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -7,8 +7,6 @@ is planned. :func:`plan_upload` computes sizes and offsets in the upload buffer,
 the buffer are counted in 4-byte words, as the kernels read them.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

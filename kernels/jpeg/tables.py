@@ -24,8 +24,6 @@ bits of the symbol, 8-15 missing bits, 0 to 14, from 16 on the difference.
 "Singles", from which pairs are built: bits 0-7 bits of the symbol, 8-15 its advance, from 16 on its coefficient.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

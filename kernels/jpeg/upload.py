@@ -7,8 +7,6 @@ type, and each further array, or a view of records, would be another upload or a
 constants are offsets in words, computed from the dtypes.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Intrinsics of decoders: byte masks, bit counts and blocks of one value. Indices are unsigned 64-bit numbers."""
 
-from __future__ import annotations
-
 from ..cpu.intrinsics import I8, I32, I64, emitted, load, splat, spread, store, vector
 from ..lang import ir, types
 

@@ -4,8 +4,6 @@ Only files of which every chunk is understood and in its place are ``regular``. 
 to Pillow, which then also reports what is wrong.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..compiled import cached_jit

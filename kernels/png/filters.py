@@ -5,8 +5,6 @@ left. So a pixel waits for the one to the left of it, 10 cycles for the Paeth fi
 later than the one above it, take little longer than one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The record of a PNG file's chunks that the decoder shares with its callers, and the codes in it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of a PNG file after inflating: filters undone, and values expanded to the pixels that are requested."""
 
-from __future__ import annotations
-
 from ..compiled import cached_jit
 from ..cpu.intrinsics import copy
 from ..gray import gray_byte

@@ -1,7 +1,5 @@
 """``gpuimg bench``: its report on a data set, the comparison programs, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The order of operations of single calls, on a fake GPU that runs everything as late as it may."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial

@@ -1,7 +1,5 @@
 """The order of operations of loaders on a fake GPU that runs everything as late as it may."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """JPEGs decoded by segments on a GPU: the host's part on a fake GPU; ptx/ runs the kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace

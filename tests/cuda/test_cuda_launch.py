@@ -1,7 +1,5 @@
 """CUDA kernels on their way to a GPU: compiled once, kept on disk, arguments packed as the machine code reads them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Clips on a fake GPU: which of NVDEC's frames come where, in which order, and what the CPU decodes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext

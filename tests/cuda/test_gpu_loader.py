@@ -1,7 +1,5 @@
 """The loader on a GPU: the CPU's pixels, results that stay while somebody reads them, and order of streams."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files that stay in a GPU's memory from epoch to epoch: the host's part on a fake GPU; ptx/ runs the kernels."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """JPEG files made for the tests, what Pillow makes of them, and our decoder by itself with guards around its memory."""
 
-from __future__ import annotations
-
 import ctypes
 import io
 import math

@@ -1,7 +1,5 @@
 """A small encoder of PNG files, written from the standard: any build, any filter in each row, any chunks."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

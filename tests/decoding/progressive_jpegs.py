@@ -4,8 +4,6 @@ Encoders write a few scripts; libjpeg decodes every order of scans that the stan
 F and G.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """A reader of recoded JPEGs in plain Python, as docs/recoded-jpeg.md describes them, and changes of such files."""
 
-from __future__ import annotations
-
 import struct
 from itertools import pairwise
 from typing import Any, NamedTuple

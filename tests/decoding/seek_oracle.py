@@ -1,7 +1,5 @@
 """A seek index read, and a JPEG's stream followed, in plain Python: from docs/architecture.md and ITU-T T.81."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator

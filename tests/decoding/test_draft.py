@@ -1,7 +1,5 @@
 """``draft``: JPEGs decoded at a reduced size, bit for bit as libjpeg scales them, and what is then made of them."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Huffman codes of every length, with coefficients of every size: Pillow's pixels bit for bit."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

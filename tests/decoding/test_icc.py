@@ -1,7 +1,5 @@
 """Embedded ICC profiles: colors converted to sRGB, against the formula of the profile and Pillow's own conversion."""
 
-from __future__ import annotations
-
 import io
 import struct
 from pathlib import Path

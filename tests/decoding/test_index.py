@@ -1,7 +1,5 @@
 """The seek index: its file, building it of every source, going on after interruptions, and the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

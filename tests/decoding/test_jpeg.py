@@ -1,7 +1,5 @@
 """Our decoder of baseline JPEGs: Pillow's pixels (libjpeg-turbo's) bit for bit, whole images and regions."""
 
-from __future__ import annotations
-
 import re
 import struct
 import warnings

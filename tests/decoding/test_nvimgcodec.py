@@ -1,7 +1,5 @@
 """The adapter for nvImageCodec, with its real decoders for the CPU and host memory: the calls that a GPU gets."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Every format but baseline JPEG: pixels against Pillow's public way, limits, and what is said of damaged files."""
 
-from __future__ import annotations
-
 import io
 import re
 import struct

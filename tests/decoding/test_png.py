@@ -1,7 +1,5 @@
 """Our PNG decoder: its pixels and its outcome are Pillow's, for every build, every filter and any damage."""
 
-from __future__ import annotations
-
 import io
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Our decoder of progressive JPEGs: Pillow's pixels bit for bit, and Pillow where libjpeg guesses, warns or refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

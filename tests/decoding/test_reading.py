@@ -1,7 +1,5 @@
 """Chunks of files and of parts of them, read natively: the same bytes as plain Python, and the rest left to it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

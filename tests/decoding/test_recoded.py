@@ -1,7 +1,5 @@
 """Recoded JPEGs: the JPEG's pixels, and the JPEG itself, byte for byte; a plain reader's coefficients; damage."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import platform

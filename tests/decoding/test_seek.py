@@ -1,7 +1,5 @@
 """Random access into JPEGs: with a seek index, or restart markers, the pixels are those without, bit for bit."""
 
-from __future__ import annotations
-
 import mmap
 import pickle
 import warnings

@@ -3,8 +3,6 @@
 Format: TIFF 6.0; BigTIFF.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -5,8 +5,6 @@ tests/ptx. What is not modelled: nvImageCodec's and PyAV's own faults, the null 
 streams (leaving it out is the stricter), and what ``cudaMalloc`` and ``cudaFree`` wait for.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import gc

@@ -4,8 +4,6 @@ What is copied, set and launched changes the memory at once, in the order of the
 not come in that order. The host sees the result of a copy to pinned memory when it has waited for it, at the latest.
 """
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import itertools

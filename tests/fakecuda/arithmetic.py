@@ -1,7 +1,5 @@
 """CuPy's own kernels, which NumPy computes: their source says which function it is, and what the parameters are."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable

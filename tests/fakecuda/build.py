@@ -4,8 +4,6 @@ CuPy's one module that is linked to CUDA's runtime is compiled again, from the s
 library; all others load the driver and the compiler of kernels by name.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

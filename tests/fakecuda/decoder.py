@@ -3,8 +3,6 @@
 Images are Pillow's, so that a test sees whether each came to its place.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import threading

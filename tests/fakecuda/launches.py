@@ -3,8 +3,6 @@
 Arguments are read from where a launch packed them, as the driver does.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -7,8 +7,6 @@ any time. The host is one sequence, in the order of the calls as they were made.
 A hardware JPEG decoder writes its destination when it is *called*, whatever its stream still has to do before.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
@@ -76,7 +74,7 @@ def joined(clock: Clock, other: Clock) -> None:
 class Order:
     """The log, and what was found wrong while it was written; memory that is still allocated stays from another."""
 
-    def __init__(self, before: Order | None = None) -> None:
+    def __init__(self, before: "Order | None" = None) -> None:
         self.lock = threading.RLock()
         self.log: list[Op] = []
         self.problems: list[str] = []

@@ -3,8 +3,6 @@
 Its other checks are tried by the faults that ``tests/faults.py`` plants in the runtime.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fakecuda import FakeGpu, Order

@@ -3,8 +3,6 @@
 A frame's memory is used again, by what comes next to that stream, as soon as nothing refers to it.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -50,7 +48,7 @@ class Nvdec:
             raise RuntimeError("Hardware accelerated decode requested but no stream is compatible")
         return container
 
-    def _make_device(self, hwaccel: HWAccel) -> None:
+    def _make_device(self, hwaccel: "HWAccel") -> None:
         """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context with its own flags.
 
         FFmpeg wants that context with other flags, makes another where it is asked for none, and takes the calling

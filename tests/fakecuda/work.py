@@ -1,7 +1,5 @@
 """Work for the fake GPU: files, sources, chains and loops that its tests share."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batches by the sizes of images: target sizes, token budgets, their order, and the sizes kept in a file."""
 
-from __future__ import annotations
-
 import pickle
 import tracemalloc
 from collections import Counter

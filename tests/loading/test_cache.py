@@ -1,7 +1,5 @@
 """Decoded images in memory: the pixels, the order and the failures of a loader without them."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results in the frameworks' own hands: the same memory, alive as long as it is used."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import weakref

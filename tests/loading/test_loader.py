@@ -1,7 +1,5 @@
 """The loader: what it gives, in which order, and what it does with bad samples."""
 
-from __future__ import annotations
-
 import io
 import json
 import tracemalloc

@@ -1,7 +1,5 @@
 """Loops over a loader: memory and threads that end, whoever ends them, and what limits a loop."""
 
-from __future__ import annotations
-
 import gc
 import re
 import signal

@@ -1,7 +1,5 @@
 """Other engines and launchers, by running their examples: the same pixels as without, and every sample once."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Memory of whole calls of exact presets: that of the result, and 24 bytes a pixel of the largest image."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

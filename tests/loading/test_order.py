@@ -1,7 +1,5 @@
 """The order of an epoch: a permutation that is never held, blocks of neighbors, its shards, and positions in it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

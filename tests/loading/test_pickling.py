@@ -1,7 +1,5 @@
 """Pickles and copies of batches and loaders."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading

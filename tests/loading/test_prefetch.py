@@ -1,7 +1,5 @@
 """Running a producer ahead: order, bounds, errors in their place, and threads that end."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

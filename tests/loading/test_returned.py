@@ -1,7 +1,5 @@
 """What a function of a loader may return: views, padded arrays, tokens, and dicts of several results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

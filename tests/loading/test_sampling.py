@@ -1,7 +1,5 @@
 """The samples of an epoch: listed, repeated or drawn by weight; on several ranks, and after resuming."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sources without a length: the batches of a list of the same samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Threads that share items, turns of those that prepare batches in Python, and work that is done again."""
 
-from __future__ import annotations
-
 import threading
 import time
 import weakref

@@ -1,7 +1,5 @@
 """Batches of tensors as training programs use them, and epochs that differ whoever runs the loop."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import multiprocessing

@@ -1,7 +1,5 @@
 """Image processors of transformers as references; tests that use them are skipped where it is not installed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Preprocessing of models, against transformers' processors."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Presets on real photos, and the random functions that only they use."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from functools import partial

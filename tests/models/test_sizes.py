@@ -1,7 +1,5 @@
 """Sizes of vision-language models: against transformers' functions, and laws of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """timm's transforms for training and evaluation, against timm where it is installed."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of images of several sizes: flat, padded, and in patches; against NumPy's reshape and transpose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

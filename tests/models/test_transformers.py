@@ -1,7 +1,5 @@
 """gpuimg as a backend of transformers: the outputs of its backend "torchvision", from files, arrays and images."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Videos for Qwen-VL, against transformers' video processors."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Every function with a different parameter for each image: for what must hold for all of them."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

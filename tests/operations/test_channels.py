@@ -1,7 +1,5 @@
 """Images of any number of channels, with alpha, and of 16 bits per value."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Color against published formulas, other libraries, and examples that pin the conventions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba

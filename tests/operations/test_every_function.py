@@ -1,7 +1,5 @@
 """Every function: its formula, and laws of parameters, ``where``, awkward and unchanged inputs, and N = 0."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``exact=``: the bytes of Pillow's and of torch's resize, with the libraries themselves as the oracles."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

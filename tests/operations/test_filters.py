@@ -1,7 +1,5 @@
 """Blur and sharpness against their formulas and other libraries, and the segments they end."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Geometry against published formulas, other libraries, and examples that pin the conventions."""
 
-from __future__ import annotations
-
 import math
 import mmap
 from fractions import Fraction

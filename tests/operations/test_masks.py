@@ -1,7 +1,5 @@
 """A mask for each object: against the pixels that the images show, torchvision, and slices of NumPy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mixing images and labels, mosaics, and objects of other images, against NumPy pixel by pixel."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

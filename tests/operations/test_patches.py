@@ -1,7 +1,5 @@
 """Resampling where x and y both depend on row and column, at the edges of what its vectors may read."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Any
 

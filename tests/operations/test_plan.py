@@ -1,7 +1,5 @@
 """Chains: every op at its place, statistics of the image at that point, pixels resampled once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

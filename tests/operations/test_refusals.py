@@ -1,7 +1,5 @@
 """Wrong arguments, refused when a function is called: the message names the argument, its value and what is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

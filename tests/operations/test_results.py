@@ -1,7 +1,5 @@
 """Results: dtypes to the bit, layouts, arrays of the caller, batches of several sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

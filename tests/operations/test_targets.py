@@ -1,7 +1,5 @@
 """Boxes, points, key points and masks: against NumPy formulas, torchvision's numbers, OpenCV, and pixels."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conventions of the public API, by introspection; and every example in a docstring."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

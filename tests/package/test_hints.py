@@ -1,7 +1,5 @@
 """Mistakes that are taken for what they are: names and words of other libraries, other layouts, old parameters."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

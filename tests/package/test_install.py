@@ -1,7 +1,5 @@
 """Ways to install from source, with loops that are not compiled: front ends, folders, users, missing tools."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

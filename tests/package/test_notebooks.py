@@ -1,7 +1,5 @@
 """Notebook output of a batch, a few captioned pictures for every kind of batch, and of a description."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -1,7 +1,5 @@
 """Systems without what only Linux has, or only POSIX, as far as a process without these names can tell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

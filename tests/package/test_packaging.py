@@ -1,7 +1,5 @@
 """The package as it is installed: what the wheel holds, and what `import gpuimg` loads."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

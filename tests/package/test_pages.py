@@ -1,7 +1,5 @@
 """Pages: their code, the README's and the examples run as printed, as do programs changed by docs/porting.md."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The service of examples/serve.py, as a process: pixels, bad uploads among good ones, limits, its end."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import importlib.util

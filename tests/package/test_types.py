@@ -1,7 +1,5 @@
 """Type checkers on users' programs, and the coverage of the public API by types."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -1,7 +1,5 @@
 """Preparing a data set: pixels, names, labels, files that stay as they are, interruptions, and the command."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Whole chains of functions, those with random parameters among them, as a strategy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Images, batches and parameters for the laws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

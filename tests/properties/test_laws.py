@@ -1,7 +1,5 @@
 """Laws: what holds for any image and any parameter, without knowing a single value."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of the loader: whatever fails, wherever it is left and however it goes on, each sample comes once."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The CPU's loops stay within the memory they are given, which their vectors could leave without a word."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

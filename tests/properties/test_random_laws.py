@@ -1,7 +1,5 @@
 """Laws of whole chains, with random functions among them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

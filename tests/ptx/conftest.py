@@ -1,7 +1,5 @@
 """Fixtures of tests that interpret kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def launches() -> Iterator[Launches]:
+def launches() -> "Iterator[Launches]":
     """The fake GPU with its kernels interpreted, and nothing on it out of order."""
     from .device import executing  # imports numba.cuda, which not all of these tests need
 

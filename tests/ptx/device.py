@@ -4,8 +4,6 @@ Kernels are launched by the runtime's own code on the fake's memory; what they r
 decoder, a copy or another kernel.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

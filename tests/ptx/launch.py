@@ -1,7 +1,5 @@
 """A launch: its parameters as the runtime packs them, its blocks some at a time, its races at the end."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from math import prod

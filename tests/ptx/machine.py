@@ -4,8 +4,6 @@ Threads wait at barriers and where a warp meets (shuffles, votes) until all that
 a loop for what another thread writes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

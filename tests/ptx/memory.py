@@ -3,8 +3,6 @@
 Each buffer lies far from all others, and each shared variable is followed by a gap, so that one word too far is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ treated as the PTX manual says. Approximate instructions are computed in float64
 their bounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """PTX text to instructions, a statement a line, as compilers write it; each register has one name in its kernel."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

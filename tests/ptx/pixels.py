@@ -1,7 +1,5 @@
 """Awkward images, and how close results are to the CPU's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

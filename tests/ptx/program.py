@@ -1,7 +1,5 @@
 """A kernel cut into blocks that run without a branch, each instruction a step over all threads that are there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 

@@ -5,8 +5,6 @@ barriers, those of a warp also by its own barriers of all lanes, and blocks by n
 threads, one of them a write, are a race if nothing orders them, unless both are atomic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -30,7 +28,7 @@ class _Accesses(NamedTuple):
     flags: Ints
     where: Ints  # number of the instruction
 
-    def part(self, index: Any) -> _Accesses:
+    def part(self, index: Any) -> "_Accesses":
         return _Accesses(*(column[index] for column in self))
 
 

@@ -1,7 +1,5 @@
 """The interpreter's floats against fractions rounded once; kernels, against the CPU, are the test of all else."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

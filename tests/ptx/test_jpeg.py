@@ -3,8 +3,6 @@
 With starts from an index or restart markers, with those that the kernel "find" finds, and at the scales of ``draft``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every kernel, as it is compiled, launched by the runtime on awkward images: the CPU's pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import cycle, product
 from typing import Any

@@ -1,7 +1,5 @@
 """Results in patches, and in padded arrays: stored by the kernels that compute them, as the CPU stores them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

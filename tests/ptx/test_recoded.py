@@ -1,7 +1,5 @@
 """The kernel that decodes segments of recoded JPEGs, as it is compiled, launched by the runtime: the CPU's pixels."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

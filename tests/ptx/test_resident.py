@@ -1,7 +1,5 @@
 """The kernel that copies files within a GPU's memory, and those that decode what it copied, as they are compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The self-test of a GPU: interpreted kernels pass it, and a fault in any of them is found."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The file of compiled kernels: what it holds, which part a GPU gets, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import re

@@ -1,7 +1,5 @@
 """The kernel that makes pixels of NVDEC's frames, as it is compiled, on frames of that format that PyAV makes."""
 
-from __future__ import annotations
-
 from itertools import product
 from types import SimpleNamespace
 from typing import Any

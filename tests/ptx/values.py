@@ -3,8 +3,6 @@
 A register holds bits, in an unsigned array; what they mean is told by each instruction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 PTX is that of the file that a build left in ``kernels/_lib``, else as the installed numba-cuda makes it.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Callable

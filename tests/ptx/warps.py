@@ -1,7 +1,5 @@
 """Instructions of a whole warp or block: shuffles, votes and barriers, for all warps at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tests of distributions, and draws that descriptions have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Elastic deformation against its formula in NumPy, how it varies, and what masks, boxes and points make of it."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

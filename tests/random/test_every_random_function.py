@@ -1,7 +1,5 @@
 """Laws of every random function: generators, seeds in their place, and no images."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

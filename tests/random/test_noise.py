@@ -1,7 +1,5 @@
 """Noise, masks of random places, and channels in another order: against formulas in float64, and what is drawn."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Policies: their tables, and their pixels against the public functions called with what the generator draws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

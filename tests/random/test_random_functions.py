@@ -1,7 +1,5 @@
 """Random functions: each against public ones, or a formula, with what the generator draws."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Plans as files, applied to other images, and told in words."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

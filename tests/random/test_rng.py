@@ -1,7 +1,5 @@
 """Random numbers: NumPy's bits, the stated distributions, and the same draw in whatever batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

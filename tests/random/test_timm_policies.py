@@ -1,7 +1,5 @@
 """timm's policies against timm, where it is installed: what their text means, what is drawn, and the pixels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Many views of one image: decoded once, the pixels of images that are opened once for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ damaged: it lies flush against a page that cannot be read, and a process forked 
 meanwhile.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -8,8 +8,6 @@ hangs, output on stderr, and descriptors, threads and memory that are kept. A ch
 which continues with the next number. With ``--bounds``, native code checks every index.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import faulthandler

@@ -1,7 +1,5 @@
 """Damaged files of the formats that Pillow decodes: each has its pixels or a reason, within limits of memory."""
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

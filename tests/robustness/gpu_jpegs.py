@@ -3,8 +3,6 @@
 The kernels are interpreted, which is slow: files are small, and few. Every access of theirs is checked.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections import Counter

@@ -9,8 +9,6 @@ which has said what it was at; reading what nothing has written gives other pixe
 the file too, its pixels are the reference.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import warnings

@@ -1,7 +1,5 @@
 """The PNG decoder with all its memory flush against pages that cannot be touched, as in :mod:`.guard_pages`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

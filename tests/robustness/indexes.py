@@ -1,7 +1,5 @@
 """Damaged seek indexes: decoding with them gives the same pixels, maybe slower; `guard_pages` has forged entries."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections import Counter

@@ -4,8 +4,6 @@ Every damaged file either has exactly the pixels that Pillow gives for it alone,
 files are not affected, and no byte next to the memory of results and scratch is written.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable

@@ -5,8 +5,6 @@ an intact file, each of one of :data:`KINDS`, aimed at what decoders read: the o
 header (ITU-T T.81, annex B), and scans.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Small JPEG files of every common build."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Damaged files of saved plans: each is refused, or is a plan that runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Nothing outside of the folder changes, whatever its manifest says and whatever l
 damaged, but not forged, is completed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

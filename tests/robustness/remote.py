@@ -6,8 +6,6 @@ answered by an error, by half of its body, or not at all, up to ``MOST`` times i
 sample once, with the pixels of the local file.
 """
 
-from __future__ import annotations
-
 import collections
 import logging
 import random

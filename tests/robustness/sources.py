@@ -3,8 +3,6 @@
 A damaged data set is refused, or read: each sample is a part of its file, and the same by itself and among others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The loader without file descriptors and with little memory, and decoding that is interrupted."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sample of every subject, from a new number in each run; more: ``make soak``. And planted faults are reported."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

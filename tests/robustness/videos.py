@@ -1,7 +1,5 @@
 """Damaged videos: each decodes to clips or has a reason. Encoders of another version make other files of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

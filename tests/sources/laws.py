@@ -1,7 +1,5 @@
 """Laws of all sources, and helpers of their tests."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

@@ -6,8 +6,6 @@ S3) it hands requests on. As a separate process:
     python -m tests.sources.remote_server FOLDER [--delay 0.02]
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import html

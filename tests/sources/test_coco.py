@@ -1,7 +1,5 @@
 """COCO annotations, with pycocotools as the oracle: boxes, masks and key points."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

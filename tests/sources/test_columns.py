@@ -1,7 +1,5 @@
 """Parquet files."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Files of every format that are cut off, damaged, changed or gone, and how many of them are open."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -1,7 +1,5 @@
 """LMDB databases, as the library writes them."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

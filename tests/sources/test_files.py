@@ -1,7 +1,5 @@
 """Class folders and lists of paths."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kept indexes whose numbers cannot be right: built again with a warning, and never read by."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """RecordIO files of MXNet."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """TFRecord and ArrayRecord files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

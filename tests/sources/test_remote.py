@@ -1,7 +1,5 @@
 """Remote sources: the same samples as from local files, whatever the server does, or an error with the reason."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

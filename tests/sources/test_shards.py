@@ -1,7 +1,5 @@
 """Tar files in the layout of WebDataset."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

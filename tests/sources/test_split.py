@@ -1,7 +1,5 @@
 """Splits of a source by names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of every format of sources, by the formats' libraries, or written here from their descriptions."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -1,7 +1,5 @@
 """Clips of videos: exactly the frames that sequential decoding gives, as batches that every function works on."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

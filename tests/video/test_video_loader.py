@@ -1,7 +1,5 @@
 """Loaders of clips: which frames, what preprocessing is given, and bad videos."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

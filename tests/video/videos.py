@@ -1,7 +1,5 @@
 """Videos of every build, each frame with its number burnt in, and what plain sequential decoding makes of them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from fractions import Fraction
