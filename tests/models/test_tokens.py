@@ -148,21 +148,17 @@ def test_ragged_images() -> None:
         assert found.sizes.tolist() == [[5, 9], [7, 3], [1, 1]]
 
 
-def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which 16-bit values and other numbers of channels need."""
-    from gpuimg._runtimes import planes
+def test_the_copy_to_patches_is_the_store() -> None:
+    """Which 16-bit values need."""
+    x = gi.horizontal_flip(images_of([(28, 56), (56, 28)]))
 
-    images = images_of([(28, 56), (56, 28)])
+    def results(dtype: Any) -> list[Any]:
+        padded = x.padded(0, "center", layout="NCHW", dtype=dtype)
+        tokens = x.tokens(14, merge=2, frames=2, dtype=dtype), x.tokens(7, order="PPC", dtype=dtype)
+        return [one.values for one in (padded, *tokens)]
 
-    def results() -> list[Any]:
-        x = gi.horizontal_flip(images)
-        found = x.tokens(14, merge=2, frames=2), x.tokens(7, order="PPC"), x.padded(3, "center", layout="NCHW")
-        return [one.values for one in found]
-
-    stored = results()
-    monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
-    for one, other in zip(stored, results(), strict=True):
-        assert np.array_equal(one, other)
+    for stored, copied in zip(results("float32"), results("uint16"), strict=True):
+        assert np.array_equal(copied, np.rint(stored * np.float32(65535)))
 
 
 def test_images_that_failed_are_black_and_named() -> None:
