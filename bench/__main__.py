@@ -48,7 +48,6 @@ PARTS = {
     "recode": "bench.less_decoding recode",
     "load": "bench.loader",
     "remote": "bench.remote",
-    "serve": "bench.serve",
     "video": "bench.video",
 }
 _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}

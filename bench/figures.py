@@ -317,14 +317,6 @@ def video() -> str:
     return _table(["clips/s", "PyAV", "gpuimg, the same frames", "gpuimg, training crops, float16"], rows)
 
 
-def serve() -> str:
-    rows = []
-    for name, found in result("serve")["services"].items():
-        at, most = found["at_rate"], found.get("highest", {}).get("requests_s")
-        rows.append([name, *(str(at[key]) for key in ("p50_ms", "p99_ms", "cpu_ms")), f"{most:,}" if most else "-"])
-    return _table(["", "p50, ms", "p99, ms", "CPU ms per request", "most requests/s"], rows)
-
-
 def _ahead(what: str, entries: dict[str, Any], names: dict[str, str]) -> Iterator[list[str]]:
     for key, entry in entries.items():
         if entry and key in names and not key.startswith("gpuimg") and entry["gpuimg_over_this"] < 1:
