@@ -18,8 +18,8 @@ from .source import LISTED, add_source, amount, opened, progress_of
 EXAMPLE = "gpuimg prepare train train-256 --short-side 256 --index"
 
 _PASSED = (
-    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "lossless", "recode", "progressive", "alpha",
-    "index", "threads",
+    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "recode", "progressive", "alpha", "index",
+    "threads",
 )  # fmt: skip
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
@@ -38,7 +38,6 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument("--subsampling", choices=("420", "444", "keep"), help="chroma subsampling (default: 420)")
     command.add_argument("--restart", choices=("rows", "none"), default="none", help="restart markers (default: none)")
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
-    command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
     command.add_argument("--recode", action="store_true", help="leave the pixels unchanged; recode JPEG files")
     command.add_argument("--progressive", action="store_true", help="recode progressive files, too; not restorable")
     command.add_argument(
@@ -61,7 +60,7 @@ def run(options: Namespace) -> int:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)
         source = opened(options, **chosen)
-        if not (options.short_side or options.max_pixels or options.lossless or options.recode):
+        if not (options.short_side or options.max_pixels or options.recode):
             sizes = "without --short-side or --max-pixels, images keep their sizes"
             print(f"gpuimg: {sizes} and most are encoded again", file=sys.stderr)
         with progress_of(quiet=options.json) as progress:
@@ -97,7 +96,7 @@ def _as_json(report: PrepareReport) -> str:
 def _lines(report: PrepareReport) -> Iterator[str]:
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
-        "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,
+        "encoded": report.encoded, "copied": report.copied,
         "recoded": report.recoded, "recoded from progressive files, and not restorable": report.converted,
         "failed": len(report.failed),
     }  # fmt: skip

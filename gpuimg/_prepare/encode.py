@@ -1,10 +1,8 @@
-"""Encoding with Pillow, and lossless transformation of JPEG files with jpegtran."""
+"""Encoding with Pillow, and files that need none."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
 from functools import lru_cache
 from typing import IO, Any, cast
@@ -15,7 +13,6 @@ from .._decoding import jpeg
 from ..kernels.jpeg.layout import BASELINE
 from .options import Options
 
-_OUTPUT_WITH_WARNINGS = 2  # exit status of jpegtran
 _SAMPLED = {"4:4:4", "4:2:2", "4:2:0"}  # subsamplings that Pillow writes
 _USUAL = "4:2:0"  # replaces all others
 
@@ -74,8 +71,6 @@ def may_stay(header: Any, data: Any, options: Options) -> bool:
         return False
     if options.restart == "rows" and not header["restart"]:
         return False
-    if options.lossless:
-        return True
     sampling = jpeg.chroma_subsampling(header)
     sampled = sampling in ("gray", options.subsampling) or options.subsampling == "keep"
     upright = header["orientation"] == 1
@@ -100,23 +95,3 @@ def _coarseness_of(quality: int) -> int:
         file.seek(0)
         data = file.read()
     return _coarseness(jpeg.read_headers([data]).records[0], data)
-
-
-def jpegtran_path() -> str:
-    """Return the path of the program."""
-    found = shutil.which("jpegtran")
-    if found is None:
-        raise FileNotFoundError(
-            "lossless needs the program jpegtran, which is not on the PATH; it is part of libjpeg-turbo (Debian: "
-            "apt install libjpeg-turbo-progs; Fedora: dnf install libjpeg-turbo-utils; macOS: brew install jpeg-turbo)"
-        )
-    return found
-
-
-def transformed(program: str, data: bytes, options: Options) -> bytes:
-    """Convert a JPEG file to baseline with the same coefficients, and with restart markers if requested."""
-    markers = ["-restart", "1"] if options.restart == "rows" else []
-    done = subprocess.run([program, "-copy", "all", *markers], input=data, capture_output=True, check=False)
-    if done.returncode not in (0, _OUTPUT_WITH_WARNINGS) or not done.stdout:
-        raise ValueError(f"jpegtran failed: {done.stderr.decode(errors='replace').strip() or done.returncode}")
-    return done.stdout

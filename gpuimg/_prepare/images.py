@@ -17,7 +17,7 @@ from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, IsStopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .encode import ENDINGS, SAME, encoded, may_stay, transformed
+from .encode import ENDINGS, SAME, encoded, may_stay
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
 from .writing import Result, Writer, failure
@@ -36,11 +36,10 @@ class Plan:
     """Arguments and state shared by the threads of one call."""
 
     def __init__(
-        self, source: Any, columns: Columns, options: Options, naming: Naming, keys: Keys, writer: Writer,
-        jpegtran: str | None,
-    ) -> None:  # fmt: skip
+        self, source: Any, columns: Columns, options: Options, naming: Naming, keys: Keys, writer: Writer
+    ) -> None:
         self.source, self.columns, self.options, self.writer = source, columns, options, writer
-        self.naming, self.keys, self.jpegtran = naming, keys, jpegtran
+        self.naming, self.keys = naming, keys
 
 
 class ResultMaker:
@@ -135,18 +134,14 @@ class _Image:
             endings = (recoded.ENDING,) if recoded.is_recoded(self._data) else ENDINGS[codec.upper()]
             return "copied", result_ending(original, endings), bytes(self._data)
         ending = result_ending(original, ENDINGS[form])
-        if self._plan.jpegtran is not None:
-            data = bytes(self._data)
-            data = recoded.stored_jpeg(data) if recoded.is_recoded(data) else data
-            return "transformed", ending, transformed(self._plan.jpegtran, data, options)
         return "encoded", ending, encoded(pixels, form, self._sampling(), options)
 
     def _may_stay(self, codec: str, form: str) -> bool:
         options = self._plan.options
-        if codec == "jpeg" and (options.lossless or not options.recode):
-            return self._old == self._new and may_stay(self._header, self._data, options)
-        if options.lossless or options.recode:
+        if options.recode:
             return True
+        if codec == "jpeg":
+            return self._old == self._new and may_stay(self._header, self._data, options)
         return codec.upper() == form and self._old == self._new and self._header["orientation"] == 1
 
     def _sampling(self) -> str:

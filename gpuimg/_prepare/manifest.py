@@ -22,7 +22,7 @@ _FAILED = {"sample", "source", "source_bytes", "status", "reason"}
 _IN_FILE = {"sample", "source", "source_bytes", "status", "source_size", "size", "output", "bytes"}
 _IN_SHARD = _IN_FILE | {"shard", "offset", "end"}
 _COUNTS = {"sample", "source_bytes", "bytes", "shard", "offset", "end"}
-_STATUSES = ("encoded", "transformed", "copied", "recoded", "converted")
+_STATUSES = ("encoded", "copied", "recoded", "converted")
 _KEPT = "kept"  # in records of JPEG files that could not be recoded: the reason
 _LONGEST = 1 << 31  # pixels; side of an image, more than any decoder supports
 

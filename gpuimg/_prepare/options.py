@@ -28,7 +28,6 @@ class Options:
     subsampling: str  # of chroma, as Pillow names it, or "keep"
     restart: str
     to: str
-    lossless: bool
     recode: bool  # JPEG files are recoded
     progressive: bool  # progressive ones, too
     decode: DecodeOptions
@@ -51,12 +50,12 @@ def checked_options(**given: Any) -> Options:
     changing = [name for name in ("short_side", "max_pixels", "quality", "subsampling") if given[name] is not None]
     if given["decode"].icc != "ignore":
         changing.append("icc")
-    for option in ("lossless", "recode", "progressive"):
+    for option in ("recode", "progressive"):
         given[option] = flag(given[option], option)
         if given[option] and changing:
             raise ValueError(f"{option} leaves the pixels as they are, and excludes {' and '.join(changing)}")
-    if given["progressive"] and (given["lossless"] or not given["recode"]):
-        raise ValueError("progressive is an option of recode, and excludes lossless, which makes all files baseline")
+    if given["progressive"] and not given["recode"]:
+        raise ValueError("progressive is an option of recode")
     for name, default in (("quality", _QUALITY), ("subsampling", "420")):
         given[name] = default if given[name] is None else given[name]
     for name, allowed in (("subsampling", _SUBSAMPLINGS), ("restart", _RESTARTS), ("to", _FORMATS)):

@@ -29,7 +29,7 @@ from .._version import __version__
 from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
-from .encode import encoder_version, jpegtran_path
+from .encode import encoder_version
 from .images import Plan, ResultMaker
 from .manifest import Line, Manifest, is_written_for
 from .names import Keys, naming_of
@@ -53,7 +53,6 @@ def prepare(
     subsampling: Literal["420", "444", "keep"] | None = None,
     restart: Literal["none", "rows"] = "none",
     to: Literal["jpeg", "same"] = "jpeg",
-    lossless: bool = False,
     recode: bool = False,
     progressive: bool = False,
     alpha: Alpha = "drop",
@@ -86,20 +85,17 @@ def prepare(
         ``"rows"``: write restart markers after each row of blocks, with which crops decode faster without an index.
     to : {"jpeg", "same"}
         ``"same"``: PNG stays PNG and WebP stays WebP; all other formats become JPEG.
-    lossless : bool
-        Leave the pixels unchanged: the program jpegtran converts JPEG files to baseline, with restart markers if
-        requested; all other files are copied. Excludes the first four options.
     recode : bool
         Leave the pixels unchanged, and write JPEG files as :func:`recode_jpeg` codes them, with the ending ``.gji``:
         they take about as many bytes and decode faster. :func:`restore_jpeg`, or ``gpuimg restore``, returns the
         original files. All other files are copied, and so are JPEG files that would not be restored byte for byte.
-        Excludes the first four options; with ``lossless``, files are converted to baseline before.
+        Excludes the first four options.
     progressive : bool
         With ``recode``: also code progressive files anew, for the same pixels; these cannot be restored.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`; results have no transparency.
     icc : {"ignore", "srgb"}
-        As in :func:`open_batch`; results have no profile. Excludes ``lossless`` and ``recode``.
+        As in :func:`open_batch`; results have no profile. Excludes ``recode``.
     tar_size : int, optional
         Maximum size in bytes of tar files, as :func:`tar` reads them; a larger sample gets a tar file alone. 0:
         separate files. The default is 0 for sources of image files, and 1 GB for all others.
@@ -128,8 +124,7 @@ def prepare(
     TypeError
         If ``source`` is not a source, or does not return images.
     OSError
-        If results cannot be written; ``BlockingIOError`` if another process is writing them, ``FileNotFoundError`` if
-        jpegtran is needed and missing.
+        If results cannot be written; ``BlockingIOError`` if another process is writing them.
     ImportError
         For ``progress=True`` without tqdm.
 
@@ -168,20 +163,18 @@ def prepare(
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
     options = checked_options(
         short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling, restart=restart, to=to,
-        lossless=lossless, recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc),
-        tar_size=size,
+        recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc), tar_size=size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _create_folder(source, destination)
     start = time.perf_counter()
     native_read.prepare()
-    jpegtran = jpegtran_path() if options.lossless else None
     naming = naming_of(source, bool(options.tar_size))
     keys = Keys(naming, len(source))
     writer: Writer = Shards(folder, options.tar_size) if options.tar_size else Files(folder)
     manifest = Manifest(folder, _settings(source, options))
     try:
-        plan = Plan(source, columns, options, naming, keys, writer, jpegtran)
+        plan = Plan(source, columns, options, naming, keys, writer)
         tally, resumed = _run(plan, manifest, workers, progress)
         seconds = time.perf_counter() - start
         if not options.tar_size:

@@ -39,8 +39,6 @@ class PrepareReport:
         Number of samples in the source.
     encoded : int
         Images that were encoded again.
-    transformed : int
-        Images that were transformed losslessly with jpegtran.
     copied : int
         Images whose files were copied unchanged, as they meet the options.
     recoded : int
@@ -83,7 +81,6 @@ class PrepareReport:
     path: str
     samples: int
     encoded: int
-    transformed: int
     copied: int
     recoded: int
     converted: int
@@ -105,7 +102,7 @@ class Tally:
         self.samples = self.source_bytes = self.bytes = self.shards = 0
         self.failed: list[Failure] = []
         self.kept: list[Failure] = []
-        self._kinds = {"encoded": 0, "transformed": 0, "copied": 0, "recoded": 0, "converted": 0}
+        self._kinds = {"encoded": 0, "copied": 0, "recoded": 0, "converted": 0}
 
     def add(self, line: Line) -> None:
         """Count a manifest record."""

@@ -147,5 +147,5 @@ def test_open_batch_load_and_prepare(image: Image.Image, tmp_path: Path) -> None
     (path,) = (tmp_path / "out").rglob("*.jpg")
     made = decoded(path.read_bytes(), icc="srgb")
     assert np.abs(made.astype(int) - expected).mean() < 1.5
-    with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes icc"):
-        gi.prepare(source, tmp_path / "other", lossless=True, icc="srgb")
+    with pytest.raises(ValueError, match="recode leaves the pixels as they are, and excludes icc"):
+        gi.prepare(source, tmp_path / "other", recode=True, icc="srgb")

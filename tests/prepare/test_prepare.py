@@ -186,23 +186,6 @@ def test_formats_that_stay(tmp_path: Path) -> None:
     assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
 
 
-@pytest.mark.skipif(shutil.which("jpegtran") is None, reason="jpegtran is not on the PATH")
-def test_lossless(tmp_path: Path) -> None:
-    for name, one in originals().items():
-        found, status = of(one, tmp_path, lossless=True, restart="rows")
-        np.testing.assert_array_equal(pixels(found), pixels(one), name)
-        orientation = [Image.open(io.BytesIO(data)).getexif().get(0x0112) for data in (found, one)]
-        assert orientation[0] == orientation[1]
-        assert status == "transformed" or b"\xff\xdd\x00\x04" in one
-        assert b"\xff\xdd\x00\x04" in found
-        assert "progressive" not in Image.open(io.BytesIO(found)).info
-    data = file_of(picture(40, 60, 0), "PNG")
-    assert of(data, tmp_path, name="c/1.png", lossless=True) == (data, "copied")
-    assert of(originals()["4:2:0"], tmp_path, lossless=True) == (originals()["4:2:0"], "copied")
-    with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes short_side and quality"):
-        of(data, tmp_path, lossless=True, short_side=3, quality=3)
-
-
 # -- names and labels --------------------------------------------------------------------------------------------------
 
 
