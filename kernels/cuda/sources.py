@@ -40,5 +40,6 @@ def _imported(path: Path) -> frozenset[Path]:
         place = path.parents[len(dots) - 1].joinpath(*filter(None, name.split(".")))
         # Names after "import" are modules of a package, or values of a module.
         found |= {place / f"{one}.py" for one in re.findall(r"\w+", what)} | {place.with_suffix(".py")}
-        found.add(place / "__init__.py")
+        if name:  # else the package that the module is in, or one above
+            found.add(place / "__init__.py")
     return frozenset(one for one in found if one.is_file())
