@@ -1,7 +1,5 @@
 """Functions that open image files as batches."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Masks and other images that follow the geometry recorded in a batch, and boxes around masks."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Random filters: draw, then call."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of

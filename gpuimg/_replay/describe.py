@@ -1,7 +1,5 @@
 """Descriptions of the operations applied to an image, for debugging augmentations."""
 
-from __future__ import annotations
-
 import html
 import operator
 from typing import Any

@@ -1,7 +1,5 @@
 """Source of images in MXNet's RecordIO files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
