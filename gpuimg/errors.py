@@ -1,5 +1,7 @@
 """Errors for images and videos that cannot be decoded."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 
@@ -63,7 +65,7 @@ class DecodeError(ValueError):
         lines = "\n  ".join(str(f) for f in failures)
         super().__init__(f"{len(failures)} of {total} {noun} could not be decoded:\n  {lines}")
 
-    def __reduce__(self) -> "tuple[type[DecodeError], tuple[tuple[Failure, ...], int]]":
+    def __reduce__(self) -> tuple[type[DecodeError], tuple[tuple[Failure, ...], int]]:
         return type(self), (self.failures, self.total)
 
 
@@ -93,7 +95,7 @@ class ImageError(ValueError):
         self.index, self.reason = index, reason
         super().__init__(f"image {index}: {reason}")
 
-    def __reduce__(self) -> "tuple[type[ImageError], tuple[int, str]]":
+    def __reduce__(self) -> tuple[type[ImageError], tuple[int, str]]:
         return type(self), (self.index, self.reason)
 
 

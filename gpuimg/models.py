@@ -15,6 +15,8 @@ transformers lays transparent pixels over white: open such files with ``alpha="w
 ((24, 1176), [[1, 4, 6]])
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

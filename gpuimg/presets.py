@@ -10,6 +10,8 @@ recorded. The function can be pickled. Models' own preprocessing for evaluation 
 (2, 3, 64, 64)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal

@@ -9,6 +9,8 @@ arrays. They compute all images at once and read no pixels.
 [[308, 504], [308, 504]]
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Validation of images passed as arrays."""
 
+from __future__ import annotations
+
 import os
 from typing import Any
 

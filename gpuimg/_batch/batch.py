@@ -1,5 +1,7 @@
 """The batch: an immutable value of N images. Functions record operations; pixels are processed once, on hand-off."""
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -148,7 +150,7 @@ class Batch(Sequence[Array]):
         """Kernel launches so far, without decoding (on the CPU: the number a GPU would need)."""
         return self._launches
 
-    def take(self, indices: Indices) -> "Batch":
+    def take(self, indices: Indices) -> Batch:
         """Return a batch of some of the images, or whole clips, in any order and any number of times.
 
         An image that is taken several times is decoded once, and only the region that all its uses read; the same holds
@@ -189,7 +191,7 @@ class Batch(Sequence[Array]):
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def compute(self, dtype: DType | None = None, layout: Layout = "NHWC") -> "Batch":
+    def compute(self, dtype: DType | None = None, layout: Layout = "NHWC") -> Batch:
         """Run now and return the results as a batch, whose items are views of one buffer; sizes may differ.
 
         Parameters
@@ -468,9 +470,9 @@ class Batch(Sequence[Array]):
     @overload
     def __getitem__(self, index: SupportsIndex) -> Array: ...
     @overload
-    def __getitem__(self, index: slice) -> "Batch": ...
+    def __getitem__(self, index: slice) -> Batch: ...
 
-    def __getitem__(self, index: SupportsIndex | slice) -> "Array | Batch":
+    def __getitem__(self, index: SupportsIndex | slice) -> Array | Batch:
         """Return image ``index`` as an array, a view of the computed batch; for a slice, the batch of :meth:`take`."""
         if isinstance(index, slice):
             if self.frames is not None:
@@ -496,10 +498,10 @@ class Batch(Sequence[Array]):
 
     # -- copies ------------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> "Batch":
+    def __copy__(self) -> Batch:
         return self  # it never changes
 
-    def __deepcopy__(self, memo: Any) -> "Batch":
+    def __deepcopy__(self, memo: Any) -> Batch:
         return _restored(self.device, *self._packed())
 
     def __reduce__(self) -> tuple[Any, ...]:

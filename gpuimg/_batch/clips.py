@@ -1,5 +1,7 @@
 """Functions that open videos as batches of clips."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from functools import partial

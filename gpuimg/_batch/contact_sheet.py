@@ -1,5 +1,7 @@
 """Batches as notebooks show them: a few small results as pictures, each with the operations applied to it."""
 
+from __future__ import annotations
+
 import base64
 import html
 import io

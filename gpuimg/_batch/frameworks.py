@@ -4,6 +4,8 @@ JAX receives DLPack and never ``__cuda_array_interface__``: its import of the la
 and ignores the stream. TensorFlow accepts a legacy capsule and no stream, so the work is finished first.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,7 @@ _documented = documented(
 
 
 @_documented
-def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NCHW") -> "torch.Tensor":
+def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NCHW") -> torch.Tensor:
     """Return a ``torch.Tensor`` that shares memory with the result.
 
     Notes
@@ -39,7 +41,7 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
     return as_tensor(as_batch(images).array(dtype, layout))
 
 
-def as_tensor(array: Any) -> "torch.Tensor":
+def as_tensor(array: Any) -> torch.Tensor:
     """Return an array as a ``torch.Tensor`` of the same memory."""
     library = _import("torch")
     if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
@@ -48,7 +50,7 @@ def as_tensor(array: Any) -> "torch.Tensor":
 
 
 @_documented
-def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> "jax.Array":
+def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> jax.Array:
     """Return a ``jax.Array`` that shares memory with the result.
 
     Raises

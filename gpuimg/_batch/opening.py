@@ -1,5 +1,7 @@
 """Functions that open image files as batches."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Pickling of batches on the CPU: their files or pixels, without results."""
 
+from __future__ import annotations
+
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Docstrings of functions that share parameters, results and refusals: each describes what is its own."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Callable, Sequence

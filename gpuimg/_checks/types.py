@@ -3,6 +3,8 @@
 The public ones are documented in :mod:`gpuimg.typing`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias

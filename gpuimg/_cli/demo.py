@@ -1,5 +1,7 @@
 """``gpuimg demo``: photos before and after augmentation, and images per second."""
 
+from __future__ import annotations
+
 import statistics
 import sys
 import time

@@ -3,11 +3,13 @@
 Functions of the modules ``*_parts`` read headers; they raise ValueError with the reason if a file cannot be decoded.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 #: File bytes in pieces, so that parts of a file can be omitted without a copy.
-Parts: TypeAlias = Iterable[bytes | memoryview]
+Parts: TypeAlias = "Iterable[bytes | memoryview]"
 
 # Larger images are refused before pixel memory is allocated (a forged header costs nothing). Pillow warns at 89 million
 # pixels and refuses at twice that; this is 2^27.

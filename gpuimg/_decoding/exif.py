@@ -1,5 +1,7 @@
 """EXIF orientations (EXIF 2.32, CIPA DC-008), and turning images accordingly."""
 
+from __future__ import annotations
+
 import struct
 from typing import Any
 

@@ -5,6 +5,8 @@ what its pixels cost.
 Format: JPEG (ITU-T T.81, annex B).
 """
 
+from __future__ import annotations
+
 import re
 import struct
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,7 @@
 """Recoded JPEGs: files made of JPEGs, and the JPEGs restored from them, byte for byte; see docs/recoded-jpeg.md."""
 
+from __future__ import annotations
+
 import base64
 import io
 import math

@@ -3,6 +3,8 @@
 ``docs/architecture.md`` describes it for other programs.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from typing import Any, Final, NamedTuple

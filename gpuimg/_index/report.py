@@ -1,5 +1,7 @@
 """Report of ``gpuimg.build_index``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

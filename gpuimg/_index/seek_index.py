@@ -1,5 +1,7 @@
 """Reading a seek index."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple

@@ -1,5 +1,7 @@
 """Batches by the sizes of images, of one target size or of a number of tokens; and reading these sizes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from .samples import Columns, read_samples
 from .settings import check_columns, check_source
 
 #: Sizes of a source's images: an array (N, 2), or the path of a file for :func:`read_sizes`.
-Sizes: TypeAlias = ArrayLike | str | os.PathLike[str] | None
+Sizes: TypeAlias = "ArrayLike | str | os.PathLike[str] | None"
 
 _AT_ONCE = 1 << 14  # images whose target sizes are computed together, which bounds the memory
 _STEP = 1.05  # ratio of the lengths of two groups of a token budget, which bounds the padding

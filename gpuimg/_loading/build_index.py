@@ -1,5 +1,7 @@
 """``gpuimg.build_index``: files are read and scanned on several threads, and the index is written in order."""
 
+from __future__ import annotations
+
 import os
 import time
 from functools import partial

@@ -1,5 +1,7 @@
 """Clips of videos in a loader: the choice of frames, and a cache of the indexes of videos."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """``gpuimg.load``: batches that are read, decoded and augmented ahead of a training loop."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict

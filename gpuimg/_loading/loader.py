@@ -1,5 +1,7 @@
 """``Loader``: its position, the loops over it, and their statistics."""
 
+from __future__ import annotations
+
 import os
 import sys
 import warnings
@@ -123,7 +125,7 @@ class Loader:
     def __iter__(self) -> Iterator[LoadedBatch]:
         return self._begin(lambda: self) if self._own is None else self
 
-    def _begin(self, owner: "Callable[[], Loader | None]") -> "_Loop":
+    def _begin(self, owner: Callable[[], Loader | None]) -> _Loop:
         torch_data = sys.modules.get("torch.utils.data")
         if torch_data is not None and torch_data.get_worker_info() is not None:
             raise RuntimeError(
@@ -352,7 +354,7 @@ class Loader:
             raise error
         return finished.batch
 
-    def _closed(self, running: "_Loop") -> None:
+    def _closed(self, running: _Loop) -> None:
         self._stats.freeze()
         if self._own is running:
             self._own = None

@@ -1,5 +1,7 @@
 """Orders of an epoch, computed for any places of it: of samples, blocks of neighbors, or batches of one group."""
 
+from __future__ import annotations
+
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

@@ -5,6 +5,8 @@ samples that were read; several batches are then computed concurrently. With ``o
 depend on the decoding of earlier ones, so these batches are computed one after another.
 """
 
+from __future__ import annotations
+
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

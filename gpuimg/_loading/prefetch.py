@@ -1,5 +1,7 @@
 """Prefetching on threads: results in order, bounded memory, and clean termination."""
 
+from __future__ import annotations
+
 import _thread
 import os
 import threading

@@ -1,5 +1,7 @@
 """Reading samples from a source, and collating their labels."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """Loader settings and the validation of their arguments."""
 
+from __future__ import annotations
+
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

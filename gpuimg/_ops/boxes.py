@@ -5,6 +5,8 @@ Rotated boxes are turned by ``r`` degrees counter-clockwise about their first co
 those of torchvision's ``transforms/v2/functional/_meta.py`` and ``_misc.py``.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -4,6 +4,8 @@ The formulas, in :mod:`gpuimg.kernels.color`, are those of ``torchvision.transfo
 images. Values are clamped after each op, as there, and rounded once, when the result is stored.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

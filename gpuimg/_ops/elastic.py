@@ -1,5 +1,7 @@
 """Elastic deformation by a smooth random displacement of every pixel."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

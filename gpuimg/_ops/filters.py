@@ -3,6 +3,8 @@
 Geometry or another filter after a filter starts a new pass, which reads the float32 results of the previous pass.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

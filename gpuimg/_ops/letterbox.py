@@ -1,5 +1,7 @@
 """Letterboxing: resizing to fit into a size, with a border."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of

@@ -1,5 +1,7 @@
 """Masks and other images that follow the geometry recorded in a batch, and boxes around masks."""
 
+from __future__ import annotations
+
 import os
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Pixel functions other than color adjustments: erasing, noise, masks, normalization, user functions."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from functools import lru_cache

@@ -5,6 +5,8 @@ argument order and meaning follow ``torchvision.transforms.v2.functional``. Posi
 resampled with the smoothest interpolation among its calls.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

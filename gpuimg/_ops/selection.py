@@ -1,5 +1,7 @@
 """Several crops of each image and selected frames of each clip; each image is decoded once for all its crops."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -5,6 +5,8 @@ Coordinates are continuous, ``(x, y)`` in pixels: pixel ``i`` covers ``[i, i + 1
 ``[0, height]``.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

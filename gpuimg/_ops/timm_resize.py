@@ -1,5 +1,7 @@
 """Sizes and crops of timm's transforms, for training and for evaluation."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

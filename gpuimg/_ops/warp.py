@@ -1,5 +1,7 @@
 """Rotation, affine and perspective transforms, recorded as matrices as in :mod:`gpuimg._ops.resize_crop`."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

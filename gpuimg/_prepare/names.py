@@ -1,5 +1,7 @@
 """Names of results, and the other members of their samples."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

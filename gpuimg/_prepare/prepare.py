@@ -1,5 +1,7 @@
 """``gpuimg.prepare``: a copy of a data set with smaller images."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Iterable

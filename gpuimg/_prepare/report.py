@@ -1,5 +1,7 @@
 """Report of ``gpuimg.prepare``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Random clips of videos."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal

@@ -1,5 +1,7 @@
 """Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

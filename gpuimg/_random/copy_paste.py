@@ -1,5 +1,7 @@
 """Copy-paste for instance segmentation: objects of one image pasted onto another, with masks and boxes."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

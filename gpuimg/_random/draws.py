@@ -1,5 +1,7 @@
 """Helpers of the random functions: generators, and random rectangles."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Random filters: draw, then call."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of

@@ -3,6 +3,8 @@
 A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

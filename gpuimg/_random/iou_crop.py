@@ -1,5 +1,7 @@
 """SSD's random crop, chosen by its overlap with bounding boxes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Mixing of images: MixUp and CutMix, with the partners and weights to mix labels."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

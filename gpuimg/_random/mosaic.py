@@ -1,5 +1,7 @@
 """Mosaics of four images for detection, with boxes, labels and masks."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

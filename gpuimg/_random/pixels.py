@@ -1,5 +1,7 @@
 """Random erasing, masks, noise and elastic deformation: draw, then call."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
 import numpy as np

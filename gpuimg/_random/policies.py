@@ -4,6 +4,8 @@ One step of a policy is one matrix and one step of the program for the whole bat
 Operations, magnitudes and probabilities are those of ``torchvision.transforms.v2`` (``_auto_augment.py``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """The ops of augmentation policies, and AutoAugment's published policies as data."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from .._checks.types import Floats

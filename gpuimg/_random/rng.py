@@ -1,5 +1,7 @@
 """Random numbers that depend on the sample and not on the batch, the worker or the device."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
 from functools import cache
@@ -80,7 +82,7 @@ class Rng:
     def __repr__(self) -> str:
         return f"<gpuimg.Rng seed {self.seed}, epoch {self.epoch}, {counted(len(self), 'sample')}>"
 
-    def split(self, name: str) -> "Rng":
+    def split(self, name: str) -> Rng:
         """Return an independent stream for the same samples.
 
         Parameters
@@ -101,7 +103,7 @@ class Rng:
         other._stream = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
         return other
 
-    def views(self, count: int) -> "Rng":
+    def views(self, count: int) -> Rng:
         """Return draws for several views of each sample, at the first draw of the same stream.
 
         The first view of a sample draws the same numbers as the sample; every other view draws different ones.
@@ -136,7 +138,7 @@ class Rng:
         other._stream = self._stream
         return other
 
-    def fork(self) -> "Rng":
+    def fork(self) -> Rng:
         """Return a separate stream, for functions that need more draws for some samples than for others.
 
         Makes one draw, so that every call returns another stream.

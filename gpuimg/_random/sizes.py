@@ -3,6 +3,8 @@
 Results differ in size: crop or pad them, or use ``compute()``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 import numpy as np

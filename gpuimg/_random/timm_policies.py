@@ -1,5 +1,7 @@
 """RandAugment, AugMix, AutoAugment and 3-Augment as timm has them: its ops, levels and chances."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple

@@ -1,5 +1,7 @@
 """timm's training transform: what :func:`gpuimg.presets.timm_train` returns."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Descriptions of the operations applied to an image, for debugging augmentations."""
 
+from __future__ import annotations
+
 import html
 import operator
 from typing import Any

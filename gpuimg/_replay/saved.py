@@ -4,6 +4,8 @@ A file is one flat ``.npy`` array of bytes: the length of a JSON header, the hea
 Objects shared by several parts of a plan are stored once, and shared again after loading.
 """
 
+from __future__ import annotations
+
 import io
 import json
 from collections.abc import Callable
@@ -53,7 +55,7 @@ class SavedPlan:
     segments: tuple[Plan, ...]
 
     @staticmethod
-    def of(batch: Batch) -> "SavedPlan":
+    def of(batch: Batch) -> SavedPlan:
         """Return the plan of a recorded batch."""
         recording = recording_of(batch)
         source = recording.source

@@ -1,5 +1,7 @@
 """The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -87,7 +89,7 @@ class CpuRuntime:
             flat[start : start + array.size].reshape(array.shape)[:] = array
         return Pixels(flat, offsets, sizes, channels)
 
-    def result_memory(self, stream: int | None) -> "CpuRuntime":
+    def result_memory(self, stream: int | None) -> CpuRuntime:
         """Return the memory for a pipeline's results: the same as for all results."""
         return self
 

@@ -4,6 +4,8 @@ Records hold raw addresses of files, pixels, results and scratch memory; :class:
 the owners of that memory alive while the native loop runs.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

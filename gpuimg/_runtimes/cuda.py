@@ -17,6 +17,8 @@ memory that other streams read, results of a pipeline's threads and of decoding,
 with an event after its last reader.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -364,7 +366,7 @@ class CudaRuntime:
         self,
         source: Pixels,
         plan: Plan,
-        segment: "_CompiledSegment | ExactSegment",
+        segment: _CompiledSegment | ExactSegment,
         parts: Iterator[Any],
         out: Any,
         kind: int,

@@ -1,5 +1,7 @@
 """Number of worker threads: the cores that this process may use, shared with its peer processes on the machine."""
 
+from __future__ import annotations
+
 import math
 import os
 import re

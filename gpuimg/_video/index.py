@@ -6,6 +6,8 @@ are excluded too. If a container stores no presentation times (raw streams, AVI 
 frames among its packets (VP8), frames are counted by decoding the whole video.
 """
 
+from __future__ import annotations
+
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias

@@ -7,6 +7,8 @@
 >>> inputs = processor(["photo.jpg"], return_tensors="pt")  # doctest: +SKIP
 """
 
+from __future__ import annotations
+
 import io
 import math
 import os

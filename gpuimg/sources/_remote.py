@@ -1,5 +1,7 @@
 """Remote files through fsspec: options of file systems, retries, and detection of changed files."""
 
+from __future__ import annotations
+
 import errno
 import os
 import random
@@ -108,7 +110,7 @@ class Storage:
         self.remote = remote or Remote()
         self.blocks = None if self.remote.cache is None else Blocks(self.remote.cache, self.remote.cache_bytes)
 
-    def __reduce__(self) -> "tuple[type[Storage], tuple[Remote]]":
+    def __reduce__(self) -> tuple[type[Storage], tuple[Remote]]:
         return type(self), (self.remote,)
 
     def find(self, url: str) -> tuple[Any, str]:

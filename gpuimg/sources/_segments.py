@@ -1,5 +1,7 @@
 """Segmentations of COCO annotations, stored compactly and decoded to masks."""
 
+from __future__ import annotations
+
 from array import array
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Base classes of the sources: tables of ``(data, label)`` that many threads read at once."""
 
+from __future__ import annotations
+
 import errno
 import importlib
 import operator
@@ -20,7 +22,7 @@ from ._reading import OpenFiles, printable
 from ._remote import Storage, is_url
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
-Place: TypeAlias = bytes | Span | RemoteSpan | RemoteWhole
+Place: TypeAlias = "bytes | Span | RemoteSpan | RemoteWhole"
 
 
 class Table(ABC):

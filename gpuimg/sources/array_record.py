@@ -1,5 +1,7 @@
 """Source of images in ArrayRecord files."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Source of images with the boxes, masks and key points of a COCO annotation file."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Callable
@@ -33,7 +35,7 @@ class Coco(ImageFiles):
     categories: dict[int, str]
 
     def __init__(
-        self, images: Path, names: list[bytes], boxes: "_Boxes", categories: dict[int, str], remote: Remote | None
+        self, images: Path, names: list[bytes], boxes: _Boxes, categories: dict[int, str], remote: Remote | None
     ) -> None:
         super().__init__(images, names, None, remote=remote)
         self._boxes = boxes

@@ -1,5 +1,7 @@
 """Sources with one file per image: class folders, and lists of paths."""
 
+from __future__ import annotations
+
 import csv
 import errno
 import os

@@ -6,6 +6,8 @@ that is open already, and its environments do not survive a fork. Reading a file
 every key and every position comes from the pages, each of which is checked.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 from array import array
@@ -33,7 +35,7 @@ _EMPTY = (1 << 64) - 1  # the root of a database without entries
 _HEADER = 16  # bytes of a page header
 _DEPTH = 32  # levels of the tree: the limit of the library's cursors
 
-Parse: TypeAlias = Callable[[bytes, bytes], tuple[Any, Any]]
+Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
 
 class LMDB(Parts):
@@ -41,7 +43,7 @@ class LMDB(Parts):
 
     _function = "lmdb"
 
-    def __init__(self, files: OpenFiles, found: "_Walk", parse: Parse | None) -> None:
+    def __init__(self, files: OpenFiles, found: _Walk, parse: Parse | None) -> None:
         super().__init__(files, np.array(found.offsets, np.int64), np.array(found.sizes, np.int64))
         self._keys, self._parse = found.keys, parse
 

@@ -1,5 +1,7 @@
 """Source of images in columns of Parquet files."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Source of images in MXNet's RecordIO files."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

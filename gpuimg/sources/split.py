@@ -1,5 +1,7 @@
 """``gpuimg.split``: the samples of a source for training and for validation."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
 from typing import Any

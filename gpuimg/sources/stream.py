@@ -1,5 +1,7 @@
 """Source of samples that are iterated over, without a length or an index."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

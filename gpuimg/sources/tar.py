@@ -1,5 +1,7 @@
 """Source of images in tar files, as WebDataset writes them."""
 
+from __future__ import annotations
+
 import json
 import os
 import tarfile
@@ -21,7 +23,7 @@ _CACHED_SHARDS = 8  # shards whose members are cached: threads read fewer at a t
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 #: Offset and size of each member of a sample, by its ending.
-Members: TypeAlias = dict[str, tuple[int, int]]
+Members: TypeAlias = "dict[str, tuple[int, int]]"
 _MISSING = 0, 0  # of a member that a sample does not have; every other one has a header before it
 
 

@@ -1,5 +1,7 @@
 """Source of images in TFRecord files."""
 
+from __future__ import annotations
+
 import json
 import struct
 from array import array
@@ -129,7 +131,7 @@ def _index(files: OpenFiles) -> Arrays:
     }
 
 
-def _scan(checksum: Callable[[bytes], int], scan: Scan) -> "tuple[array[int], array[int]]":
+def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:
     """Return offset and size in bytes of the data of each record in a file."""
     end, read_at = scan.size, scan.read_at
     if not end:

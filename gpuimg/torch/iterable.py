@@ -1,5 +1,7 @@
 """``torch.utils.data.IterableDataset`` of a loader's batches, for trainers that require a ``DataLoader``."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack

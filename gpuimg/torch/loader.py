@@ -1,5 +1,7 @@
 """``gpuimg.torch.load``: a loader of tensors, on the device of the training."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, Unpack
 
@@ -23,7 +25,7 @@ from .tensors import TensorBatch, of_tensors, tensor_of, tensors_of, with_layout
 class Sampler:
     """The order of a loader's samples, with the part of a ``DistributedSampler`` that training programs use."""
 
-    def __init__(self, loader: "Loader") -> None:
+    def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def __len__(self) -> int:

@@ -1,5 +1,7 @@
 """``torch.utils.data.Dataset`` of single decoded samples, for samplers and collation of others."""
 
+from __future__ import annotations
+
 import operator
 import os
 import tempfile

@@ -1,5 +1,7 @@
 """Batches of tensors, and the conversion of a loader's batches."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -74,7 +76,7 @@ class TensorBatch(tuple[Images, Labels]):
             return list(self.images.split(n))
         return [torch.stack(self.images[k : k + n]) for k in range(0, len(self.images), n)]
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> "TensorBatch":
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> TensorBatch:
         """Return the batch with all tensors on a device.
 
         Parameters
@@ -85,11 +87,11 @@ class TensorBatch(tuple[Images, Labels]):
         """
         return self._with_all(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def pin_memory(self) -> "TensorBatch":
+    def pin_memory(self) -> TensorBatch:
         """Return the batch with all tensors in pinned memory."""
         return self._with_all(lambda tensor: tensor.pin_memory())
 
-    def _with_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> "TensorBatch":
+    def _with_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> TensorBatch:
         images, labels, indices, valid = (of_tensors(one, function) for one in (*self, self.indices, self.valid))
         return TensorBatch((images, labels), indices, valid)
 
