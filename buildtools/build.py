@@ -37,10 +37,7 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
     )
     start, context = time.monotonic(), multiprocessing.get_context("spawn")
     out.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(cores, context, max_tasks_per_child=1) as pool,
-    ):
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(cores, context, max_tasks_per_child=1) as pool:
         objects = [Path(folder, f"{level}-{part}.o") for level, part in parts]
         if cuda:
             from . import cuda as kernels

@@ -52,15 +52,7 @@ from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
 from ._ops.letterbox import letterbox
 from ._ops.masks import masks_to_boxes, transform_images, transform_masks
-from ._ops.pixels import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    erase,
-    gaussian_noise,
-    grid_mask,
-    normalize,
-    pointwise,
-)
+from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, erase, gaussian_noise, grid_mask, normalize, pointwise
 from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from ._ops.selection import five_crop, ten_crop, uniform_temporal_subsample
 from ._ops.targets import transform_boxes, transform_keypoints, transform_points

@@ -38,7 +38,7 @@ class Kornia(Peer):
     name = "kornia-rs"
     distributions = ("kornia-rs", "numpy")
     lacks: ClassVar[dict[str, str]] = {
-        "train+rotate+color": "not written: its augmentations take image objects, one at a time",
+        "train+rotate+color": "not written: its augmentations take image objects, one at a time"
     }
     notes = "train resizes, normalizes and transposes in one pass, without antialiasing"
 

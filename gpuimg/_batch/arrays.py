@@ -1,7 +1,5 @@
 """Validation of images passed as arrays."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

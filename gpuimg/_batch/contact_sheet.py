@@ -1,7 +1,5 @@
 """Batches as notebooks show them: a few small results as pictures, each with the operations applied to it."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

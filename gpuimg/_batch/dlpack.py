@@ -1,7 +1,5 @@
 """DLPack capsules of results, including arrays that their own libraries cannot export (bfloat16 on the host)."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Opening of image files: bytes, headers, and entries of a seek index."""
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Pickling of batches on the CPU: their files or pixels, without results."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace

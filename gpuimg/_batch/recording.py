@@ -1,7 +1,5 @@
 """Recordings: images on a device with the plans of operations to apply. Functions work on these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,32 +90,32 @@ class Recording:
         """True if the results are the source images themselves."""
         return self.channels == self.source.channels and all(plan.changes_nothing for plan in self.segments)
 
-    def with_plan(self, plan: Plan) -> Recording:
+    def with_plan(self, plan: Plan) -> "Recording":
         """Return the same images with another plan for the last segment."""
         return replace(self, segments=(*self.segments[:-1], plan))
 
-    def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
+    def with_segments(self, segments: tuple[Plan, ...]) -> "Recording":
         """Return the same images with other plans; without any, with nothing recorded."""
         if not segments:
             return Recording(self.runtime, self.source, timings=self.timings)
         return replace(self, segments=segments)
 
-    def new_segment(self) -> Recording:
+    def new_segment(self) -> "Recording":
         """Start a segment: its source is the results so far, in float32."""
         if self.plan.is_fresh:
             return self
         return self.with_segments((*self.segments, self.plan.then()))
 
-    def for_geometry(self) -> Recording:
+    def for_geometry(self) -> "Recording":
         """Start a segment if the pending operations, such as a blur, cannot be combined with geometry."""
         return self.new_segment() if self.plan.blocks_geometry else self
 
-    def taken(self, rows: Ints) -> Recording:
+    def taken(self, rows: Ints) -> "Recording":
         """Return some of the images or clips, by position."""
         segments = tuple(plan.take(rows_of(rows, self.frames)) for plan in self.segments)
         return replace(self, source=self.source.take(rows), segments=segments)
 
-    def at_frames(self, frames: Ints) -> Recording:
+    def at_frames(self, frames: Ints) -> "Recording":
         """Return the same clips with some of their frames, in any order and any number of times."""
         rows = np.arange(len(self)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
         segments = tuple(plan.take(rows) for plan in self.segments)

@@ -1,7 +1,5 @@
 """Dtypes, layouts and ``out=`` arrays of results, and their validation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

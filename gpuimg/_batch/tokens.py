@@ -1,7 +1,5 @@
 """Results of images of several sizes: one flat array, padded arrays, and patches for transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 

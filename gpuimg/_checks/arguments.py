@@ -1,7 +1,5 @@
 """Validation of arguments: errors are raised at the call, with the value given and the values allowed."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Self, TypeVar

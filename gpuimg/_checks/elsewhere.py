@@ -1,7 +1,5 @@
 """Names in torchvision, timm and PyTorch that gpuimg does not have, and the equivalents here."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """Hints for unknown keyword arguments: names used by other libraries."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps

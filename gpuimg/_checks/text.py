@@ -1,7 +1,5 @@
 """Formatting of counts in messages and representations."""
 
-from __future__ import annotations
-
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """Return a number of things, with separators: ``1,281,167 images``."""

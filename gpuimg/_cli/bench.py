@@ -1,7 +1,5 @@
 """``gpuimg bench``: loading speed of a data set, the bottleneck, and a comparison with Pillow and torchvision."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import time

@@ -4,8 +4,6 @@ Each is a generator that loads a data set and yields the number of images of eac
 processes.
 """
 
-from __future__ import annotations
-
 import io
 from collections import deque
 from collections.abc import Iterator
@@ -89,7 +87,7 @@ def _preprocessed(files: Files, index: int, draw: int) -> NDArray[np.float32]:
     return (np.asarray(image, np.float32) / _SCALED - _SHIFT).transpose(2, 0, 1)
 
 
-def _decoded(data: bytes | None) -> Image.Image | None:
+def _decoded(data: bytes | None) -> "Image.Image | None":
     from PIL import Image
 
     if data is None:

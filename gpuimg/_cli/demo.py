@@ -1,7 +1,5 @@
 """``gpuimg demo``: photos before and after augmentation, and images per second."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

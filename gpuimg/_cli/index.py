@@ -1,7 +1,5 @@
 """``gpuimg index``: build the seek index of a data set, or count its files by kind."""
 
-from __future__ import annotations
-
 import json
 import sys
 from argparse import ArgumentParser, Namespace

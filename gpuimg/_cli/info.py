@@ -3,8 +3,6 @@
 Versions are read from package metadata, without importing the packages.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

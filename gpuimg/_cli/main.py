@@ -1,7 +1,5 @@
 """The ``gpuimg`` command. Each subcommand is a module of its name, imported when it is used."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Options that several commands have, and the errors of their users."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``gpuimg prepare``: a copy of a data set with smaller images."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """``gpuimg preview``: a sheet of images and their randomly preprocessed versions, with the parameters."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import sys
@@ -113,7 +111,7 @@ def imported(name: str) -> Preprocess:
     return checked
 
 
-def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Image.Image:
+def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> "Image.Image":
     """Draw one row per image: the original, then its versions in each of the first ``count`` epochs.
 
     Operations that all results share, with the same parameters, are printed once at the top.
@@ -168,7 +166,7 @@ def _caption(batch: Batch | Mix, i: int) -> list[str]:
     return short_lines(batch, i) or ["unchanged"]
 
 
-def _laid_out(heading: str, columns: list[Column]) -> Image.Image:
+def _laid_out(heading: str, columns: list[Column]) -> "Image.Image":
     """Lay out columns next to each other under a heading; a row is as high as its highest picture with caption."""
     from PIL import Image, ImageDraw, ImageFont
 

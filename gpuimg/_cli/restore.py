@@ -1,7 +1,5 @@
 """``gpuimg restore``: the JPEG files that recoded files were made of."""
 
-from __future__ import annotations
-
 import os
 from argparse import ArgumentParser, Namespace
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Source arguments of the commands on data sets: detecting the kind, opening, and showing progress."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

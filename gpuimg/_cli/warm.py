@@ -1,7 +1,5 @@
 """``gpuimg warm``: compile kernels in advance; GPU kernels can be compiled without a GPU."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Clips as frame numbers of videos, not decoded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +25,7 @@ class EncodedClips(Opened):
     options: DecodeOptions
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)  # by clip
-    selection: Selection[EncodedClips] | None = None
+    selection: "Selection[EncodedClips] | None" = None
 
     layout: ClassVar[str] = "NHWC"  # of decoded frames
     failure: ClassVar[type[Failure]] = ClipFailure
@@ -57,7 +55,7 @@ class EncodedClips(Opened):
     def __len__(self) -> int:
         return len(self.data) * self.frames
 
-    def part(self, indices: Sequence[int]) -> EncodedClips:
+    def part(self, indices: Sequence[int]) -> "EncodedClips":
         """Return some of the clips, none of which failed before, as a separate batch."""
         chosen = list(indices)
         return EncodedClips(
@@ -69,7 +67,7 @@ class EncodedClips(Opened):
             "fill",
         )
 
-    def at_frames(self, frames: Ints) -> EncodedClips:
+    def at_frames(self, frames: Ints) -> "EncodedClips":
         """Return the same clips with some of their frames, in any order and any number of times."""
         selection = self.selection and self.selection._replace(of=self.selection.of.at_frames(frames))
         return replace(self, numbers=self.numbers[:, frames], selection=selection)

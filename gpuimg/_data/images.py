@@ -1,7 +1,5 @@
 """The data of a batch: encoded images, or decoded pixels in one flat buffer with offsets and sizes."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -78,14 +76,14 @@ class Pixels:
         start = int(self.offsets[i])
         return self.flat[start : start + math.prod(shape)].reshape(shape)
 
-    def take(self, rows: Ints) -> Pixels:
+    def take(self, rows: Ints) -> "Pixels":
         """Return images or clips by index, in any order and any number of times, in the same memory."""
         images = rows_of(rows, self.frames)
         return replace(
             self, offsets=self.offsets[images], sizes=self.sizes[images], failures=failures_at(self.failures, rows)
         )
 
-    def at_frames(self, frames: Ints) -> Pixels:
+    def at_frames(self, frames: Ints) -> "Pixels":
         """Return the same clips with some of their frames, in any order and any number of times."""
         images = np.arange(len(self.offsets)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
         return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], frames=len(frames))
@@ -139,7 +137,7 @@ class EncodedImages(Opened):
     given_up: dict[int, int] = field(default_factory=dict)  # by id() of the data: what a GPU's kernels did not decode
     scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
-    selection: Selection[EncodedImages] | None = None
+    selection: "Selection[EncodedImages] | None" = None
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are not frames of clips
 
@@ -181,7 +179,7 @@ class EncodedImages(Opened):
                 named = {self.names[i]: why for i, why in mismatches.items()}
                 warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
 
-    def whole(self) -> EncodedImages:
+    def whole(self) -> "EncodedImages":
         """Return the images with all bytes of files of which only a GPU has them: read from the source."""
         if self.resident is None or not len(self.resident.there):
             return self
@@ -198,7 +196,7 @@ class EncodedImages(Opened):
                 raise RuntimeError(f"{self.names[int(changed[0])]}: the file has changed, or cannot be read any more")
         return replace(self, data=data, headers=headers, resident=None)
 
-    def part(self, indices: Sequence[int]) -> EncodedImages:
+    def part(self, indices: Sequence[int]) -> "EncodedImages":
         """Return some of the images, none of which failed before, as a separate batch."""
         return EncodedImages(
             [self.data[i] for i in indices],

@@ -1,7 +1,5 @@
 """The places of a result's pixels where images are stored in patches, one block of elements for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -28,7 +26,7 @@ class PatchLayout:
     @staticmethod
     def of(
         height: int, width: int, channels: int, *, last: bool, merge: int = 1, frames: int = 1, repeats: int = 1
-    ) -> PatchLayout:
+    ) -> "PatchLayout":
         """Return the layout of patches (C, T, height, width) or, if ``last``, (height, width, C)."""
         area = height * width
         size = channels * frames * area

@@ -1,7 +1,5 @@
 """Files of a batch that lie in a GPU's memory, so that the host has only their headers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,7 +40,7 @@ class Resident:
     records: Records  # (N,) RECORD; of files that are there the batch has only the bytes before the coded data
     labels: Sequence[Any]
 
-    def part(self, rows: list[int]) -> Resident:
+    def part(self, rows: list[int]) -> "Resident":
         """Select some of the files."""
         return Resident(self.files, self.indices[rows], self.records[rows], [self.labels[i] for i in rows])
 

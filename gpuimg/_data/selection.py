@@ -1,7 +1,5 @@
 """Selections: images or clips that may occur several times in a batch; each is decoded, and can fail, once."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

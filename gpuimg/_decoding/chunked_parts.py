@@ -5,8 +5,6 @@ orientation is used, in XMP or in ImageMagick's form of EXIF, as by Pillow's ``I
 Formats: PNG, third edition (W3C, 2025); GIF89a (CompuServe, 1990); WebP container (RFC 9649).
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

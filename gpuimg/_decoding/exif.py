@@ -1,7 +1,5 @@
 """EXIF orientations (EXIF 2.32, CIPA DC-008), and turning images accordingly."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

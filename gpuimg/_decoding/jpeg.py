@@ -1,7 +1,5 @@
 """Headers of a batch of JPEGs, read by our own decoder, and its error messages."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +20,7 @@ class Headers(NamedTuple):
     addresses: Ints
     sizes: Ints
 
-    def part(self, indices: Any) -> Headers:
+    def part(self, indices: Any) -> "Headers":
         """Return the headers of some files."""
         return Headers(*(np.ascontiguousarray(array[indices]) for array in self))
 

@@ -3,8 +3,6 @@
 Format: JPEG 2000 (ITU-T T.800), annexes A (codestream) and I (JP2).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

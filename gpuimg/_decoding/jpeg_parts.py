@@ -5,8 +5,6 @@ what its pixels cost.
 Format: JPEG (ITU-T T.81, annex B).
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator, Sequence

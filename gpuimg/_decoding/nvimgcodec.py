@@ -1,7 +1,5 @@
 """nvImageCodec, which decodes JPEGs on GPUs. Only this module imports it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -89,7 +87,7 @@ def options(threads: int, *, as_batch: bool) -> str:
 
 def gpu_decoder(
     device_id: int, capability: tuple[int, int], threads: int, set_device: Callable[[], object]
-) -> GpuDecoder | None:
+) -> "GpuDecoder | None":
     """Return a decoder of JPEGs on a GPU; None if nvImageCodec has none, for example without nvJPEG.
 
     nvImageCodec's CPU decoders are not used: our decoder handles the rest. With several engines, images are decoded one

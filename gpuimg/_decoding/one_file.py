@@ -1,7 +1,5 @@
 """Decoding of one file by the decoders that work in Python: PNG's, Pillow, and those of 16-bit values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options of decoding, passed as one value from the public functions to every decoder."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -91,7 +89,7 @@ class DecodeOptions:
         return self.channels in WITH_ALPHA
 
     @property
-    def without_extras(self) -> DecodeOptions:
+    def without_extras(self) -> "DecodeOptions":
         """The same options for 8-bit images without alpha."""
         return replace(self, color="gray" if self.channels < 3 else "rgb", depth="uint8")
 

@@ -6,8 +6,6 @@ nothing else in it costs time or memory, or makes Pillow warn. libtiff may print
 file, in addition to the ValueError; Pillow cannot prevent it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import io

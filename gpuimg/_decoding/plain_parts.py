@@ -3,8 +3,6 @@
 Formats: netpbm's pbm, pgm and ppm; BMP with headers of 12 bytes (OS/2) and of 40 and more (Windows).
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from typing import Any

@@ -6,8 +6,6 @@ profiles, are not looked at: ``PIL.Image.open`` refuses files in which they are 
 do not begin with their header, or whose last chunk of pixels lacks only its checksum.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from contextlib import suppress

@@ -183,7 +183,7 @@ def _segments_of(data: bytes) -> tuple[Any, ...]:
         progressive = header["kind"] == layout.PROGRESSIVE
         raise UnfitError("it is progressive" if progressive else "it is not a baseline JPEG that gpuimg decodes itself")
     rows, columns, per = _grid(header)
-    size = (len(data) - int(header["scan"])) / rows
+    size = max(len(data) - int(header["scan"]), 1) / rows
     each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
     segments, blocks, most = -(-rows // each), rows * columns * per, each * columns * per
     symbols = np.empty(recode.SYMBOLS * blocks, np.uint8)

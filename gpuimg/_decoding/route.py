@@ -10,8 +10,6 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 6. Pillow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ applies the orientation. So Pillow receives a file with the tags it needs and no
 Formats: TIFF 6.0; BigTIFF.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Building a seek index: the kind of each sample's file, and its entry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

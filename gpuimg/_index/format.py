@@ -3,8 +3,6 @@
 ``docs/architecture.md`` describes it for other programs.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any, Final, NamedTuple

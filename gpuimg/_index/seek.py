@@ -1,7 +1,5 @@
 """Entries of a seek index for the files of a batch, as decoders take them, and the status of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,17 +32,17 @@ class Seek:
         object.__setattr__(self, "entry_status", np.zeros(len(self.access), np.int64))
 
     @staticmethod
-    def of(addresses: Any, sizes: Any, memory: Any, index: str, *, warns: bool = True) -> Seek:
+    def of(addresses: Any, sizes: Any, memory: Any, index: str, *, warns: bool = True) -> "Seek":
         """Create from addresses of entries, 0 for files without one, and the owner of their memory."""
         access = np.zeros(len(sizes), layout.ACCESS)
         access["entry"], access["entry_bytes"] = addresses, sizes
         return Seek(access, memory, index, warns)
 
-    def part(self, indices: Any) -> Seek:
+    def part(self, indices: Any) -> "Seek":
         """Select the entries of some files."""
         return Seek(np.ascontiguousarray(self.access[indices]), self.memory, self.index, self.warns)
 
-    def take_over(self, part: Seek, indices: Any) -> None:
+    def take_over(self, part: "Seek", indices: Any) -> None:
         """Copy the status of entries of some files; a mismatch outranks use, and use no status."""
         np.maximum.at(self.entry_status, indices, part.entry_status)
 

@@ -1,7 +1,5 @@
 """Writing a seek index to a partial file, which an interrupted build resumes, and renaming it when complete."""
 
-from __future__ import annotations
-
 import os
 import stat
 import zlib

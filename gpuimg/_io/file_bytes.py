@@ -1,7 +1,5 @@
 """File bytes of a user's source: a path, a buffer, an open file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
@@ -13,7 +11,7 @@ from .open_file import open_regular
 #: Larger files are refused before they are read, unless the caller raises the limit.
 MAX_BYTES = 1 << 30
 
-Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]"
+Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]
 
 
 class OwnBytes(np.ndarray[Any, Any]):

@@ -1,7 +1,5 @@
 """Reading chunks of files, or of parts of open files, in one call without the GIL."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys
@@ -28,7 +26,7 @@ _LARGEST = 1 << 30  # bytes; Python reads larger parts
 LINE = 64  # alignment of parts in memory, in bytes
 
 #: A file by its path, as a string or in the system's encoding, or a part of an open one.
-Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
+Place: TypeAlias = str | os.PathLike[str] | bytes | Span
 
 
 class ChunkReader:

@@ -5,8 +5,6 @@ a signal. ``pread`` returns an error instead, releases the GIL while it waits, a
 threads.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -3,8 +3,6 @@
 Memory is never moved or reused, so that a batch reads its images where they are, as long as these objects live.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Sequence

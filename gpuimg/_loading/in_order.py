@@ -1,7 +1,5 @@
 """Processing a source on several threads, with the results delivered in the order of the samples."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Read jobs of a loader: which samples are read together, and in which order."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,7 +31,7 @@ class ReadChunk(NamedTuple):
     samples: list[Sample]
     seconds: float  # of reading
     held: float  # seconds of waiting for the GIL or a core
-    part: BufferPart | None = None
+    part: "BufferPart | None" = None
 
 
 class BufferPart(NamedTuple):

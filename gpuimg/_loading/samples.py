@@ -1,7 +1,5 @@
 """Reading samples from a source, and collating their labels."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

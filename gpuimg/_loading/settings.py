@@ -1,7 +1,5 @@
 """Loader settings and the validation of their arguments."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

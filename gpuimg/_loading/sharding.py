@@ -13,8 +13,6 @@ If the samples are shuffled by blocks, each rank takes a number of successive pl
 blocks are not read by all ranks. Places that do not fill a run for each rank are divided into one range for each.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence

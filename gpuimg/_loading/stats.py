@@ -1,7 +1,5 @@
 """Timings of a loop over a loader, and its bottleneck."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from importlib.util import find_spec

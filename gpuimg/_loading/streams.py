@@ -1,7 +1,5 @@
 """Batches of sources without a length: blocks of samples, split among the ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, count, islice

@@ -1,7 +1,5 @@
 """Resizes that return the bytes of another library: the argument ``exact=`` of :func:`gpuimg.resize`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

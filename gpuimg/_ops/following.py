@@ -1,7 +1,5 @@
 """Movement of points of the source images through the geometry that a batch has recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Boxes and points: a table of numbers for each image of a batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ No kernel of ours is trusted before that on a GPU that nobody has seen. The proo
 the GPU, its driver and the sources of the kernels.
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable

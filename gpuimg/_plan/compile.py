@@ -1,7 +1,5 @@
 """Compilation of a recorded plan to the records and programs that the kernels read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +65,7 @@ class Stored:
     normal: Floats  # (N, 7), parameters of the op "normalize_bytes", 0 where bytes are not normalized
 
     @staticmethod
-    def of(parts: Ints) -> Stored:
+    def of(parts: Ints) -> "Stored":
         """Return parts that are stored as they are."""
         n = len(parts)
         return Stored(parts, np.zeros(n, np.bool_), np.zeros((n, ops.NORMALIZE_BYTES.width)))

@@ -7,8 +7,6 @@ Coordinates are continuous with half-pixel centers, ``(x, y)``; a matrix maps th
 coordinate system (output -> source).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -108,14 +106,14 @@ class Plan:
     of_exact: int | None = None  # the source are bytes that were resized by this rule
 
     @staticmethod
-    def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
+    def start(sizes: Ints, channels: int, *, of_bytes: bool) -> "Plan":
         """Return the identity plan for source images of these (N, 2) sizes."""
         plan = _start(len(sizes), channels, of_bytes)
         window = np.zeros((len(sizes), 4), np.int64)
         window[:, 2:] = sizes[:, ::-1]
         return replace(plan, grid=replace(plan.grid, sizes=sizes, window=window), source_sizes=sizes)
 
-    def then(self) -> Plan:
+    def then(self) -> "Plan":
         """Return the identity plan for the results of this one."""
         plan = Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
         return replace(plan, of_exact=self.exact)
@@ -179,7 +177,7 @@ class Plan:
         where: Mask | None = None,
         frame: int = 0,
         sharpens: bool = False,
-    ) -> Plan:
+    ) -> "Plan":
         """Append an op to the program, or one of (N,) op codes for each image; ``sharpens`` marks the plan.
 
         ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``frame``, the
@@ -206,7 +204,7 @@ class Plan:
         entry = Entry(codes, column, frame, self.grid if statistical else None)
         return replace(self, entries=(*self.entries, entry), sharpens=self.sharpens or sharpens)
 
-    def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
+    def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> "Plan":
         """Blur the source with Gaussians of (N, 2) standard deviations and sizes, x and y; only on a new plan."""
         source = self.grid.frames[0]
         chosen = np.full(len(self), layout.GAUSSIAN)
@@ -218,14 +216,14 @@ class Plan:
         )
         return replace(self, grid=grid, blurs=True)
 
-    def mirrored(self, filter: int, local: Floats, sizes: Ints, where: Mask | None) -> Plan:
+    def mirrored(self, filter: int, local: Floats, sizes: Ints, where: Mask | None) -> "Plan":
         """Move to a larger grid that mirrors the window around it by REFLECT or SYMMETRIC; only on a new plan."""
         plan = self.transformed(local, sizes, where=where)
         chosen = filter if where is None else np.where(where, filter, plan.grid.filter)
         filters = np.broadcast_to(chosen, len(self)).astype(np.int64)
         return replace(plan, grid=replace(plan.grid, filter=filters), blurs=True)
 
-    def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> Plan:
+    def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> "Plan":
         """Average ``taps`` points on a line through every pixel, (N, 2) steps between them; only on a new plan."""
         filters = np.full(len(self), layout.LINEAR)
         if where is not None:
@@ -233,22 +231,22 @@ class Plan:
         plan = replace(self, grid=replace(self.grid, filter=filters))
         return plan.with_entry(ops.MOTION, (taps, *step.T), where=where, sharpens=True)
 
-    def with_frame(self) -> tuple[Plan, int]:
+    def with_frame(self) -> "tuple[Plan, int]":
         """Store the current grid for an op that refers to its coordinates; return the plan and the grid's number."""
         n = len(self)
         frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
         frames = (*self.grid.frames, frame)
         return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
 
-    def with_channels(self, channels: int) -> Plan:
+    def with_channels(self, channels: int) -> "Plan":
         """Return the same plan with a different number of channels from here on."""
         return replace(self, channels=channels)
 
-    def as_normalized(self) -> Plan:
+    def as_normalized(self) -> "Plan":
         """Return the same plan, marked as no longer in [0, 1]."""
         return replace(self, normalized=True)
 
-    def normalized_by(self, op: ops.Op, params: tuple[float, ...], where: Mask | None) -> Plan:
+    def normalized_by(self, op: ops.Op, params: tuple[float, ...], where: Mask | None) -> "Plan":
         """Normalize by an op with the same parameters for all images."""
         if where is not None:
             return self.with_entry(op, params, where=where).as_normalized()
@@ -256,13 +254,13 @@ class Plan:
         entry = _constants(op.code, params, len(self.grid.sizes))
         return replace(self, entries=(*self.entries, entry), normalized=True)
 
-    def with_function(self, function: Any) -> tuple[Plan, int]:
+    def with_function(self, function: Any) -> "tuple[Plan, int]":
         """Store a user function; return the plan and the function's index."""
         if function in self.functions:
             return self, self.functions.index(function)
         return replace(self, functions=(*self.functions, function)), len(self.functions)
 
-    def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> Plan:
+    def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> "Plan":
         """Paint ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a stored coordinate system."""
         sharpness = (0.0, 0.0)  # filled in by the compilation, which knows the final filter
         params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
@@ -277,7 +275,7 @@ class Plan:
         scale: Floats | None = None,
         where: Mask | None = None,
         window: Ints | None = None,
-    ) -> Plan:
+    ) -> "Plan":
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
         ``filter`` (N,) is by default the current one. ``scale`` (N, 2): current pixels per new pixel in x
@@ -303,17 +301,17 @@ class Plan:
         grid = replace(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
         return replace(self, grid=grid, history=history)
 
-    def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
+    def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> "Plan":
         """Move to a grid of other sizes (N, 2) over the same pixels."""
         local, ratio = np.zeros((len(self), 3, 3)), np.empty((len(self), 2))
         _loops().resize(*map(np.ascontiguousarray, (self.sizes, sizes)), local, ratio)
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
-    def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> Plan:
+    def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> "Plan":
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
-    def cropped(self, corner: Ints, new: Ints) -> Plan:
+    def cropped(self, corner: Ints, new: Ints) -> "Plan":
         """Move to rectangles of the current grid, (N, 2) corners and sizes; no source pixel outside them is read.
 
         Where pixels of the grid are not whole source pixels, filters still read outside.
@@ -325,7 +323,7 @@ class Plan:
         _loops().narrow(*map(np.ascontiguousarray, before), window, shift)
         return self.transformed(shift, new, window=window)
 
-    def take(self, rows: Ints) -> Plan:
+    def take(self, rows: Ints) -> "Plan":
         """Return the plan of the images at ``rows``, in that order and any number of times."""
         frames: dict[int, Frame] = {}
         grids: dict[int, Grid] = {}
@@ -372,7 +370,7 @@ class Plan:
         """Return the instructions that displace source pixels individually: at most the first one."""
         return [entry for entry in self.entries if np.any(entry.codes == ops.ELASTIC.code)]
 
-    def geometry(self, color: float, *, channels: int = 1, of_bytes: bool = False, nearest: bool = True) -> Plan:
+    def geometry(self, color: float, *, channels: int = 1, of_bytes: bool = False, nearest: bool = True) -> "Plan":
         """Return the geometry alone, for images of other channels, with ``color`` for every fill."""
         entries = []
         for entry, rectangle in self.fills():

@@ -1,7 +1,5 @@
 """Descriptions of plans: one line of text for each operation applied to an image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Encoding with Pillow, and files that need none."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Processing of samples: each thread reads, decodes, resizes and encodes one chunk at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

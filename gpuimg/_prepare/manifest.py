@@ -1,7 +1,5 @@
 """``manifest.jsonl``: one record per sample, written in order, from which an interrupted call resumes."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +13,7 @@ from .names import problem_with
 NAME = "manifest.jsonl"
 
 #: Manifest record of one sample.
-Line: TypeAlias = "dict[str, Any]"
+Line: TypeAlias = dict[str, Any]
 
 # Keys of a record: of a failed sample, of one in a file, of one in a shard.
 _FAILED = {"sample", "source", "source_bytes", "status", "reason"}

@@ -1,7 +1,5 @@
 """Names of results, and the other members of their samples."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Options of ``gpuimg.prepare`` and their validation: sizes and encoding of results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writers of results: separate files, or tar files; and of labels. Only complete files have their final name."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

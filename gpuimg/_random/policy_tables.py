@@ -1,7 +1,5 @@
 """The ops of augmentation policies, and AutoAugment's published policies as data."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._checks.types import Floats

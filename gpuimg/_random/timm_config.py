@@ -3,8 +3,6 @@
 The grammar, the defaults and the tables are those of timm 1.0, ``timm/data/auto_augment.py``.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

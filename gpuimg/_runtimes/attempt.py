@@ -4,8 +4,6 @@ Kernels that read the pixels are launched right away; the host reads what became
 delivered. The CPU decodes those that kernels report, and the work is done again from the files.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -89,7 +87,7 @@ class CpuRuntime:
             flat[start : start + array.size].reshape(array.shape)[:] = array
         return Pixels(flat, offsets, sizes, channels)
 
-    def result_memory(self, stream: int | None) -> CpuRuntime:
+    def result_memory(self, stream: int | None) -> "CpuRuntime":
         """Return the memory for a pipeline's results: the same as for all results."""
         return self
 
@@ -139,13 +137,7 @@ class CpuRuntime:
             self._spare.append(memory)
 
     def run(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Any,
-        kind: int,
-        form: Form,
+        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Any, kind: int, form: Form
     ) -> Outcome:
         """Run all segments of an image before the next one; launches are those that a GPU would need for the batch."""
         if not isinstance(source, Pixels) and _as_decoded(source, segments, kind, form):

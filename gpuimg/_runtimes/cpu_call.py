@@ -4,8 +4,6 @@ Records hold raw addresses of files, pixels, results and scratch memory; :class:
 the owners of that memory alive while the native loop runs.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,15 +27,7 @@ from .._data.images import (
 )  # fmt: skip
 from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
-from .._plan.compile import (
-    Stored,
-    compile_plan,
-    exact_resizes,
-    kind_between,
-    launches_of,
-    regions_read,
-    stored_bytes,
-)
+from .._plan.compile import Stored, compile_plan, exact_resizes, kind_between, launches_of, regions_read, stored_bytes
 from .._plan.plan import Plan
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
@@ -124,13 +114,7 @@ class _Segment:
     """A compiled plan as PASS records, and the regions of its source."""
 
     def __init__(
-        self,
-        plan: Plan,
-        kind: int,
-        form: Form,
-        sources: set[str],
-        others: tuple[str, ...],
-        needs: Records,
+        self, plan: Plan, kind: int, form: Form, sources: set[str], others: tuple[str, ...], needs: Records
     ) -> None:
         self.itemsize = BYTES_OF[kind]
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)

@@ -1,7 +1,5 @@
 """Memory of the CPU runtime: reused scratch memory of worker threads, and memory of results."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from typing import Any, Final
@@ -99,7 +97,7 @@ class RunningThreads:
 class _PooledMemory:
     """Memory that returns to its pool when the last array in it is gone."""
 
-    def __init__(self, pool: Pool, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, pool: "Pool", memory: np.ndarray[Any, Any]) -> None:
         self._pool = pool
         self._memory = memory
         self.__array_interface__ = memory.__array_interface__

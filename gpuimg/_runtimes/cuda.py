@@ -17,8 +17,6 @@ memory that other streams read, results of a pipeline's threads and of decoding,
 with an event after its last reader.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -48,15 +46,7 @@ from .._data.images import (
 from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
 from .._decoding.options import DecodeOptions
-from .._plan.compile import (
-    Pass,
-    build_for,
-    compile_plan,
-    kind_between,
-    regions_read,
-    source_regions,
-    without_copies,
-)
+from .._plan.compile import Pass, build_for, compile_plan, kind_between, regions_read, source_regions, without_copies
 from .._plan.plan import Plan
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
@@ -252,13 +242,7 @@ class CudaRuntime:
     # -- running -----------------------------------------------------------------------------------------------
 
     def run(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Ints,
-        kind: int,
-        form: Form,
+        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, form: Form
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
@@ -366,7 +350,7 @@ class CudaRuntime:
         self,
         source: Pixels,
         plan: Plan,
-        segment: _CompiledSegment | ExactSegment,
+        segment: "_CompiledSegment | ExactSegment",
         parts: Iterator[Any],
         out: Any,
         kind: int,

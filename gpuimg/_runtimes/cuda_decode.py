@@ -9,8 +9,6 @@ Each thread decodes on a separate stream. It waits only for nvImageCodec and NVD
 caller's computations.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
@@ -204,7 +202,7 @@ class ImageDecoder:
         return taken
 
     def _decode_to(
-        self, places: Places, images: EncodedImages, own: _ThreadState, marked: Any
+        self, places: "Places", images: EncodedImages, own: _ThreadState, marked: Any
     ) -> tuple[set[int], list[int]]:
         """Decode by nvImageCodec; return the indices decoded, and those only reported as decoded."""
         assert own.decoder is not None

@@ -3,8 +3,6 @@
 The weights are the CPU's, laid by its compiled loop; all else is sums of whole numbers, which both devices agree on.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import cupy

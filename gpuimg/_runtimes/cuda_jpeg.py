@@ -7,8 +7,6 @@ parts of bounded size, which bounds the memory for coefficients. Kernels report 
 cannot divide into segments. Good files are never reported, so the host reads the statuses late, see :mod:`.attempt`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -8,8 +8,6 @@ Arrays are flat CuPy arrays of the signature's dtypes. Numba takes no part: its 
 array again, which takes longer than the rest of the Python code of a small batch.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
 import sys

@@ -4,8 +4,6 @@ For a batch call it reports all images as decoded if the call succeeds; hardware
 (LichtFeld-Studio PR 1924). In reused memory, a skipped image would show an earlier one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory and streams of the CUDA runtime: per-thread state, pools for results, and ordering between streams."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import weakref
@@ -167,7 +165,7 @@ class PooledResult:
     ``stream`` has the last work on it: the stream that writes it and, after hand-off, its reader's.
     """
 
-    def __init__(self, pool: PooledResults, block: Block, stream: Stream, *, in_use: bool) -> None:
+    def __init__(self, pool: "PooledResults", block: Block, stream: "Stream", *, in_use: bool) -> None:
         self._pool = pool
         self._block = block
         self._in_use = in_use
@@ -199,7 +197,7 @@ class PooledResults:
         self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
 
-    def take(self, elements: int, dtype: str, reader: Stream | None = None) -> Any:
+    def take(self, elements: int, dtype: str, reader: "Stream | None" = None) -> Any:
         """Return an uninitialized flat array for the current stream's kernels.
 
         They must run after :meth:`PooledResult.order` has made that stream wait: the host does not wait, and earlier

@@ -3,8 +3,6 @@
 A prepass reads the source and writes float32 images of the same sizes, which the passes then read.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import cupy

@@ -6,8 +6,6 @@ the file. The host keeps its header and its label. Memory is never moved or reus
 these objects live. The copies of all streams are in one order: each waits for the last one to this memory.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable

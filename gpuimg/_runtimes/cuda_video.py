@@ -5,8 +5,6 @@ stream waits for an event there. FFmpeg does not know the kernel's stream, and r
 refers to any more: a frame is kept alive until the host has waited for the kernel that reads it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing

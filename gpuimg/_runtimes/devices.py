@@ -1,7 +1,5 @@
 """Runtimes by device name and by array; the only module that compares device names."""
 
-from __future__ import annotations
-
 import os
 import re
 import warnings

@@ -1,7 +1,5 @@
 """``draft`` of :func:`gpuimg.open_batch`: reduced decoding sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache

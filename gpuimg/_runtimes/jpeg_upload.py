@@ -1,7 +1,5 @@
 """Upload plans for JPEGs that our own kernels decode on a GPU: the selection of images, and the buffer for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The kernels process each channel of such an image as a separate image with the s
 which represents them exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Run as a file it needs nothing but Python and prints the extra to install here: cpu, cuda12 or cuda13.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib.util

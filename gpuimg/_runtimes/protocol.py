@@ -1,7 +1,5 @@
 """The runtime interface of a device, implemented for CPU and CUDA."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,7 +24,7 @@ class Timings:
     jpegs_on_cpu: int = 0  # JPEGs that our own kernels or nvImageCodec began, but could not decode
     clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder refused, or failed to decode
 
-    def add(self, other: Timings) -> None:
+    def add(self, other: "Timings") -> None:
         """Add the seconds and counts of another."""
         self.decode += other.decode
         self.kernels += other.kernels
@@ -43,7 +41,7 @@ class Outcome:
     timings: Timings = field(default_factory=Timings)
     launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
 
-    def add(self, other: Outcome) -> None:
+    def add(self, other: "Outcome") -> None:
         """Add the work of another run, and the failures of its images."""
         self.failures |= other.failures
         self.timings.add(other.timings)
@@ -91,13 +89,7 @@ class Runtime(Protocol):
         """
 
     def run(
-        self,
-        source: Encoded | Pixels,
-        segments: Sequence[Plan],
-        out: Any,
-        offsets: Any,
-        kind: int,
-        form: Form,
+        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Any, kind: int, form: Form
     ) -> Outcome:
         """Run plans, each on the results of the one before, and write the results to the flat ``out``."""
 
@@ -119,7 +111,7 @@ class Runtime(Protocol):
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
 
-    def result_memory(self, stream: int | None) -> ResultMemory:
+    def result_memory(self, stream: int | None) -> "ResultMemory":
         """Return memory for results that are read on a stream, by default on their reader's current one."""
 
 

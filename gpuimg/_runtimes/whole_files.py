@@ -1,7 +1,5 @@
 """Files that are decoded whole, before any plan runs: images with alpha, or with 16-bit values."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

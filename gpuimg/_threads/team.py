@@ -5,8 +5,6 @@ helpers are started without waiting, and a helper that starts late helps whichev
 loop of small calls would accumulate hundreds of threads waiting for the GIL, each to find that its call is over.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import threading

@@ -7,8 +7,6 @@ Only one thread runs Python code at a time anyway. Next to a busy Python loop, e
 their native calls start late.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -3,8 +3,6 @@
 FFmpeg converts sample formats that the kernels do not support (RGB, packed, more than 16 bits) to 8-bit RGB.
 """
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 

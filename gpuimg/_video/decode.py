@@ -1,7 +1,5 @@
 """Exact decoding of requested frames: from the preceding key frame until the frame's time is reached."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain

@@ -1,7 +1,5 @@
 """Opening of video files with PyAV: one stream, one decoding thread, and errors for any damage."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

@@ -4,8 +4,6 @@ A processor of transformers runs on them as on others. The pixels of all images 
 soon as a function needs them that is not recorded: that function gets the pixels, so that every result is torch's.
 """
 
-from __future__ import annotations
-
 import math
 from collections import UserDict
 from collections.abc import Callable, Sequence
@@ -51,7 +49,7 @@ class Images:
         self.needed: list[Deferred] = []
         self.calls: list[tuple[Any, Any, Any, Any]] = []  # functions that take results: arguments, and what they return
 
-    def tensors(self) -> list[Deferred]:
+    def tensors(self) -> "list[Deferred]":
         """Return the images as tensors (3, H, W)."""
         return [Deferred(self, (3, *size), [Chain(i)]) for i, size in enumerate(self.batch.sizes.tolist())]
 
@@ -145,7 +143,7 @@ class Deferred(torch.Tensor):  # type: ignore[misc]
         """Run a function that torch calls by itself, on the pixels."""
         return func(*_mapped(args, Deferred.computed), **_mapped(kwargs or {}, Deferred.computed))
 
-    def like(self, chains: list[Chain], shape: Sequence[int], dtype: Any = None) -> Deferred:
+    def like(self, chains: list[Chain], shape: Sequence[int], dtype: Any = None) -> "Deferred":
         """Return other results of the same images."""
         return Deferred(self.images, shape, chains, dtype or self.dtype)
 

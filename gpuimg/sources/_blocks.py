@@ -1,7 +1,5 @@
 """Disk cache of remote files: blocks of 1 MiB in a folder that several processes may share."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Concurrent requests for parts of remote files: near parts share a request, as latency outweighs their bytes."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Sequence

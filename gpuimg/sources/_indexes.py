@@ -1,7 +1,5 @@
 """Index caches: files with the index or listing of a data set, so that it is scanned only once."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings
@@ -17,10 +15,10 @@ from .._io.open_file import naming_file, open_regular, replacing
 from ._reading import OpenFiles, Path
 from ._remote import is_url
 
-Arrays: TypeAlias = "dict[str, NDArray[Any]]"
+Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 #: Called with the arrays of an index and the size of each shard in bytes; raises ``ValueError`` for invalid arrays.
-Check: TypeAlias = "Callable[[Arrays, NDArray[np.int64]], None]"
+Check: TypeAlias = Callable[[Arrays, NDArray[np.int64]], None]
 
 _MOST_ARRAYS = 16  # arrays per file; the largest index has 7
 
@@ -128,7 +126,7 @@ class Names:
         return {"names": np.frombuffer(self.blob, np.uint8), "ends": self.ends}
 
     @classmethod
-    def of(cls, arrays: Arrays) -> Names:
+    def of(cls, arrays: Arrays) -> "Names":
         """Rebuild names from the result of ``arrays``."""
         found = cls(())
         found.blob, found.ends = arrays["names"].tobytes(), arrays["ends"].astype(np.int64)

@@ -1,7 +1,5 @@
 """Records of ``tf.train.Example``, a protocol buffer whose class is built from a descriptor."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from ._reading import printable
 from ._table import import_optional
 
-Values: TypeAlias = "list[bytes] | NDArray[Any]"
+Values: TypeAlias = list[bytes] | NDArray[Any]
 
 # Messages of tf.train.Example: number and type of each field by its name; those of a list are repeated.
 _MESSAGES = {
@@ -58,7 +56,7 @@ class Keys(NamedTuple):
     label: str | None
 
     @classmethod
-    def of(cls, image: str | None, label: str | None) -> Keys:
+    def of(cls, image: str | None, label: str | None) -> "Keys":
         """Check the names; a record that is an image has no label."""
         for name, key in (("image", image), ("label", label)):
             if key is not None and not isinstance(key, str):

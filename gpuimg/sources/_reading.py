@@ -1,7 +1,5 @@
 """Reading parts of local and remote files with a bounded number of open descriptors."""
 
-from __future__ import annotations
-
 import errno
 import glob
 import io
@@ -21,7 +19,7 @@ from ._remote import Remote, RemoteFile, Status, Storage, is_url
 
 T = TypeVar("T")
 
-Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 OPEN_FILES = 64  # open files per source; the usual limit of a process is 1024
 
@@ -136,7 +134,7 @@ class OpenFiles:
         return io.BufferedReader(RemoteReader(self.remote(file)), _SCAN_BYTES)
 
     @contextmanager
-    def scanning(self, file: int) -> Iterator[Scan]:
+    def scanning(self, file: int) -> "Iterator[Scan]":
         """Open a file for a scan from its start; errors raised inside the block name the file."""
         with naming(self.paths[file]):
             given = self.given(file)
@@ -147,7 +145,7 @@ class OpenFiles:
             else:
                 yield Scan(given, self.remote(file).status.size, partial(_sought, given), given)
 
-    def scanned(self, scan: Callable[[Scan], T]) -> Iterator[T]:
+    def scanned(self, scan: "Callable[[Scan], T]") -> Iterator[T]:
         """Yield the result of ``scan`` for each file, in order."""
 
         def one(file: int) -> T:

@@ -1,7 +1,5 @@
 """Segmentations of COCO annotations, stored compactly and decoded to masks."""
 
-from __future__ import annotations
-
 from array import array
 from typing import Any
 

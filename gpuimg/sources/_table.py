@@ -22,7 +22,7 @@ from ._reading import OpenFiles, printable
 from ._remote import Storage, is_url
 
 #: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
-Place: TypeAlias = "bytes | Span | RemoteSpan | RemoteWhole"
+Place: TypeAlias = bytes | Span | RemoteSpan | RemoteWhole
 
 
 class Table(ABC):

@@ -63,10 +63,7 @@ class ArrayRecord(Table):
 
 
 def array_record(
-    paths: Path | Sequence[Path],
-    *,
-    image: str | None = "image/encoded",
-    label: str | None = "image/class/label",
+    paths: Path | Sequence[Path], *, image: str | None = "image/encoded", label: str | None = "image/class/label"
 ) -> ArrayRecord:
     """Read images in ArrayRecord files: features of a ``tf.train.Example``, or one image per record.
 

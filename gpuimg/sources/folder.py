@@ -133,11 +133,7 @@ class Folder(ImageFiles):
 
 
 def folder(
-    root: Path,
-    *,
-    extensions: Sequence[str] = EXTENSIONS,
-    index_cache: Path | None = None,
-    remote: Remote | None = None,
+    root: Path, *, extensions: Sequence[str] = EXTENSIONS, index_cache: Path | None = None, remote: Remote | None = None
 ) -> Folder:
     """Read images in one folder per class, in the order of torchvision's ``ImageFolder``.
 

@@ -13,17 +13,7 @@ from ..compiled import NativeFunction
 from ..lang import from_dtype, types
 from ..layout import SCALES, UINT8
 from ..scalar import f32, loop
-from .intrinsics import (
-    BYTES,
-    address_of,
-    array_at,
-    as_elements,
-    bytes_at,
-    caller,
-    copy,
-    floats_at,
-    move_16,
-)
+from .intrinsics import BYTES, address_of, array_at, as_elements, bytes_at, caller, copy, floats_at, move_16
 from .records import STORED
 from .store import KINDS, make_copy
 

@@ -142,6 +142,7 @@ def test_what_is_not_recoded() -> None:
     marker = data.index(b"\xff\xd0", start)
     for name, one in {
         "truncated": data[: start + 200],
+        "cut off before its scan": data[:start],
         "fill bytes in the scan": data[:marker] + b"\xff" + data[marker:],
         "a restart marker out of order": data[: marker + 1] + b"\xd3" + data[marker + 2 :],
         "progressive": originals()["progressive"],

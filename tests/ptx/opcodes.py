@@ -118,11 +118,7 @@ def _atomic(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
     return step
 
 
-_TRANSFERS: dict[str, Callable[[Instruction, Env, frozenset[int]], Step]] = {
-    "ld": _load,
-    "st": _store,
-    "atom": _atomic,
-}
+_TRANSFERS: dict[str, Callable[[Instruction, Env, frozenset[int]], Step]] = {"ld": _load, "st": _store, "atom": _atomic}
 
 
 # -- integers, in arrays of one dtype, which wrap around ---------------------------------------------------------------
