@@ -60,7 +60,7 @@ class _Lanes(NamedTuple):
     """A vector of 32-bit lanes, or zeros (``value`` None): no code is emitted for terms that are known to be zero."""
 
     builder: ir.IRBuilder
-    value: ir.Value | None
+    value: "ir.Value | None"
 
     def __add__(self, other):
         if self.value is None or other.value is None:
