@@ -230,6 +230,11 @@ def whole_regions(sizes: Ints) -> Ints:
     return regions
 
 
+def sizes_of(regions: Ints) -> Ints:
+    """Return the (N, 2) sizes, height and width, of regions (N, 4)."""
+    return regions[:, 3:1:-1] - regions[:, 1::-1]
+
+
 def union_regions(regions: Ints, files: Ints) -> Ints:
     """Return for each file the smallest region (M, 4) that holds those (N, 4) of all its occurrences."""
     union = np.zeros((int(files.max()) + 1, 4), np.int64)

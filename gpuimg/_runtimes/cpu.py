@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .._checks.types import Ints
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of, sizes_of
 from .._data.patches import Form
 from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
@@ -105,10 +106,10 @@ class CpuRuntime:
 
     # -- work --------------------------------------------------------------------------------------------------
 
-    def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
-        """Decode whole images into one buffer."""
-        sizes = decoded_sizes(images)
-        if isinstance(images, EncodedImages) and images.is_single_file:
+    def decode(self, images: Encoded, regions: Ints | None = None) -> tuple[Pixels, Outcome]:
+        """Decode whole images, or regions (N, 4) of images that differ, into one buffer."""
+        sizes = decoded_sizes(images) if regions is None else sizes_of(regions)
+        if regions is None and isinstance(images, EncodedImages) and images.is_single_file:
             start = time.perf_counter()
             one = self._decode_jpeg(images.data[0], images.options)
             if one is not None:
@@ -117,7 +118,8 @@ class CpuRuntime:
         offsets, total = offsets_of(sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
-        return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads))
+        call = Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads, regions)
+        return pixels, self._run(call)
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """See :meth:`Runtime.decode_file`."""

@@ -23,6 +23,7 @@ from .._data.images import (
     Pixels,
     check_reach,
     rows_of,
+    sizes_of,
     whole_regions,
 )  # fmt: skip
 from .._data.patches import Form
@@ -148,6 +149,8 @@ def _extent(sizes: Ints, channels: int, form: Form) -> tuple[Ints, int]:
 class Call:
     """State shared by the threads of one call; keeps the batch's buffers alive.
 
+    ``regions`` (N, 4) are what to decode of images that differ: x0, y0, x1, y1; only without ``segments``.
+
     Attributes
     ----------
     failures : dict of int to str
@@ -164,6 +167,7 @@ class Call:
         kind: int,
         form: Form,
         running_threads: RunningThreads,
+        regions: Ints | None = None,
     ) -> None:
         n, files = len(source.sizes), source if isinstance(source, EncodedImages) else None
         self._source, self._out, self._channels = source, out, source.channels
@@ -184,7 +188,8 @@ class Call:
         compiled = self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
         self._passes = NO_PASSES
         self.launches = 0  # that a GPU would need
-        results, elements, itemsize = self._sizes, source.channels, 1
+        results = self._sizes if regions is None else sizes_of(regions)
+        elements, itemsize = source.channels, 1
         if compiled:
             last = compiled[-1]
             self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
@@ -201,6 +206,8 @@ class Call:
             images, *headers, TURNS, self._sizes, scaled.scales, self._passes, every, source.channels, out, offsets,
             itemsize, results, elements, needs,
         )  # fmt: skip
+        if regions is not None:
+            images["region"] = regions
         self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else headers.records
         self._order = np.arange(n)
         self._python: list[int] = []

@@ -34,7 +34,6 @@ from .._data.images import (
     ALIGNMENT,
     STORAGE,
     Encoded,
-    EncodedImages,
     Pixels,
     check_reach,
     numpy_dtype,
@@ -51,7 +50,6 @@ from .._plan.plan import Plan
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
-from ..kernels.jpeg.layout import RECODED
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
 from .cuda_launch import launch, launched
@@ -234,7 +232,7 @@ class CudaRuntime:
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )
             try:
-                outcome = self._decoder.decode(images, pixels, self._stream)
+                outcome = self._decoder.decode(images, pixels, self._stream, whole_regions(pixels.sizes))
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
@@ -252,10 +250,10 @@ class CudaRuntime:
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
             source, segments, sizes = reduced_on_gpu(source, segments)
             images, first, inverse = unique(source)
-            regions = source_regions(segments) if _decodes_regions(source) else None
+            regions = source_regions(segments)
             if first is not None and inverse is not None:
                 sizes = sizes[rows_of(first, source.frames)]
-                regions = None if regions is None else union_regions(regions, rows_of(inverse, source.frames))
+                regions = union_regions(regions, rows_of(inverse, source.frames))
             starts, total = offsets_of(sizes, images.channels, ALIGNMENT)
             resources = self._resources
             arena = resources.arenas.take(total)
@@ -387,13 +385,6 @@ def _form(form: Form) -> tuple[int, ...]:
     if isinstance(form, str):
         return (layout.FORMS.index(form), *_NO_PATCHES)
     return (layout.PATCHES, *astuple(form))
-
-
-def _decodes_regions(source: Encoded) -> bool:
-    """Return True if decoders decode only the regions that are read."""
-    if not isinstance(source, EncodedImages):
-        return True
-    return source.seek is not None or bool((source.headers.records["kind"] == RECODED).any())
 
 
 def _check_count(n: int) -> None:

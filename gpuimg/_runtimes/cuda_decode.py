@@ -24,7 +24,7 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of
 from .._decoding import exif, route
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
 from .._decoding.options import NVIMAGECODEC
@@ -80,13 +80,14 @@ class ImageDecoder:
         """Set how many threads, including the calling one, decode at the same time: they share the cores."""
         self._local.threads = count
 
-    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
-        """Decode regions of images, whole images, or the frames of clips; those that fail are black.
+    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints) -> Outcome:
+        """Decode regions of images, or of the frames of clips; those that fail are black.
+
+        ``regions`` (N, 4) are x0, y0, x1, y1. More may be written.
 
         What our own kernels decode is only enqueued: the thread's attempt reads later what became of it. No pending
         work uses the memory of ``pixels``: the host has waited for that. ``stream`` continues when the images are
-        decoded; its own pending work is not waited for. ``regions`` (N, 4) are the parts of the images that are read:
-        x0, y0, x1, y1. More may be written.
+        decoded; its own pending work is not waited for.
         """
         own = self._own()
         try:
@@ -100,7 +101,7 @@ class ImageDecoder:
             own.done.record(own.stream)
             wait(stream.ptr, own.done)
 
-    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState) -> Outcome:
+    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()
         gpu = Timings()  # its decode time is the host's, which waits for the decoders
         if isinstance(images, EncodedClips):
@@ -111,19 +112,16 @@ class ImageDecoder:
             decoded, gpu.unwritten, gpu.jpegs_on_cpu = self._decode_on_gpu(images, pixels, regions, own)
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
         gpu.decode = time.perf_counter() - begin
-        outcome = self._decode_on_host(images, left, pixels)
+        outcome = self._decode_on_host(images, left, pixels, regions)
         for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
             pixels.view(i).fill(0)
         outcome.timings.add(gpu)
         return outcome
 
-    def _decode_clips(
-        self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> dict[int, str]:
+    def _decode_clips(self, clips: EncodedClips, pixels: Pixels, regions: Ints, own: _ThreadState) -> dict[int, str]:
         """Decode clips; return reasons for those that this GPU refuses."""
-        wanted = whole_regions(clips.sizes) if regions is None else regions
         at_once = max(AT_ONCE // getattr(self._local, "threads", 1), 1)
-        refused = decode_clips(self._index, clips, pixels, wanted, own.stream, at_once)
+        refused = decode_clips(self._index, clips, pixels, regions, own.stream, at_once)
         for clip, reason in refused.items():
             self._warn_once(
                 f"the CPU decodes clips that cuda:{self._index} cannot decode, the first in {clips.names[clip]} "
@@ -152,7 +150,7 @@ class ImageDecoder:
     # -- the GPU -----------------------------------------------------------------------------------------------
 
     def _decode_on_gpu(
-        self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
+        self, images: EncodedImages, pixels: Pixels, regions: Ints, own: _ThreadState
     ) -> tuple[set[int], int, int]:
         """Decode files that this GPU can; return their indices, also of those that may yet be reported.
 
@@ -160,9 +158,8 @@ class ImageDecoder:
         """
         given, reported = self._for_nvimgcodec(images, own), given_up(images)
         places = Places(images, pixels, np.flatnonzero(given)) if given.any() else None
-        wanted = whole_regions(pixels.sizes) if regions is None else regions
         others = given | reported
-        uploaded = None if others.all() or not self._has_kernels() else Upload(images, pixels, wanted, others)
+        uploaded = None if others.all() or not self._has_kernels() else Upload(images, pixels, regions, others)
         done = [] if uploaded is None else uploaded.taken
         marked = None if places is None else own.marks.write(places.marks)
         if uploaded is not None and done:
@@ -234,25 +231,27 @@ class ImageDecoder:
 
     # -- the CPU -----------------------------------------------------------------------------------------------
 
-    def _decode_on_host(self, images: Encoded, left: list[int], pixels: Pixels) -> Outcome:
-        """Decode images or clips on the CPU and upload them in one copy; those that fail are black in it."""
+    def _decode_on_host(self, images: Encoded, left: list[int], pixels: Pixels, regions: Ints) -> Outcome:
+        """Decode regions of images or clips on the CPU, and upload them in one copy, black where that fails."""
         if not left:
             return Outcome()
         part = images.part(left)
         if isinstance(part, EncodedImages):
             part = part.whole()
-        host, outcome = self._cpu.decode(part)
+        rows = rows_of(np.array(left), images.frames)
+        regions = regions[rows]
+        host, outcome = self._cpu.decode(part, regions)
         if images.seek is not None and part.seek is not None:
             images.seek.take_over(part.seek, left)
-        rows = rows_of(np.array(left), images.frames).tolist()
-        if rows[-1] - rows[0] < len(rows):  # consecutive: host and device have the same layout
+        # Where these are whole and consecutive images, host and device have the same layout.
+        if rows[-1] - rows[0] < len(rows) and np.array_equal(host.sizes, pixels.sizes[rows]):
             start = int(pixels.offsets[rows[0]])
             copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
         else:
             uploaded = Pixels(cupy.empty(host.flat.size, cupy.uint8), host.offsets, host.sizes, host.channels)
             copy_to_device(host.flat, uploaded.flat)
-            for k, i in enumerate(rows):
-                pixels.view(i)[:] = uploaded.view(k)
+            for k, (i, (x0, y0, x1, y1)) in enumerate(zip(rows.tolist(), regions.tolist(), strict=True)):
+                pixels.view(i)[y0:y1, x0:x1] = uploaded.view(k)
         return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
 
 

@@ -329,8 +329,8 @@ def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: FakeGpu, damage
 def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = gpu.decode.CpuRuntime.decode
 
-    def failing(self: Any, images: Any) -> Any:
-        pixels, outcome = decode(self, images)
+    def failing(self: Any, images: Any, regions: Any) -> Any:
+        pixels, outcome = decode(self, images, regions)
         outcome.failures[0] = "no such code"
         return pixels, outcome
 

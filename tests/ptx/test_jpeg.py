@@ -213,6 +213,9 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
     launches.kernels.clear()
     files = damaged()[::2]
     assert 0 < recording_of(assert_the_cpus(launches, files, indexed=False)).timings.jpegs_on_cpu < len(files)
+    x = gi.crop(gi.open_batch([short[:-2]], device="cuda:0"), 5, 7, 20, 30)  # what is read is before the end
+    whole = gi.decode_batch([data], device="cpu")[0]
+    np.testing.assert_array_equal(x.compute("uint8")[0].values, whole[5:25, 7:37])
 
 
 # -- draft -------------------------------------------------------------------------------------------------------------
