@@ -4,6 +4,7 @@ import numpy as np
 
 from .compiled import cached_jit
 from .lang import njit
+from .scalar import f64
 
 u64 = np.uint64
 
@@ -51,6 +52,14 @@ def philox_words(key_0, key_1, draw, indices, stream, views, out):
             words[0], words[1], words[2], words[3] = _block(
                 key_0, key_1, (views[i] << u64(32)) + u64(block), draw, indices[i], stream
             )
+
+
+@cached_jit("none(uint64[:, ::1], float64[:, ::1])", nogil=False)
+def to_units(words, out):
+    """Fill ``out`` with numbers in [0, 1) from the upper 53 bits of words."""
+    for i in range(len(words)):
+        for k in range(words.shape[1]):
+            out[i, k] = f64(words[i, k] >> u64(11)) * 2.0**-53
 
 
 @cached_jit("none(uint64, uint64, uint64, uint64, uint64[::1], uint64[::1])")

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks.types import Ints, Mask, Records
 from .._io.file_bytes import all_bytes
+from .._threads.turn import zeros
 from ..kernels.jpeg import layout
 from .jpeg_parts import chroma
 
@@ -31,7 +32,7 @@ def read_headers(data: Sequence[Any]) -> Headers:
         return read_header(data[0])
     addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
-    found = np.zeros(len(data), layout.HEADER)
+    found = zeros(layout.HEADER, len(data))
     _loops().read_headers(addresses, sizes, found, np.empty(4, np.int64))
     return Headers(found, addresses, sizes)
 

@@ -356,7 +356,7 @@ class Pipeline:
         with runtime.private_stream(result.decoders * len(result.runtimes)):
             source = Batch(Recording(runtime, files, timings=timings))
             images: Any = source
-            with Watch(len(samples)) as watch:
+            with Watch() as watch:
                 if result.preprocess is not None:
                     try:
                         images, labels = result.preprocess(images, self._rng(samples, epoch), labels)

@@ -398,8 +398,7 @@ def _flip(images: Images, axis: int, where: Where | None) -> Batch:
     """Mirror images along x, axis 0, or along y, axis 1."""
     batch = recording_of(images).for_geometry()
     plan, chosen = batch.plan, arguments.mask(where, batch.image_count)
-    rows = slice(None) if chosen is None else chosen
-    local = identities(len(plan))
-    local[rows, axis, axis] = -1.0
-    local[rows, axis, 2] = plan.sizes[rows, 1 - axis]
+    local, mirrored = identities(len(plan)), True if chosen is None else chosen
+    local[:, axis, axis] -= 2.0 * mirrored
+    local[:, axis, 2] = plan.sizes[:, 1 - axis] * mirrored
     return Batch(batch.with_plan(plan.transformed(local, plan.sizes)))

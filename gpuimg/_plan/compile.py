@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from .._data.images import whole_regions
+from .._threads.turn import zeros
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
 from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
@@ -174,7 +175,7 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
     used = np.zeros(len(ops.OPS), np.uint8)
     if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
         n, grid = len(plan), plan.grid
-        region, found = np.empty((n, 4), np.int64), np.zeros(n, layout.RECORD)
+        region, found = np.empty((n, 4), np.int64), zeros(layout.RECORD, n)
         given = _as_arrays(grid, grid.frames[0].matrix)
         clamps = describe_grids(*given, _taps(grid), np.empty((3, 3)), region, found) > 0 and plan.of_bytes
         programs = _programs(plan, grid, plan.entries, (), clamps, used)
@@ -289,7 +290,7 @@ def _programs(
     widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last instruction, by as many words as any has.
     ahead = max((entry.params.shape[1] for entry in plan.entries), default=0) if plan.functions else 0
-    programs = np.zeros((len(plan), lead + sum(widths) + 4 + ahead), np.float32)
+    programs: NDArray[np.float32] = zeros(np.float32, len(plan), lead + sum(widths) + 4 + ahead)
     if clamps:
         codes = np.where(_overshoots(plan, grid), _CLAMP.code, ops.SKIP.code).astype(np.int32)
         write_instructions(codes, np.ones((len(plan), _CLAMP.width), np.float32), 0, programs, used)

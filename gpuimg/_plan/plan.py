@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from .._data.images import whole_regions
+from .._threads.turn import zeros
 from ..kernels import layout, ops
 
 #: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
 KERNEL_CHANNELS = (1, 3)
 
 _UNSCALED = np.empty((0, 2))
-_IDENTITY = np.eye(3)
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
 
 _Value = TypeVar("_Value")
@@ -109,7 +109,7 @@ class Plan:
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> "Plan":
         """Return the identity plan for source images of these (N, 2) sizes."""
         plan = _start(len(sizes), channels, of_bytes)
-        window = np.zeros((len(sizes), 4), np.int64)
+        window = zeros(np.int64, len(sizes), 4)
         window[:, 2:] = sizes[:, ::-1]
         return replace(plan, grid=replace(plan.grid, sizes=sizes, window=window), source_sizes=sizes)
 
@@ -303,7 +303,7 @@ class Plan:
 
     def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> "Plan":
         """Move to a grid of other sizes (N, 2) over the same pixels."""
-        local, ratio = np.zeros((len(self), 3, 3)), np.empty((len(self), 2))
+        local, ratio = zeros(np.float64, len(self), 3, 3), np.empty((len(self), 2))
         _loops().resize(*map(np.ascontiguousarray, (self.sizes, sizes)), local, ratio)
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
@@ -318,7 +318,7 @@ class Plan:
         """
         grid = self.grid
         n = len(grid.sizes)
-        window, shift = np.empty((n, 4), np.int64), np.zeros((n, 3, 3))
+        window, shift = np.empty((n, 4), np.int64), zeros(np.float64, n, 3, 3)
         before = (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)
         _loops().narrow(*map(np.ascontiguousarray, before), window, shift)
         return self.transformed(shift, new, window=window)
@@ -427,9 +427,9 @@ def _start(n: int, channels: int, of_bytes: bool) -> Plan:
 
 def identities(n: int) -> Floats:
     """Return (N, 3, 3) identity matrices."""
-    matrices = np.empty((n, 3, 3))
-    matrices[:] = _IDENTITY
-    return matrices
+    matrices: Floats = zeros(np.float64, n, 9)
+    matrices[:, ::4] = 1.0
+    return matrices.reshape(n, 3, 3)
 
 
 def shift_matrix(n: int, x: Any, y: Any) -> Floats:

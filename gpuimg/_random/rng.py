@@ -16,7 +16,6 @@ from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 
 _WORDS = 4  # 64-bit words of a Philox block
-_LOW_BITS = np.uint64(11)  # of a word, more than a float64 has
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
 LEAST_BETA = 1e-6  # parameter of gamma and beta distributions: draws of smaller ones underflow float64
@@ -167,7 +166,7 @@ class Rng:
         blocks = -(-count // _WORDS)
         out = np.empty((len(self.indices), blocks * _WORDS), np.uint64)
         draw, stream = np.uint64(self._draw), np.uint64(self._stream)
-        _philox()(*self._key, draw, self.indices, stream, self._views, out)
+        _philox().philox_words(*self._key, draw, self.indices, stream, self._views, out)
         self._draw += 1
         return out if out.shape[1] == count else out[:, :count]
 
@@ -183,7 +182,10 @@ class Rng:
         -------
         (N, count) float64
         """
-        return _to_unit(self.words(count))
+        words = self.words(-(-count // _WORDS) * _WORDS)
+        out = np.empty(words.shape)
+        _philox().to_units(words, out)
+        return out[:, :count]
 
     @_draw
     def uniform(self, low: PerImage = 0.0, high: PerImage = 1.0) -> Floats:
@@ -193,7 +195,7 @@ class Rng:
         if np.any(highs < lows):
             k = int(np.argmax(highs < lows))
             raise ValueError(f"high must be at least low, not {highs[k]:g} and {lows[k]:g} for sample {k}")
-        return lows + (highs - lows) * _to_unit(self.words(1)[:, 0])
+        return lows + (highs - lows) * self.units(1)[:, 0]
 
     @_draw
     def normal(self, mean: PerImage = 0.0, std: PerImage = 1.0) -> Floats:
@@ -201,7 +203,7 @@ class Rng:
         n = self._count
         means = arguments.per_image(mean, n, "mean")
         stds = arguments.per_image(std, n, "std", low=0.0)
-        unit = _to_unit(self.words(2))
+        unit = self.units(2)
         return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
 
     @_draw
@@ -219,7 +221,7 @@ class Rng:
         """Return logarithms of a gamma draw: draws of small shapes would underflow in float64."""
         shapes = arguments.per_image(shape, self._count, "shape", low=LEAST_BETA)
         tries = 8
-        unit = _to_unit(self.words(3 * tries + 1))
+        unit = self.units(3 * tries + 1)
         # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
         lifted = np.where(shapes < 1.0, shapes + 1.0, shapes)
         d = (lifted - 1.0 / 3.0)[:, None]
@@ -258,7 +260,7 @@ class Rng:
             k = int(np.argmax(highs <= lows))
             raise ValueError(f"high must be above low, not {int(highs[k])} and {int(lows[k])} for sample {k}")
         spread = highs - lows
-        steps: Ints = np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
+        steps: Ints = np.minimum((self.units(1)[:, 0] * spread).astype(np.int64), spread - 1)
         return lows + steps
 
     @_draw
@@ -270,7 +272,7 @@ class Rng:
         (N,) bool
         """
         chance = arguments.per_image(p, self._count, "p", low=0.0, high=1.0)
-        return _to_unit(self.words(1)[:, 0]) < chance
+        return self.units(1)[:, 0] < chance
 
     @_draw
     def choice(self, options: int | Sequence[Any], p: PerImage | None = None) -> NDArray[Any]:
@@ -298,7 +300,7 @@ class Rng:
             if chances.shape != values.shape or np.any(chances < 0) or abs(chances.sum() - 1.0) > 1e-6:
                 raise ValueError(f"p must be {len(values)} probabilities that add up to 1, not {p!r}")
             limits = np.cumsum(chances)
-        chosen = np.searchsorted(limits, _to_unit(self.words(1)[:, 0]), side="right")
+        chosen = np.searchsorted(limits, self.units(1)[:, 0], side="right")
         return values[np.minimum(chosen, len(values) - 1)]
 
     def permutation(self, count: int) -> Ints:
@@ -381,11 +383,6 @@ def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
 
 @cache
 def _philox() -> Any:
-    from ..kernels.philox import philox_words  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import philox  # imports Numba, which takes as long as all of gpuimg
 
-    return philox_words
-
-
-def _to_unit(words: NDArray[np.uint64]) -> Floats:
-    """Convert 64-bit words to numbers in [0, 1), from their upper 53 bits."""
-    return (words >> _LOW_BITS).astype(np.float64) * 2.0**-53
+    return philox

@@ -30,6 +30,7 @@ from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import Stored, compile_plan, exact_resizes, kind_between, launches_of, regions_read, stored_bytes
 from .._plan.plan import Plan
+from .._threads.turn import zeros
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
@@ -195,9 +196,9 @@ class Call:
             self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
             self.launches = sum([part.launches for part in compiled])
             results, elements, itemsize = last.results, last.elements, last.itemsize
-        self._statuses = np.zeros(n, jpeg_records.STATUS)
+        self._statuses = zeros(jpeg_records.STATUS, n)
         self._queue = np.zeros(1, records.QUEUE)
-        images = self._images = np.zeros(n, records.IMAGE)
+        images = self._images = zeros(records.IMAGE, n)
         if len(compiled) > 1:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[scaled.starts]
             needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
@@ -209,7 +210,7 @@ class Call:
         if regions is not None:
             images["region"] = regions
         self._headers = np.zeros(n, jpeg_records.HEADER) if files is None else headers.records
-        self._order = np.arange(n)
+        order = list(range(n))
         self._python: list[int] = []
         if files is not None:
             if files.seek is not None:
@@ -221,16 +222,17 @@ class Call:
             if left:
                 self._python = np.flatnonzero(kinds == records.IN_PYTHON).tolist()
             if left or first is not None:
-                self._order = np.flatnonzero(kinds < records.VIEW)
+                order = np.flatnonzero(kinds < records.VIEW).tolist()
             if n > 1:  # largest files first: threads then end together
-                self._order = self._order[np.argsort(-images["size"][self._order], kind="stable")]
+                order.sort(key=images["size"].tolist().__getitem__, reverse=True)  # keeps the GIL, unlike argsort
         elif isinstance(source, Pixels):
             self._set_pixels(source)
             unpadded = images["kind"] == records.UNPADDED
             needs["source"] = np.max(images["elements"], where=unpadded, initial=0)
         else:
-            self._order = NONE
+            order.clear()
             self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
+        self._order = np.array(order, np.int64)
         if files is None or self._needs[_SOURCE] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])
         self._needs[_SOURCE] += SOURCE_SLACK

@@ -10,7 +10,9 @@ their native calls start late.
 import math
 import threading
 import time
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 # Seconds that a thread waits for its turn. Turns only improve speed, so waiting is bounded: the user's code, which
 # prepares a batch, may take long, or wait for another thread's batch.
@@ -47,17 +49,22 @@ def end_turn() -> None:
         lock.release()
 
 
+def zeros(dtype: Any, *shape: int) -> Any:
+    """Return an array of zeros. ``np.zeros`` releases the GIL from 1 KiB on, for which another thread may wait."""
+    return np.ndarray(shape, dtype, bytearray(math.prod(shape) * np.dtype(dtype).itemsize))
+
+
 class Watch:
     """Measures a block of Python code on this thread.
 
     Time without computation was spent on waiting: for a disk or a network, or for the GIL or a core after a call that
     released the GIL. The two cannot be distinguished afterwards. So a thread that waited sleeps briefly: the delay
     until it resumes is an estimate of the wait after each of its calls that released the GIL: a few for each of
-    ``samples``.
+    ``samples``. Without ``samples``, which are read, all waits were for the GIL or a core.
     """
 
-    def __init__(self, samples: int) -> None:
-        self._calls = _RELEASES * samples
+    def __init__(self, samples: int | None = None) -> None:
+        self._calls = None if samples is None else _RELEASES * samples
         self.seconds = 0.0  # work, including waits for disks and networks
         self.held = 0.0  # estimated waits for the GIL or a core
         self.cpu = 0.0  # seconds of this thread
@@ -70,7 +77,7 @@ class Watch:
         wall, self.cpu = time.perf_counter() - self._start, time.thread_time() - self._cpu_start
         waited = max(wall - self.cpu, 0.0)
         if waited > _BRIEF:
-            self.held = min(waited, self._calls * _delay())
+            self.held = waited if self._calls is None else min(waited, self._calls * _delay())
         self.seconds = wall - self.held
 
 

@@ -281,8 +281,8 @@ def test_a_gpu_loads(
     scales: list[int] = []
     decode = gpu.decode.CpuRuntime.decode
 
-    def recorded(self: Any, images: Any) -> Any:
-        pixels, outcome = decode(self, images)
+    def recorded(self: Any, images: Any, regions: Any) -> Any:
+        pixels, outcome = decode(self, images, regions)
         for i, data in enumerate(images.data):
             if not data.startswith(b"\x89PNG"):
                 scales.append(int(images.scales[i]))
