@@ -174,7 +174,6 @@ def opened(
 ) -> Batch:  # fmt: skip
     """Return clips whose first frames ``start`` returns, given their strides (N,) and the videos' frame counts (N,)."""
     steps = arguments.per_image(stride, len(sources), "stride", low=1, whole=True, each="clip").astype(np.int64)
-    arguments.one_of(color, "color of videos", _COLORS)
     runtime, options = runtime_for(device), DecodeOptions(color, max_pixels=max_pixels)
     names = SourceNames(sources)
     clips = clips_of(sources, names, frames, steps, partial(start, steps), short, options, on_error, times)

@@ -92,13 +92,11 @@ class Recording:
 
     def with_plan(self, plan: Plan) -> "Recording":
         """Return the same images with another plan for the last segment."""
-        return replace(self, segments=(*self.segments[:-1], plan))
+        return self.with_segments((*self.segments[:-1], plan))
 
     def with_segments(self, segments: tuple[Plan, ...]) -> "Recording":
         """Return the same images with other plans; without any, with nothing recorded."""
-        if not segments:
-            return Recording(self.runtime, self.source, timings=self.timings)
-        return replace(self, segments=segments)
+        return Recording(self.runtime, self.source, segments, self.timings)
 
     def new_segment(self) -> "Recording":
         """Start a segment: its source is the results so far, in float32."""

@@ -24,14 +24,13 @@ from .selection import Opened, Selection, failures_at
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
 
-#: Dtype names of results -> kind of store in the kernels; and -> storage dtype of the memory they write.
+#: Dtype names of results -> kind of store in the kernels.
 KINDS = {
     "float32": kernel_layout.FLOAT32,
     "uint8": kernel_layout.UINT8,
     "float16": kernel_layout.FLOAT16,
     "bfloat16": kernel_layout.BFLOAT16,
 }
-STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
 MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
 

@@ -34,7 +34,7 @@ from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
 from .cache import DecodedImages
 from .order import BatchOrder
-from .prefetch import Prefetcher, Stopped
+from .prefetch import Prefetcher, Stopped, same
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, label_examples, reread
 from .settings import Reading, Result, Schedule
@@ -220,7 +220,7 @@ class Pipeline:
                 samples = self._next_chunk().samples if by_size else self._next_samples(size)
                 if skips:
                     finished = self._refilled(next(numbers), samples, position)
-                    position, job = finished.position, partial(Attempt, partial(_same, finished))
+                    position, job = finished.position, partial(Attempt, partial(same, finished))
                     del finished
                 else:
                     end = at + size
@@ -449,10 +449,6 @@ def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArra
         for k in wrong.tolist()
         if k not in images.failures
     }
-
-
-def _same(finished: FinishedBatch) -> FinishedBatch:
-    return finished
 
 
 def _entries(images: Encoded | Pixels) -> EntryUse | None:

@@ -329,7 +329,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     """
     depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers", 1, MOST_THREADS)
     if workers == 1:
-        ready = (partial(_same, item) for item in iterable)  # the work is done when this advances
+        ready = (partial(same, item) for item in iterable)  # the work is done when this advances
         return Prefetched(Prefetcher(ready, depth, 1, "prefetch"))
     items: Any = iterable
     if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
@@ -340,5 +340,5 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     return Prefetched(Prefetcher(jobs, depth, workers, "prefetch"))
 
 
-def _same(item: T) -> T:
+def same(item: T) -> T:
     return item

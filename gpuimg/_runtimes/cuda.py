@@ -32,7 +32,6 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import (
     ALIGNMENT,
-    STORAGE,
     Encoded,
     Pixels,
     check_reach,
@@ -232,7 +231,7 @@ class CudaRuntime:
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )
             try:
-                outcome = self._decoder.decode(images, pixels, self._stream, whole_regions(pixels.sizes))
+                outcome = self._decoder.decode(images, pixels, self._stream)
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
@@ -376,7 +375,7 @@ class CudaRuntime:
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
             if run is passes[-1]:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
-                stored = out.view(STORAGE[out.dtype.name])
+                stored = out.view("uint16") if out.itemsize == 2 else out  # also bfloat16
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, *_form(form))
 
 

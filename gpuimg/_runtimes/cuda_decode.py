@@ -24,7 +24,7 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
 from .._decoding import exif, route
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
 from .._decoding.options import NVIMAGECODEC
@@ -41,9 +41,7 @@ from .jpeg_upload import Upload
 from .protocol import Outcome, Timings
 
 # Threads of a decoder: more threads mostly wake one another; nvImageCodec needs two for any parallel work.
-
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
-
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
 _UPLOADS = 4  # blocks of pinned memory: two for each of two batches
@@ -80,20 +78,20 @@ class ImageDecoder:
         """Set how many threads, including the calling one, decode at the same time: they share the cores."""
         self._local.threads = count
 
-    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints) -> Outcome:
-        """Decode regions of images, or of the frames of clips; those that fail are black.
+    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
+        """Decode images, or the frames of clips; those that fail are black.
 
-        ``regions`` (N, 4) are x0, y0, x1, y1. More may be written.
+        ``regions`` (N, 4) are what is read of them: x0, y0, x1, y1. More may be written.
 
         What our own kernels decode is only enqueued: the thread's attempt reads later what became of it. No pending
         work uses the memory of ``pixels``: the host has waited for that. ``stream`` continues when the images are
         decoded; its own pending work is not waited for.
         """
-        own = self._own()
+        own, wanted = self._own(), whole_regions(pixels.sizes) if regions is None else regions
         try:
             # With this as CuPy's current stream, nvImageCodec's images and its decoder use the same stream.
             with own.stream:
-                return self._decode(images, pixels, regions, own)
+                return self._decode(images, pixels, wanted, own)
         except BaseException:
             own.stream.synchronize()  # copies from and to host memory may still run
             raise

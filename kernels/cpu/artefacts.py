@@ -6,23 +6,7 @@ The result is that of encoding with libjpeg at 4:2:0 and decoding again, without
 import numpy as np
 
 from .. import color
-from ..jpeg.formulas import (
-    CENTER,
-    FORWARD_FIRST,
-    FORWARD_SECOND,
-    STEPS,
-    chroma_of,
-    coded,
-    forward,
-    halved,
-    inverse,
-    limited,
-    luma_of,
-    mixed,
-    rgb_of,
-    second_nearest,
-    step_of,
-)
+from ..jpeg import formulas
 from ..jpeg.idct import FIRST, SECOND
 from ..layout import SCALES
 from ..scalar import f32, i32, loop
@@ -31,7 +15,7 @@ from .intrinsics import array_at
 _SIDE = 8
 _BLOCK = _SIDE * _SIDE
 _UNIT = SCALES["uint8"]
-_LUMA, _CHROMA = (np.array(steps, np.int32) for steps in STEPS)
+_LUMA, _CHROMA = (np.array(steps, np.int32) for steps in formulas.STEPS)
 
 
 @loop
@@ -64,8 +48,9 @@ def _make_pass(transform, bits, step):
 
 
 # In the order of libjpeg: forward over rows first, inverse over columns first. The order decides how values round.
-_forward_rows, _forward_columns = _make_pass(forward, FORWARD_FIRST, 1), _make_pass(forward, FORWARD_SECOND, _SIDE)
-_inverse_columns, _inverse_rows = _make_pass(inverse, FIRST, _SIDE), _make_pass(inverse, SECOND, 1)
+_forward_rows = _make_pass(formulas.forward, formulas.FORWARD_FIRST, 1)
+_forward_columns = _make_pass(formulas.forward, formulas.FORWARD_SECOND, _SIDE)
+_inverse_columns, _inverse_rows = _make_pass(formulas.inverse, FIRST, _SIDE), _make_pass(formulas.inverse, SECOND, 1)
 
 
 @loop
@@ -74,7 +59,7 @@ def _code_block(block, steps):
     _forward_rows(block)
     _forward_columns(block)
     for k in range(_BLOCK):
-        block[k] = coded(block[k], steps[k])
+        block[k] = formulas.coded(block[k], steps[k])
     _inverse_columns(block)
     _inverse_rows(block)
 
@@ -85,18 +70,18 @@ def _code_plane(plane, height, width, base, quality, work):
     # One table of steps for the plane, scaled to the quality; then block by block.
     block, steps = work[:_BLOCK], work[_BLOCK : 2 * _BLOCK]
     for k in range(_BLOCK):
-        steps[k] = step_of(base[k], quality)
+        steps[k] = formulas.step_of(base[k], quality)
     for top in range(0, height, _SIDE):
         for left in range(0, width, _SIDE):
             for y in range(_SIDE):
                 row = min(top + y, height - 1) * width
                 for x in range(_SIDE):
-                    block[_SIDE * y + x] = i32(plane[row + min(left + x, width - 1)]) - i32(CENTER)
+                    block[_SIDE * y + x] = i32(plane[row + min(left + x, width - 1)]) - i32(formulas.CENTER)
             _code_block(block, steps)
             for y in range(min(_SIDE, height - top)):
                 row = (top + y) * width + left
                 for x in range(min(_SIDE, width - left)):
-                    plane[row + x] = f32(limited(i32(block[_SIDE * y + x] + CENTER), 0, 255))
+                    plane[row + x] = f32(formulas.limited(i32(block[_SIDE * y + x] + formulas.CENTER), 0, 255))
 
 
 @loop
@@ -108,14 +93,14 @@ def _halve(plane, height, width, out, out_width):
         below = plane[bottom * width : (bottom + 1) * width]
         for x in range(out_width):
             left, right = min(2 * x, width - 1), min(2 * x + 1, width - 1)
-            value = halved(i32(above[left]), i32(above[right]), i32(below[left]), i32(below[right]), x)
+            value = formulas.halved(i32(above[left]), i32(above[right]), i32(below[left]), i32(below[right]), x)
             out[y * out_width + x] = f32(value)
 
 
 @loop
 def _chroma_at(plane, near, far, column, side, bias):
     # ``near`` and ``far`` are where two chroma rows begin, ``column`` and ``side`` the nearer and the farther column.
-    return mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + side]),
+    return formulas.mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + side]),
                  i32(plane[far + side]), bias)  # fmt: skip
 
 
@@ -126,15 +111,15 @@ def _to_colors(r, g, b, height, width, cb, cr, chroma_width):
     smooth = last_column > 1  # libjpeg repeats the chroma of narrower images
     for y in range(height):
         near = (y >> 1) * chroma_width
-        far = second_nearest(i32(y), last_row) * chroma_width if smooth else near
+        far = formulas.second_nearest(i32(y), last_row) * chroma_width if smooth else near
         for x in range(width):
             k = y * width + x
             column = x >> 1
-            side = second_nearest(i32(x), last_column) if smooth else column
+            side = formulas.second_nearest(i32(x), last_column) if smooth else column
             bias = i32(8 - (x & 1))  # of 16: exact halves alternate
             blue = _chroma_at(cb, near, far, column, side, bias)
             red = _chroma_at(cr, near, far, column, side, bias)
-            one, two, three = rgb_of(i32(r[k]), blue, red)
+            one, two, three = formulas.rgb_of(i32(r[k]), blue, red)
             r[k], g[k], b[k] = f32(one) * _UNIT, f32(two) * _UNIT, f32(three) * _UNIT
 
 
@@ -153,15 +138,15 @@ def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
     n = height * width
     params, ints = array_at(params_, 2), array_at(ints_, WORK_INTS)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-    quality = limited(i32(params[0]), 1, 100)
+    quality = formulas.limited(i32(params[0]), 1, 100)
     if params[1] == f32(0.0):
         _compress_gray(quality, r, g, b, height, width, ints)
         return
     # The planes of the grid hold luma and chroma as float32 bytes meanwhile; chroma is then reduced to scratch.
     for k in range(n):
         red, green, blue = i32(color.store_byte(r[k])), i32(color.store_byte(g[k])), i32(color.store_byte(b[k]))
-        one, other = chroma_of(red, green, blue)
-        r[k], g[k], b[k] = f32(luma_of(red, green, blue)), f32(one), f32(other)
+        one, other = formulas.chroma_of(red, green, blue)
+        r[k], g[k], b[k] = f32(formulas.luma_of(red, green, blue)), f32(one), f32(other)
     rows, columns = (height + 1) // 2, _SIDE * ((width + 2 * _SIDE - 1) // (2 * _SIDE))
     half = array_at(work_, 2 * rows * columns)
     cb, cr = half[: rows * columns], half[rows * columns :]
