@@ -25,7 +25,7 @@ x = np.full((2, 5, 7, 3), 100, np.uint8)
 y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
 print(int(y.min()), int(y.max()), NativeFunction.compile_count)
 """
-DRAW = "import gpuimg; print(float(gpuimg.Rng(0, indices=[5]).uniform(0.0, 1.0)[0]))"  # one small function
+DRAW = "import gpuimg; print(gpuimg.Rng(0, indices=[5]).words()[0, 0])"  # one small function
 
 
 IMPORTS = """

@@ -143,7 +143,8 @@ def test_dropped_by_a_thread_that_another_waits_for() -> None:
     begin.set()
     while kept:
         time.sleep(0.001)
-    assert lock.acquire(timeout=100.0)  # both have gone on
+    assert lock.acquire(timeout=100.0)  # both have gone on,
+    lock.release()  # maybe to the next item
 
 
 def test_dropped_in_a_thread_it_leaves_no_dummy_thread() -> None:

@@ -83,7 +83,7 @@ def test_targets_are_torchvisions(name: str) -> None:
         given = getattr(tensors, kind)(torch.from_numpy(values), canvas_size=(50, 60), **options)
         return np.asarray(theirs(v2, given))
 
-    boxes, rotated = boxes_of(rng, 1, 30, 50, 60)[0], rotated_boxes(rng, 30)
+    boxes, rotated = boxes_of(rng, 1, 90, 50, 60)[0], rotated_boxes(rng, 30)
     (moved,), (kept,) = gi.transform_boxes(x, [boxes])
     np.testing.assert_allclose(moved[kept], expected("BoundingBoxes", boxes, format="XYXY")[kept], atol=1e-5)
     assert kept.sum() > 5
