@@ -300,8 +300,8 @@ class Loader:
             ``read``, ``record``, ``decode``, ``kernels``
                 For each part of the pipeline, the ``seconds`` of all its threads together; ``record`` is Python code
                 and headers. ``read`` and ``record`` also have ``held``: seconds in which their threads were runnable,
-                but other threads held the GIL or all cores. ``read`` also has ``waited``: seconds in which batches
-                waited for it.
+                but other threads held the GIL or all cores, in ``record`` of any wait. ``read`` also has ``waited``:
+                seconds in which batches waited for it.
             ``ready``
                 Mean number of batches that were ready when one was requested.
             ``consumer``
