@@ -15,6 +15,7 @@ import gpuimg
 
 try:
     import torch
+    import torch.distributed.nn.functional  # imported later, its defaults would keep the process group and its threads
     from torch import distributed
 except ImportError:
     sys.exit('this example needs torch: pip install ".[torch]"')
@@ -32,15 +33,9 @@ def step(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> None:
     optimizer.step()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Train in several processes, stop, and resume.")
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--stop-after", type=int, help="batches of each process")
-    options = parser.parse_args()
+def train(checkpoint: Path, stop_after: int | None) -> None:
     photos = sorted(Path(__file__).parent.glob("photos/*.jpg"))
     source = gpuimg.file_list(photos, [photo.stem.split("_")[0] for photo in photos], classes=True)
-
-    distributed.init_process_group("gloo")  # "nccl" on GPUs, with device=f"cuda:{LOCAL_RANK}" below
     rank, world = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(0)
     network = torch.nn.Sequential(
@@ -49,10 +44,10 @@ def main() -> None:
     loader = gpuimg.load(  # shard="auto", the default: this process's share, from torchrun's variables
         source, gpuimg.presets.imagenet_train(SIZE), batch_size=2, layout="NCHW", shuffle=True, epochs=EPOCHS
     )
-    if options.checkpoint.exists():
-        checkpoint = torch.load(options.checkpoint)
-        network.load_state_dict(checkpoint["network"])
-        loader.load_state_dict(checkpoint["loader"])
+    if checkpoint.exists():
+        states = torch.load(checkpoint)
+        network.load_state_dict(states["network"])
+        loader.load_state_dict(states["loader"])
     network = torch.nn.parallel.DistributedDataParallel(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
 
@@ -60,12 +55,21 @@ def main() -> None:
     for count, batch in enumerate(loader, 1):
         step(batch, network, optimizer)
         seen += batch.indices[batch.valid].tolist()
-        if count == options.stop_after:
+        if count == stop_after:
             break  # every rank has the same number of batches
     if rank == 0:  # the position is that of all ranks
-        torch.save({"network": network.module.state_dict(), "loader": loader.state_dict()}, options.checkpoint)
+        torch.save({"network": network.module.state_dict(), "loader": loader.state_dict()}, checkpoint)
     samples = " ".join(map(str, seen))
     print(f"rank {rank} of {world} had samples {samples}\n", end="", flush=True)  # in one write: ranks share the output
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train in several processes, stop, and resume.")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--stop-after", type=int, help="batches of each process")
+    options = parser.parse_args()
+    distributed.init_process_group("gloo")  # "nccl" on GPUs, with device=f"cuda:{LOCAL_RANK}" in train
+    train(options.checkpoint, options.stop_after)
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -50,11 +50,11 @@ def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | Non
     ``environment`` is added to that of this process; None removes a variable.
     """
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    given = {**os.environ, "PYTHONPATH": path, **environment}
+    given = {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **environment}
     used = {name: value for name, value in given.items() if value is not None}
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, cwd=folder, env=used, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

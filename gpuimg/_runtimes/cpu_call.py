@@ -75,8 +75,7 @@ class _ExactSegment:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
-        x0, y0, x1, y1 = stored.parts.T
-        sizes, channels = np.stack([y1 - y0, x1 - x0], 1), plan.channels
+        sizes, channels = sizes_of(stored.parts), plan.channels
         to = places(sizes, channels, form, stored)
         self.results, self.elements = _extent(sizes, channels, form)
         # A GPU stores planes, patches and normalized values by a launch after the two of the resize.

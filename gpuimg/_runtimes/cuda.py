@@ -38,6 +38,7 @@ from .._data.images import (
     numpy_dtype,
     offsets_of,
     rows_of,
+    sizes_of,
     union_regions,
     whole_regions,
 )
@@ -320,7 +321,7 @@ class CudaRuntime:
         place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
         for k, plan in enumerate(segments):
             part = whole_regions(plan.sizes) if parts is None or plan.exact is None else parts[k]
-            sizes = part[:, [3, 2]] - part[:, [1, 0]]
+            sizes = sizes_of(part)
             starts, total = (
                 (offsets, out.size) if k == len(segments) - 1 else offsets_of(sizes, plan.channels, ALIGNMENT)
             )
@@ -443,17 +444,14 @@ def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: Thre
     return (ints[begin:end] for begin, end in pairwise([0, *ends]))
 
 
-def _accumulators(n: int, slots: int) -> list[tuple[Any, Any, Any, Any]]:
+def _accumulators(n: int, slots: int) -> list[tuple[Any, ...]]:
     """Return sums, extremes, counts and tickets for each launch of a statistic, set to their neutral values."""
     zeros = cupy.zeros(slots * n * (2 + ops.STATISTICS_WORDS + 1), cupy.int32)
     extremes = cupy.empty(slots * n * kernels.EXTREMES, cupy.int32)
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
     first, second = 2 * slots * n, (2 + ops.STATISTICS_WORDS) * slots * n
     parts = zeros[:first].view(cupy.int64), extremes, zeros[first:second], zeros[second:]
-    found = []
-    for slot in range(slots):
-        sums, lows, counts, tickets = (
-            part[slot * part.size // slots : (slot + 1) * part.size // slots] for part in parts
-        )
-        found.append((sums, lows, counts, tickets))
-    return found
+    return [
+        tuple(part[slot * part.size // slots : (slot + 1) * part.size // slots] for part in parts)
+        for slot in range(slots)
+    ]

@@ -5,6 +5,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # imported later, its defaults would hold the process group
 from torchvision import datasets, transforms
 
 parser = argparse.ArgumentParser()
