@@ -451,7 +451,4 @@ def _accumulators(n: int, slots: int) -> list[tuple[Any, ...]]:
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
     first, second = 2 * slots * n, (2 + ops.STATISTICS_WORDS) * slots * n
     parts = zeros[:first].view(cupy.int64), extremes, zeros[first:second], zeros[second:]
-    return [
-        tuple(part[slot * part.size // slots : (slot + 1) * part.size // slots] for part in parts)
-        for slot in range(slots)
-    ]
+    return [tuple(part.reshape(slots, -1)[slot] for part in parts) for slot in range(slots)]

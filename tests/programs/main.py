@@ -3,9 +3,9 @@
 import argparse
 import os
 
+import torch.distributed.nn.functional  # imported later, its defaults would hold the process group
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # imported later, its defaults would hold the process group
 from torchvision import datasets, transforms
 
 parser = argparse.ArgumentParser()
