@@ -59,7 +59,7 @@ def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, whe
     if where is not None:
         new = np.where(where[:, None], new, old)
     _check_sizes(old, new, rule)
-    if not recording.plan.is_crop:
+    if not (recording.plan.is_fresh or recording.plan.is_crop):
         recording = recording.new_segment()
     return recording.with_plan(recording.plan.resized_exactly(new, filter, rule)).new_segment()
 

@@ -190,13 +190,12 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
     return passes, region, used
 
 
-def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[Ints]:
+def regions_read(segments: Sequence[Plan], wanted: Ints) -> list[Ints]:
     """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and those wanted of the results.
 
-    By default the whole results. Nothing outside them is read. An exact resize computes only the part of its result
-    that the next segment reads.
+    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
     """
-    found = [whole_regions(segments[-1].sizes) if wanted is None else wanted]
+    found = [wanted]
     for plan in reversed(segments):
         if plan.exact is not None:
             found.append(exact_resizes(plan, found[-1])[1])
@@ -209,7 +208,7 @@ def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[I
 def source_regions(segments: Sequence[Plan]) -> Ints:
     """Return the (N, 4) regions of the source that are read: those of the first segment."""
     first = next((k for k, plan in enumerate(segments) if plan.exact is None), len(segments) - 1)
-    return regions_read(segments[: first + 1])[0]
+    return regions_read(segments[: first + 1], whole_regions(segments[first].sizes))[0]
 
 
 def without_copies(segments: Sequence[Plan], kind: int, *, interleaved: bool) -> Sequence[Plan]:

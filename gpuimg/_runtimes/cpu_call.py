@@ -417,7 +417,8 @@ def _compile_segments(
     for k, (plan, scaled) in enumerate(zip(segments, reduced.segments, strict=True)):
         result: tuple[int, Form] = (kind, form) if k == end else (kind_between(plan, segments[k + 1]), "pixels")
         if plan.exact is not None:
-            parts = parts or regions_read(segments, None if stored is None else stored.parts)[1:]
+            wanted = whole_regions(segments[-1].sizes) if stored is None else stored.parts
+            parts = parts or regions_read(segments[1:], wanted)
             last = stored if k == end else None
             compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *result, always, needs))
         else:

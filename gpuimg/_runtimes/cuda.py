@@ -136,8 +136,7 @@ class CudaRuntime:
     def _order_results(self) -> None:
         """Make later work on the private stream, which writes results, wait for the last readers of their memory."""
         for reference in getattr(self._local, "results", None) or ():
-            result = reference()
-            if result is not None:
+            if (result := reference()) is not None:
                 result.order(self._stream.ptr)
 
     def record_event(self) -> Event:
@@ -150,8 +149,7 @@ class CudaRuntime:
             reader = current() if stream is None else Stream(stream)
             wait(reader.address, event.event)
         for reference in event.results:
-            result = reference()
-            if result is not None:
+            if (result := reference()) is not None:
                 result.stream = reader
 
     def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
@@ -315,7 +313,8 @@ class CudaRuntime:
     ) -> int:
         """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
         segments = without_copies(segments, kind, interleaved=form == "pixels")
-        parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
+        whole = whole_regions(segments[-1].sizes)
+        parts = regions_read(segments[1:], whole) if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
         place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
