@@ -41,7 +41,7 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
     Windows are counted from the region's corner.
     """
     window = plan.grid.window
-    images = np.zeros(len(plan), exact.EXACT)
+    images = zeros(exact.EXACT, len(plan))
     images["height"], images["width"] = plan.sizes.T
     images["part"] = parts
     images["filter"] = plan.grid.filter
@@ -154,7 +154,7 @@ def _support(grid: Grid) -> Floats:
 
 def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.void]:
     """Return records of a grid, with positions relative to the region's corner."""
-    found = np.zeros(len(region), layout.RECORD)
+    found: NDArray[np.void] = zeros(layout.RECORD, len(region))
     fill_records(*arrays, _taps(grid), np.ascontiguousarray(region), found)
     return found
 

@@ -84,7 +84,7 @@ class _ExactSegment:
         needs["exact"] = max(needs["exact"][0], np.max(space, initial=0))
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
         compile_together([*others, resize.name, store.name])
-        self.passes = np.zeros(1, records.PASS)
+        self.passes = zeros(records.PASS, 1)
         one = self.passes[0]
         self._kept = images, to
         one["exact"], one["stored"] = map(records.address_of, self._kept)
@@ -94,7 +94,7 @@ class _ExactSegment:
 
 def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
     """Return (N,) STORED of results of sizes (N, 2); planes and pixels are patches as large as the image."""
-    one = np.zeros(len(sizes), records.STORED)
+    one = zeros(records.STORED, len(sizes))
     one["height"], one["width"] = sizes.T
     one["merge"] = one["repeats"] = 1
     area = sizes[:, 0] * sizes[:, 1]
@@ -120,7 +120,7 @@ class _Segment:
         self.itemsize = BYTES_OF[kind]
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
         passes, self.regions, used = compile_plan(plan)
-        self.passes, ways = np.zeros(len(passes), records.PASS), 0
+        self.passes, ways = zeros(records.PASS, len(passes)), 0
         for k, run in enumerate(passes):
             ways |= describe_pass(
                 self.passes, k, run.records, run.programs, self.regions, used, run.first_slot, run.end_slot, needs
