@@ -9,7 +9,7 @@ from .._checks.arguments import Count
 from .._checks.text import images_or_clips
 from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
-from .._plan.plan import Plan, replace
+from .._plan.plan import Plan, evolve
 from .._runtimes import whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.protocol import Outcome, Runtime, Timings
@@ -111,14 +111,14 @@ class Recording:
     def taken(self, rows: Ints) -> "Recording":
         """Return some of the images or clips, by position."""
         segments = tuple(plan.take(rows_of(rows, self.frames)) for plan in self.segments)
-        return replace(self, source=self.source.take(rows), segments=segments)
+        return evolve(self, source=self.source.take(rows), segments=segments)
 
     def at_frames(self, frames: Ints) -> "Recording":
         """Return the same clips with some of their frames, in any order and any number of times."""
         rows = np.arange(len(self)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
         segments = tuple(plan.take(rows) for plan in self.segments)
         assert not isinstance(self.source, EncodedImages)
-        return replace(self, source=self.source.at_frames(frames), segments=segments)
+        return evolve(self, source=self.source.at_frames(frames), segments=segments)
 
     def decoded(self) -> Pixels:
         """Decode the source images now and return them unchanged."""

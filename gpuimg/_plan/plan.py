@@ -29,7 +29,7 @@ _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION
 _Value = TypeVar("_Value")
 
 
-def replace(value: _Value, **changes: Any) -> _Value:
+def evolve(value: _Value, **changes: Any) -> _Value:
     """Return a frozen dataclass without slots with other values of some fields, as ``dataclasses.replace`` does.
 
     In a tenth of its time, which every recorded function takes several times: nothing is checked.
@@ -111,12 +111,12 @@ class Plan:
         plan = _start(len(sizes), channels, of_bytes)
         window = zeros(np.int64, len(sizes), 4)
         window[:, 2:] = sizes[:, ::-1]
-        return replace(plan, grid=replace(plan.grid, sizes=sizes, window=window), source_sizes=sizes)
+        return evolve(plan, grid=evolve(plan.grid, sizes=sizes, window=window), source_sizes=sizes)
 
     def then(self) -> "Plan":
         """Return the identity plan for the results of this one."""
         plan = Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
-        return replace(plan, of_exact=self.exact)
+        return evolve(plan, of_exact=self.exact)
 
     def __len__(self) -> int:
         return len(self.grid.sizes)
@@ -202,7 +202,7 @@ class Plan:
         if statistical:
             column[ops.HAS_STATISTIC[codes], ops.CHANNELS] = self.channels
         entry = Entry(codes, column, frame, self.grid if statistical else None)
-        return replace(self, entries=(*self.entries, entry), sharpens=self.sharpens or sharpens)
+        return evolve(self, entries=(*self.entries, entry), sharpens=self.sharpens or sharpens)
 
     def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> "Plan":
         """Blur the source with Gaussians of (N, 2) standard deviations and sizes, x and y; only on a new plan."""
@@ -211,24 +211,24 @@ class Plan:
         if where is not None:
             chosen = np.where(where, chosen, self.grid.filter)
             sigma = np.where(where[:, None], sigma, 1.0)
-        grid = replace(
+        grid = evolve(
             self.grid, frames=(Frame(source.matrix, sigma), *self.grid.frames[1:]), filter=chosen, kernel=kernel
         )
-        return replace(self, grid=grid, blurs=True)
+        return evolve(self, grid=grid, blurs=True)
 
     def mirrored(self, filter: int, local: Floats, sizes: Ints, where: Mask | None) -> "Plan":
         """Move to a larger grid that mirrors the window around it by REFLECT or SYMMETRIC; only on a new plan."""
         plan = self.transformed(local, sizes, where=where)
         chosen = filter if where is None else np.where(where, filter, plan.grid.filter)
         filters = np.broadcast_to(chosen, len(self)).astype(np.int64)
-        return replace(plan, grid=replace(plan.grid, filter=filters), blurs=True)
+        return evolve(plan, grid=evolve(plan.grid, filter=filters), blurs=True)
 
     def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> "Plan":
         """Average ``taps`` points on a line through every pixel, (N, 2) steps between them; only on a new plan."""
         filters = np.full(len(self), layout.LINEAR)
         if where is not None:
             filters = np.where(where, filters, self.grid.filter)
-        plan = replace(self, grid=replace(self.grid, filter=filters))
+        plan = evolve(self, grid=evolve(self.grid, filter=filters))
         return plan.with_entry(ops.MOTION, (taps, *step.T), where=where, sharpens=True)
 
     def with_frame(self) -> "tuple[Plan, int]":
@@ -236,15 +236,15 @@ class Plan:
         n = len(self)
         frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
         frames = (*self.grid.frames, frame)
-        return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
+        return evolve(self, grid=evolve(self.grid, frames=frames)), len(frames) - 1
 
     def with_channels(self, channels: int) -> "Plan":
         """Return the same plan with a different number of channels from here on."""
-        return replace(self, channels=channels)
+        return evolve(self, channels=channels)
 
     def as_normalized(self) -> "Plan":
         """Return the same plan, marked as no longer in [0, 1]."""
-        return replace(self, normalized=True)
+        return evolve(self, normalized=True)
 
     def normalized_by(self, op: ops.Op, params: tuple[float, ...], where: Mask | None) -> "Plan":
         """Normalize by an op with the same parameters for all images."""
@@ -252,13 +252,13 @@ class Plan:
             return self.with_entry(op, params, where=where).as_normalized()
         check_channels(op.code, self.channels)
         entry = _constants(op.code, params, len(self.grid.sizes))
-        return replace(self, entries=(*self.entries, entry), normalized=True)
+        return evolve(self, entries=(*self.entries, entry), normalized=True)
 
     def with_function(self, function: Any) -> "tuple[Plan, int]":
         """Store a user function; return the plan and the function's index."""
         if function in self.functions:
             return self, self.functions.index(function)
-        return replace(self, functions=(*self.functions, function)), len(self.functions)
+        return evolve(self, functions=(*self.functions, function)), len(self.functions)
 
     def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> "Plan":
         """Paint ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a stored coordinate system."""
@@ -298,8 +298,8 @@ class Plan:
             _loops().smoothest(self.grid.filter, wanted, chosen)
         history = (*self.history, Step(len(self.entries), local, sizes))
         window = self.grid.window if window is None else window
-        grid = replace(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
-        return replace(self, grid=grid, history=history)
+        grid = evolve(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
+        return evolve(self, grid=grid, history=history)
 
     def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> "Plan":
         """Move to a grid of other sizes (N, 2) over the same pixels."""
@@ -309,7 +309,7 @@ class Plan:
 
     def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> "Plan":
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
-        return replace(self.resized(sizes, filter, antialias=True), exact=rule)
+        return evolve(self.resized(sizes, filter, antialias=True), exact=rule)
 
     def cropped(self, corner: Ints, new: Ints) -> "Plan":
         """Move to rectangles of the current grid, (N, 2) corners and sizes; no source pixel outside them is read.
@@ -342,7 +342,7 @@ class Plan:
             return grids[id(grid)]
 
         entries = tuple(
-            replace(
+            evolve(
                 entry,
                 codes=entry.codes[rows],
                 params=entry.params[rows],
@@ -351,7 +351,7 @@ class Plan:
             for entry in self.entries
         )
         history = tuple(Step(step.at, step.matrix[rows], step.sizes[rows]) for step in self.history)
-        return replace(
+        return evolve(
             self, grid=grid_of(self.grid), source_sizes=self.source_sizes[rows], entries=entries, history=history
         )
 
@@ -383,10 +383,10 @@ class Plan:
             params[:, ops.ELASTIC.at("red") : ops.ELASTIC.at("blue") + 1] = color
             if nearest:
                 params[:, ops.ELASTIC.at("nearest")] = 1.0
-            entries.insert(0, replace(entry, params=params))
+            entries.insert(0, evolve(entry, params=params))
         filters, blurred = self.grid.filter, layout.GAUSSIAN
         replaced = filters <= blurred if nearest else filters == blurred
-        grid = replace(self.grid, filter=np.where(replaced, layout.NEAREST, filters), kernel=None)
+        grid = evolve(self.grid, filter=np.where(replaced, layout.NEAREST, filters), kernel=None)
         return Plan(grid, self.source_sizes, channels, of_bytes, tuple(entries), history=self.history)
 
 
