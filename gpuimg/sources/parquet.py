@@ -26,9 +26,8 @@ class Parquet(Table):
         self._group = np.concatenate([np.arange(len(rows)) for rows in counts])
         self._end = np.cumsum(np.concatenate([np.array(rows, np.int64) for rows in counts]))
         if not len(self):
-            raise ValueError(
-                f"{printable(paths[0])}: no rows in it" + (", nor in the others" if len(paths) > 1 else "")
-            )
+            others = ", nor in the others" if len(paths) > 1 else ""
+            raise ValueError(f"{printable(paths[0])}: no rows in it{others}")
         self._first = np.searchsorted(self._file, np.arange(len(paths)))
         self._groups = Recent(self._load, cached_groups)
 
@@ -144,6 +143,8 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
             counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     except arrow.ArrowException as error:
         raise ValueError(f"not a Parquet file, or damaged: {error}") from error
+    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+        raise ValueError(f"damaged: row groups of {counts} rows in a file of {metadata.num_rows}")
     for column in (image,) if label is None else (image, label):
         if schema.names.count(column) != 1:
             raise ValueError(f"no column {column!r}; it has {', '.join(map(repr, schema.names))}")

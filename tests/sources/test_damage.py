@@ -132,6 +132,7 @@ def flip(position: int) -> Damage:
     ("lmdb", lambda whole: bytes(8192), None, r"not an LMDB file of format 1 \(LMDB 0.9\) and a 64-bit"),
     ("parquet", lambda whole: b"no table", None, "not a Parquet file, or damaged: "),
     ("parquet", lambda whole: flipped(whole, len(whole) // 4), 0, "row 0: .*CRC"),
+    ("parquet", lambda whole: whole.replace(b"\x16\x06", b"\x16\x07"), None, r"damaged: row .* -4\]"),  # 3 in zigzag
 ])  # fmt: skip
 def test_messages(kind: str, damage: Damage, i: int | None, message: str, tmp_path: Path) -> None:
     path = written(kind, tmp_path)
