@@ -197,7 +197,7 @@ def test_device_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ten_threads_at_once() -> None:
     files = [jpeg(picture(30 + i, 40, i)) for i in range(6)]
-    expected, before = gi.resize(gi.open_batch(files, device="cpu"), (16, 16)).array(), threading.active_count()
+    expected, before = gi.resize(gi.open_batch(files, device="cpu"), (16, 16)).array(), threading.enumerate()
 
     def once(_: int) -> bool:
         images = gi.resize(gi.open_batch([*files, GOOD[:900]], device="cpu", on_error="fill"), (16, 16)).array()
@@ -205,7 +205,7 @@ def test_ten_threads_at_once() -> None:
 
     with ThreadPoolExecutor(10) as pool:
         assert all(pool.map(once, range(40)))
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= set(before)  # one of another test may have ended
 
 
 def test_runs_once_and_keeps_the_result() -> None:
