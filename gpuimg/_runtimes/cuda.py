@@ -313,8 +313,8 @@ class CudaRuntime:
     ) -> int:
         """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
         segments = without_copies(segments, kind, interleaved=form == "pixels")
-        whole = whole_regions(segments[-1].sizes)
-        parts = regions_read(segments[1:], whole) if any(plan.exact is not None for plan in segments) else None
+        is_exact = any(plan.exact is not None for plan in segments)
+        parts = regions_read(segments[1:], whole_regions(segments[-1].sizes)) if is_exact else None
         compiled: list[_CompiledSegment | ExactSegment] = []
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
         place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
