@@ -1,23 +1,24 @@
-# Needs Python (3.11 or later) and make. `make demo` and `make test` set up their own virtual environment.
+# Needs Python (3.11 or later) and make. Targets set up virtual environments of their own; `.venv` is left to you.
 
 PYTHON ?= python3
-VENV   ?= .venv
+VENV   ?= .venv-dev
 DOCS_VENV ?= .venv-docs
 
 # cpu, cuda12 or cuda13, by the GPU driver of this machine.
 EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 
-# The hand-off tests need torch, whose CPU and CUDA builds have one name. Which you get, and from which index, is
-# your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
+# For `make test-all` and benchmarks. Without a GPU it is the build for CPUs (190 MB), from where pip is configured to look
+# or else from PyTorch's index of them. `make TORCH_CPU=` installs PyPI's, which has CUDA (3 GB with what it needs).
 TORCH  ?= torch==2.13.0
+TORCH_CPU ?= $(if $(filter cpu,$(EXTRA)),https://download.pytorch.org/whl/cpu)
 
 # References of tests. They pin other builds of torch, and run with the one above.
 ORACLES = torchvision==0.28.0 timm==1.0.31
 
 comma := ,
-# Extras of every environment: all that need no GPU, and those of this machine's GPU.
-EXTRAS = jit,tfrecord,parquet,array-record,remote,png,progress,video$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
-TEST_GROUPS = --group test --group dev $(if $(filter cpu,$(EXTRA)),--group without-gpu)
+GPU_EXTRAS = $(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))
+TEST_GROUPS = --group test --group dev
+ALL_GROUPS = $(TEST_GROUPS) --group oracles --group engines $(if $(filter cpu,$(EXTRA)),--group without-gpu)
 
 BIN = $(VENV)/bin
 # Byte code is compiled on import, rather than for everything that is installed.
@@ -25,46 +26,52 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
+# A test whose library is missing fails rather than being skipped.
+REQUIRED = GPUIMG_REQUIRE_LIBRARIES=1
 
-.PHONY: help demo test test-all test-wheel wheel-venv cross dist docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
+.PHONY: help help-all demo test test-all test-wheel wheel-venv cross dist docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    decode and augment four photos, write contact_sheet.png"
-	@echo "make test    linter, type check and tests, except the slow ones"
-	@echo "make test-all  linter, type check and all tests"
+	@echo "make test    linter, type check, and tests of all that runs on a CPU, except the slow ones"
+	@echo "make lint    linter and type check only"
+	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
+	@echo "make help-all  all other targets"
+	@echo
+	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
+
+help-all: help
+	@echo
+	@echo "make test-all  all tests, with torch, JAX, Ray and others (5 GB), and the GPU's path without a GPU"
 	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
 	@echo "make cross   the wheel for Arm, in an emulator: results and tests; needs Debian or Ubuntu with qemu-user-static"
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
-	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
-	@echo "make lint    linter and type check only"
 	@echo "make bench   all benchmarks, with other libraries, on a quiet machine; into bench/results and the pages"
 	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
 	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack.tar.xz"
 	@echo "make soak    damaged files, data sets, indexes, plans and servers, up to 20,000 of each kind; NUMBER for others"
 	@echo "make fuzz    a thousand of them, in five minutes; FIRST=1000000 for other ones"
-	@echo "make clean   remove the virtual environments and everything that was built"
-	@echo
-	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
+	@echo "make clean   remove the virtual environments that make created, and everything that was built"
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/gpuimg demo
 
-# What to run before a commit. The slow tests take long for what they cover.
+# What to run before a commit. The slow tests take long for what they cover; frameworks take gigabytes to install.
 test: $(VENV)/.test-ready
 	$(MAKE) --jobs 2 lint warm
 	$(PYTEST) -m "not slow"
 
-test-all: test
-	$(PYTEST) -m slow
+test-all: $(VENV)/.all-ready
+	$(MAKE) --jobs 2 lint warm
+	$(REQUIRED) $(PYTEST) -m "not slow"
+	$(REQUIRED) $(PYTEST) -m slow
 
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
 WHEEL = $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir
 WHEEL_VENV ?= .venv-wheel
-# (Those of PTX need Numba.)
-WHEEL_TESTS = $(filter-out tests/ptx/%,$(wildcard $(addprefix tests/*/,$(addsuffix .py,$(addprefix test_,decode elastic exact \
-	every_function every_random_function filters geometry handoff icc index installed loader mixing noise order patches \
-	pillow policies prefetch presets random_functions reading results rng streams targets threads video)))))
+# One list for here and .ci/try-wheel.
+WHEEL_TESTS = $(shell cat tests/wheel_tests.txt)
 
 wheel-venv: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)
@@ -79,9 +86,10 @@ test-wheel: wheel-venv
 		-p no:cacheprovider $(WHEEL_TESTS)
 
 # The same for Arm, in an emulator: not a part of continuous integration.
-CROSS_TESTS = $(wildcard $(addprefix tests/*/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry installed pillow results turn))))
+CROSS_TESTS = tests/compiled/test_installed.py tests/decoding/test_decode.py tests/decoding/test_pillow.py \
+	$(addprefix tests/operations/test_,exact.py filters.py geometry.py results.py)
 
-cross: $(VENV)/.test-ready
+cross: $(VENV)/.all-ready
 	rm -rf build/arm
 	GPUIMG_BUILD=aarch64 $(WHEEL) build/arm .
 	$(BIN)/python -m buildtools.cross build/arm/*.whl build/cross
@@ -92,7 +100,7 @@ cross: $(VENV)/.test-ready
 
 # MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang. CUDA=no leaves the
 # kernels of GPUs out, where their compiler cannot be installed.
-dist: $(VENV)/.test-ready
+dist: $(VENV)/.all-ready
 	rm -rf dist
 	$(PIP) --quiet twine
 	$(BIN)/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES)) $(if $(filter no,$(CUDA)),--without-cuda)
@@ -128,7 +136,7 @@ gpu-photos: $(VENV)/.photos-ready
 	$(BIN)/python -m bench.photos --set S --count 256
 
 # For a machine without a network: this commit with compiled loops and kernels, the photos, and the unpacked wheels.
-gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
+gpu-pack: wheels-given gpu-photos $(VENV)/.all-ready
 	rm -rf build/gpu-pack && mkdir -p build/gpu-pack/site build/gpu-pack/bench/.photos
 	git archive HEAD | tar x -C build/gpu-pack
 	git describe --always > build/gpu-pack/COMMIT
@@ -141,31 +149,41 @@ wheels-given:
 	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }
 
 # Damaged files, data sets, indexes, plans and servers, some of them again with checked bounds; about an hour on two cores.
-soak: $(VENV)/.test-ready
+soak: $(VENV)/.all-ready
 	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),20000) --out bench/results
 	$(BIN)/python -m tests.robustness "guard pages" indexes --number $(or $(NUMBER),20000) --bounds
 
 # A part of it for each night, which takes about five minutes on two cores.
-fuzz: $(VENV)/.test-ready
+fuzz: $(VENV)/.all-ready
 	rm -rf build/fuzz
 	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),1000) --first $(or $(FIRST),0) --out build/fuzz
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuimg needs Python 3.11 or later: make PYTHON=...")'
+	@test ! -e $(VENV) || ls $(VENV)/.made-for-* >/dev/null 2>&1 || \
+		{ echo "$(VENV) is not an environment that make created: move it away, or make VENV=another" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	touch $@
 
 $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) -e '.[jit$(if $(filter cpu,$(EXTRA)),,$(comma)$(EXTRA)$(comma)jit-$(EXTRA))]'
+	$(PIP) -e '.[jit$(GPU_EXTRAS)]'
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	$(PIP) --quiet --upgrade pip
-	$(PIP) '$(TORCH)' -e '.[jax,$(EXTRAS)]' $(TEST_GROUPS)
+	$(PIP) -e '.[jit$(GPU_EXTRAS)]' $(TEST_GROUPS)
+	touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.torch-ready: $(VENV)/.test-ready
+	$(if $(TORCH_CPU),$(PIP) --no-deps '$(TORCH)+cpu' || $(PIP) --no-deps --index-url $(TORCH_CPU) '$(TORCH)+cpu')
+	touch $@
+
+$(VENV)/.all-ready: $(VENV)/.torch-ready
+	$(PIP) '$(TORCH)' -e '.[jit$(GPU_EXTRAS)]' $(ALL_GROUPS)
 	$(PIP) --no-deps $(ORACLES)
 	$(if $(filter cpu,$(EXTRA)),$(BIN)/python tests/fakecuda/build.py)
-	touch $@ $(VENV)/.demo-ready
+	touch $@
 
 $(DOCS_VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(DOCS_VENV)
@@ -180,10 +198,8 @@ $(VENV)/.photos-ready: $(VENV)/.demo-ready
 	$(PIP) --group photos
 	touch $@
 
-$(VENV)/.bench-ready: $(VENV)/.demo-ready
-	$(PIP) --quiet --upgrade pip
-	$(PIP) '$(TORCH)' -e '.[$(EXTRAS)]' $(TEST_GROUPS) --group photos --group peers
-	$(PIP) --no-deps $(ORACLES)
+$(VENV)/.bench-ready: $(VENV)/.all-ready
+	$(PIP) --group photos --group peers
 	touch $@
 
 clean:

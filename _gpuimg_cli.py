@@ -7,8 +7,11 @@ import sys
 def main() -> int:
     """Run the command line of gpuimg; after Ctrl-C print one line and return 130."""
     try:
-        from gpuimg._cli.main import main
-
+        try:
+            from gpuimg._cli.main import main
+        except ValueError as error:  # GPUIMG_NATIVE, which is read when the loops are imported
+            print(f"gpuimg: {error}", file=sys.stderr)
+            return 1
         return main()
     except KeyboardInterrupt:
         print("gpuimg: interrupted", file=sys.stderr)

@@ -177,18 +177,21 @@ def _x86_level() -> int:
     return 2 if not features >= _V3 else 4 if features >= _V4 else 3
 
 
-def _levels(libraries: Mapping[str, str]) -> Iterator[str]:
-    """Levels of these libraries that this machine can run, best first."""
-    chosen = wanted()
+def _wanted_levels() -> list[str]:
+    """Levels of this machine that ``GPUIMG_NATIVE`` leaves, best first; raise ValueError for an unknown value."""
     machine = platform.machine().lower().replace("amd64", "x86_64")
     known = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2"), "aarch64": ("aarch64",)}.get(machine, ())
-    if chosen:
-        spellings = {level.rpartition("-")[2]: level for level in known}
-        if chosen not in spellings:
-            raise ValueError(f"GPUIMG_NATIVE must be one of {', '.join(['jit', *spellings])}, not {chosen!r}")
-        known = (spellings[chosen],)
-    here = [level for level in known if level in libraries]
-    if machine == "x86_64" and here and not chosen:
+    names = {level.rpartition("-")[2]: level for level in known}
+    chosen = wanted()
+    if chosen not in ("", "jit", *names):
+        raise ValueError(f"GPUIMG_NATIVE must be one of {', '.join(['jit', *names])}, not {chosen!r}")
+    return [level for name, level in names.items() if chosen in ("", name)]
+
+
+def _levels(libraries: Mapping[str, str]) -> Iterator[str]:
+    """Levels of these libraries that this machine can run, best first."""
+    here = [level for level in _wanted_levels() if level in libraries]
+    if here and here[0].startswith("x86") and not wanted():
         best = _x86_level()
         here = [level for level in here if int(level[-1]) <= best]
     if not here:
@@ -203,9 +206,12 @@ def find(folder: Path) -> tuple[Library, str]:
     ------
     UnusableError
         Where Numba is to compile the loops.
+    ValueError
+        For an unknown value of ``GPUIMG_NATIVE``.
     """
     if _PACKAGE.endswith("_jit"):
         raise UnusableError("users' functions are compiled here")
+    _wanted_levels()  # whose value is wrong wherever there are no libraries, too
     if wanted() == "jit":
         raise UnusableError("GPUIMG_NATIVE=jit")
     if os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0"):

@@ -15,6 +15,7 @@ from PIL import Image
 from bench.torchvision_import import define_on_import
 from gpuimg._runtimes.probe import gpu_problem
 
+from .libraries import needs
 from .samples import PHOTOS
 from .watchdog import ends_after, keep_stderr, no_hang
 
@@ -97,6 +98,7 @@ def any_gpu() -> Iterator[None]:
         return
     if os.environ.get("GPUIMG_REQUIRE_GPU") == "1":
         pytest.fail(f"GPUIMG_REQUIRE_GPU=1, but {problem.reason}", pytrace=False)
+    needs("numba_cuda")
     from .ptx.device import executing
 
     with executing() as launches:
@@ -107,6 +109,7 @@ def any_gpu() -> Iterator[None]:
 @pytest.fixture
 def faulty() -> "Iterator[FakeGpu]":
     """A fake GPU, for tests that expect problems."""
+    needs("numba_cuda")
     from .fakecuda import installed  # loads numba.cuda, which most tests do without
 
     with no_hang(), installed() as gpu:

@@ -4,7 +4,6 @@ A fork has compiled nothing and holds only imported modules, so it reads the sam
 the start-up itself start a process by :func:`python`.
 """
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,13 +32,6 @@ for line in sys.stdin:
         sys.exit()
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-
-
-def needs(*libraries: str) -> None:
-    """Skip a test that starts a program without these libraries, unless it must run."""
-    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
-    if missing and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
-        pytest.skip(f"needs {' and '.join(missing)}")
 
 
 def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | None) -> str:

@@ -9,7 +9,6 @@ import colorsys
 from typing import Any, TypeAlias
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from PIL.Image import Resampling, fromarray
 from scipy import ndimage
@@ -40,14 +39,12 @@ def resize(image: Image, height: int, width: int, interpolation: str = "bilinear
         rows = np.floor((np.arange(height) + 0.5) * image.shape[0] / height).astype(int)
         columns = np.floor((np.arange(width) + 0.5) * image.shape[1] / width).astype(int)
         return np.asarray(image[rows[:, None], columns])
-    planes: Any = np.moveaxis(image, 2, 0).astype(np.float32)
-    if antialias:
-        method = Resampling[interpolation.upper()]
-        planes = [fromarray(plane).resize((width, height), method) for plane in planes]
-    else:
-        torch = pytest.importorskip("torch")
-        planes = torch.nn.functional.interpolate(torch.from_numpy(planes)[None], (height, width), mode=interpolation)[0]
-    return np.stack([np.asarray(plane, np.float64) for plane in planes], 2)
+    if not antialias:
+        ys, xs = (np.arange(height) + 0.5) * image.shape[0] / height, (np.arange(width) + 0.5) * image.shape[1] / width
+        return sample(image, *np.meshgrid(xs - 0.5, ys - 0.5), interpolation)
+    planes, method = np.moveaxis(image, 2, 0).astype(np.float32), Resampling[interpolation.upper()]
+    resized = [fromarray(plane).resize((width, height), method) for plane in planes]
+    return np.stack([np.asarray(plane, np.float64) for plane in resized], 2)
 
 
 def short_side(height: int, width: int, size: int, max_size: int | None = None) -> tuple[int, int]:
@@ -196,11 +193,19 @@ def sample(image: Image, xs: Points, ys: Points, interpolation: str, fill: Any =
         mode, order = "nearest" if fill is None else "grid-constant", int(interpolation == "bilinear")
         planes = zip(np.moveaxis(image, 2, 0), colors, strict=True)
         return np.stack([ndimage.map_coordinates(one, (ys, xs), None, order, mode, color) for one, color in planes], 2)
-    torch = pytest.importorskip("torch")
-    at = np.stack([(2.0 * xs + 1.0) / image.shape[1] - 1.0, (2.0 * ys + 1.0) / image.shape[0] - 1.0], -1)
-    planes, grid = (torch.from_numpy(np.ascontiguousarray(one))[None] for one in (np.moveaxis(image, 2, 0), at))
-    found = torch.nn.functional.grid_sample(planes, grid, "bicubic", "border", align_corners=False)
-    return np.moveaxis(found[0].numpy(), 0, 2)
+    total = np.zeros((*xs.shape, image.shape[2]))
+    for j, i in np.ndindex(4, 4):  # the pixels from one before to two after
+        rows, columns = np.floor(ys).astype(int) + j - 1, np.floor(xs).astype(int) + i - 1
+        weights = cubic(ys - rows) * cubic(xs - columns)
+        total += weights[..., None] * image[rows.clip(0, image.shape[0] - 1), columns.clip(0, image.shape[1] - 1)]
+    return total
+
+
+def cubic(distance: Points) -> Points:
+    """Keys' cubic convolution with a = -3/4, as in torch and OpenCV."""
+    t = np.abs(distance)
+    near, far = (1.25 * t - 2.25) * t * t + 1.0, -0.75 * (((t - 5.0) * t + 8.0) * t - 4.0)
+    return np.where(t <= 1.0, near, np.where(t < 2.0, far, 0.0))
 
 
 def near_tie(xs: Points, ys: Points) -> Mask:

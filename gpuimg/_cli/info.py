@@ -8,13 +8,15 @@ import os
 import platform
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 from .._checks.text import counted
 from .._decoding import nvimgcodec, png
+from .._decoding.options import DecodeOptions
 from .._runtimes import probe
-from .._runtimes.devices import on_cpu
+from .._runtimes.devices import gpu_index, on_cpu
 from .._threads.threads import allowed, threads
 from .._version import __version__, install_hint
 from ..kernels import native
@@ -45,15 +47,17 @@ EXAMPLE = "gpuimg info --json"
 def add_options(command: ArgumentParser) -> None:
     """Add the options."""
     command.description = (
-        "Show versions, devices, decoders, and missing packages. The exit status is 1 if nothing can run."
+        "Show versions, devices, decoders, and missing packages. The exit status is 1 if nothing can run, or if an "
+        "environment variable demands what cannot be had here."
     )
     add_json(command)
 
 
 def run(options: Namespace) -> int:
     """Print the information."""
-    print(json.dumps(facts(), indent=1) if options.json else report(), flush=True)
-    return int(native.missing() is not None)
+    found = facts()
+    print(json.dumps(found, indent=1) if options.json else report(found), flush=True)
+    return int(native.missing() is not None or bool(found["wrong"]))
 
 
 def describe_device(name: str) -> str:
@@ -82,10 +86,32 @@ def default_device() -> tuple[str, str]:
     problem = probe.gpu_problem()
     requested = os.environ.get("GPUIMG_DEVICE")
     if requested:
-        return requested, "GPUIMG_DEVICE"
+        return requested, "GPUIMG_DEVICE" if _error_of(_check_device) is None else "GPUIMG_DEVICE, which is wrong"
     if problem is None:
         return "cuda", "a GPU and CuPy work together"
     return "cpu", problem.reason
+
+
+def _check_device() -> None:
+    """Raise an error if ``GPUIMG_DEVICE`` is not a device of this machine."""
+    index = gpu_index(os.environ.get("GPUIMG_DEVICE") or "cpu", "GPUIMG_DEVICE")
+    if index is not None and index >= probe.driver_devices():
+        raise ValueError(f"GPUIMG_DEVICE is 'cuda:{index}', but this machine has {probe.driver_devices()} GPU(s)")
+
+
+def _error_of(check: Callable[[], object]) -> str | None:
+    """Return the message of the error that a function raises."""
+    try:
+        check()
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    return None
+
+
+def wrong_settings() -> list[str]:
+    """Return what environment variables demand and cannot be had here: unknown values, a device that does not work."""
+    checks: tuple[Callable[[], object], ...] = (_check_device, DecodeOptions, allowed, nvimgcodec.hardware_share)
+    return [error for error in map(_error_of, checks) if error is not None]
 
 
 def announce_warming() -> None:
@@ -149,6 +175,11 @@ def missing() -> list[str]:
     return lines
 
 
+def _threads() -> dict[str, Any]:
+    error = _error_of(allowed)
+    return {"threads": allowed().threads, "reason": allowed().reason} if error is None else {"reason": error}
+
+
 def facts() -> dict[str, Any]:
     """Return all information as JSON types."""
     device, reason = default_device()
@@ -158,7 +189,7 @@ def facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": versions(),
-        "cpu": {"threads": threads(), "reason": allowed().reason},
+        "cpu": _threads(),
         "loops": native.describe(),
         "gpus": probe.device_names(),
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
@@ -167,16 +198,17 @@ def facts() -> dict[str, Any]:
         "default": {"device": device, "reason": reason},
         "decoders": decoders(gpu=probe.gpu_problem() is None) | {"videos": _video_decoder()},
         "missing": missing(),
+        "wrong": wrong_settings(),
     }
 
 
-def report() -> str:
+def report(found: dict[str, Any]) -> str:
     """Return all information as lines of text."""
-    found = facts()
     default, cuda = found["default"], found["cuda"]
     rows = [("gpuimg", found["gpuimg"]), ("Python", f"{found['python']}, {found['platform']}")]
     rows += [(package, ", ".join(of) or "not installed") for package, of in found["packages"].items()]
-    rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({found['cpu']['reason']})")]
+    cpu = found["cpu"]
+    rows += [("", ""), ("cpu", f"{counted(cpu['threads'], 'thread')} ({cpu['reason']})" if "threads" in cpu else "")]
     rows += [("loops", found["loops"])]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(found["gpus"])] or [("cuda", "no GPU")]
     rows += [("self-test", f"cuda:{index} {said}") for index, said in enumerate(found["self_test"])]
@@ -185,7 +217,6 @@ def report() -> str:
     rows += [("default", f"{default['device']}: {default['reason']}")]
     rows += [("", ""), *found["decoders"].items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
-    lacking = found["missing"]
-    return "\n".join(
-        [*lines, "", "missing" + ("" if lacking else "       nothing"), *(f"  {line}" for line in lacking)]
-    )
+    lacking, wrong = found["missing"], found["wrong"]
+    lines += ["", "missing" + ("" if lacking else "       nothing"), *(f"  {line}" for line in lacking)]
+    return "\n".join([*lines, *(["wrong", *(f"  {line}" for line in wrong)] if wrong else [])])

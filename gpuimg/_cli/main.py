@@ -27,12 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process, and return the exit status.
 
     That is 0; 1 if ``index`` or ``prepare`` found files that cannot be decoded, or if ``info`` found that nothing can
-    run; 2 for errors that the user can correct.
+    run or that an environment variable has a wrong value; 2 for errors that the user can correct.
     """
     given = sys.argv[1:] if arguments is None else arguments
     options = parser([name for name in _COMMANDS if name in given]).parse_args(given)
     try:
-        _check_threads()
+        if options.command != "info":  # which reports that
+            _check_threads()
         status: int = options.run(options)
     except BrokenPipeError:  # the reader, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes the rest at its exit

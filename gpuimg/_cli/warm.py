@@ -127,16 +127,18 @@ def _batches(preset: str) -> Iterator[Batch]:
 
 def capability_of(name: str) -> tuple[int, int]:
     """Parse a compute capability, one of those that the installed toolkit supports."""
-    from ..kernels.cuda import shipped
+    from ..kernels.cuda import load_compiler, shipped
 
     match = re.fullmatch(r"(\d+)\.(\d)", name)
-    found = (int(match[1]), int(match[2])) if match else None
-    if found is not None and shipped.lack(found) is None:
+    if match is None:
+        raise ValueError(f"a compute capability is written like 9.0, not {name!r}")
+    found = int(match[1]), int(match[2])
+    if shipped.lack(found) is None:
         return found
-    if not probe.is_installed("numba_cuda"):
-        hint = install_hint(probe.compiling_extra())
-        raise ImportError(f"numba-cuda, which compiles for GPUs, is not installed; {hint}")
-    from ..kernels.cuda.compiler import supported
+    try:
+        supported = load_compiler().supported
+    except ImportError as error:
+        raise ImportError(f"{error}; {install_hint(probe.compiling_extra())}") from error
 
     if found not in supported():
         known = ", ".join(f"{major}.{minor}" for major, minor in supported())

@@ -19,7 +19,7 @@ from .._decoding.options import GPUIMG, DecodeOptions
 from .._decoding.recoded import recode_jpeg
 from .._runtimes import probe
 from .._runtimes.devices import runtime_for
-from .._runtimes.protocol import Runtime, WrongResultsError
+from .._runtimes.protocol import Runtime, UnusableDeviceError
 from ..kernels import disk
 from .color import adjust_contrast, autocontrast
 from .pixels import normalize
@@ -74,23 +74,19 @@ def differing(runtime: Runtime) -> tuple[list[str], list[str]]:
 
 
 def prove(runtime: Runtime) -> None:
-    """Compare a GPU's results with the CPU's, unless a proof is stored; raise WrongResultsError if functions differ.
+    """Compare a GPU's results with the CPU's, unless a proof is stored; raise UnusableDeviceError if functions differ.
 
     Where JPEGs differ, the runtime's kernels for them are not used.
     """
     if probe.is_untested() or disk.read(name := probe.proof(int(runtime.name.partition(":")[2])), bytes) is not None:
         return
-    failed, jpegs = None, list[str]()
-    try:
-        jpegs, functions = differing(runtime)
-    except RuntimeError as error:  # such as an illegal access, after which no call works
-        failed, functions = error, [str(error)]
+    jpegs, functions = differing(runtime)
     wrong = ", ".join(functions or jpegs)
     said = (
         f"gpuimg's kernels give wrong results on {runtime.name} ({wrong}): please report it with `gpuimg info`'s output"
     )
     if functions:
-        raise WrongResultsError(f"{said}; GPUIMG_SELFTEST=0 skips the test") from failed
+        raise UnusableDeviceError(f"{said}; GPUIMG_SELFTEST=0 skips the test")
     if jpegs:
         runtime.jpeg_problem = said
         warnings.warn(f"{said}. nvImageCodec or the CPU decodes JPEGs instead", RuntimeWarning, stacklevel=2)

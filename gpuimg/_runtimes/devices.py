@@ -12,7 +12,7 @@ import numpy as np
 
 from .._decoding import nvimgcodec
 from .._decoding.options import GPUIMG, NVIMAGECODEC, DecodeOptions
-from .protocol import Runtime, WrongResultsError
+from .protocol import Runtime, UnusableDeviceError
 
 _DLPACK_CPU = 1
 _CPU = "cpu"
@@ -25,10 +25,17 @@ def on_cpu(device: str) -> bool:
 
 @cache
 def _cuda(index: int) -> Runtime:
-    from .cuda import CudaRuntime
+    try:
+        from .cuda import CudaRuntime
 
-    runtime = CudaRuntime(index)
-    import_module(".._ops.self_test", __package__).prove(runtime)  # by name: it uses functions, and these use runtimes
+        runtime = CudaRuntime(index)
+        # By name: it uses functions, and these use runtimes.
+        import_module(".._ops.self_test", __package__).prove(runtime)
+    except (ValueError, UnusableDeviceError):  # no such GPU
+        raise
+    except Exception as error:  # of the driver, of CuPy, of a compiler
+        reason = f"{type(error).__name__}: {error}"
+        raise UnusableDeviceError(f"device 'cuda:{index}' does not work here: {reason}") from error
     return runtime
 
 
@@ -48,7 +55,7 @@ def default_device() -> str:
     if problem is None:
         try:
             _cuda(0)
-        except WrongResultsError as error:
+        except UnusableDeviceError as error:
             problem = Problem(str(error), True)
         else:
             return "cuda"
@@ -60,22 +67,32 @@ def default_device() -> str:
 def runtime_for(device: str | None) -> Runtime:
     """Return the runtime of a device name; None means ``GPUIMG_DEVICE`` or the default device.
 
-    Raises ValueError for an unknown name, and RuntimeError with the reason if the device does not work.
+    Raises ValueError for an unknown name, and RuntimeError with the reason if the device does not work, whatever was
+    raised when it was first used.
     """
+    given = "GPUIMG_DEVICE" if device is None else "device"
     name = device if device is not None else os.environ.get("GPUIMG_DEVICE") or default_device()
+    index = gpu_index(name, given)
+    return _cpu() if index is None else _cuda(index)
+
+
+def gpu_index(name: str, given: str) -> int | None:
+    """Return the index of a GPU by a device name, which was given as ``given``; None for the CPU.
+
+    Raises ValueError for an unknown name, and RuntimeError if no GPU works here, without using it.
+    """
     if name == _CPU:
-        return _cpu()
+        return None
     match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
     if not match:
-        given = "GPUIMG_DEVICE" if device is None else "device"
         raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
     from .probe import gpu_problem
 
     index = int(match[1] or 0)
     problem = gpu_problem(index)
     if problem is not None:
-        raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
-    return _cuda(index)
+        raise RuntimeError(f"{given} {name!r} does not work here: {problem.reason}")
+    return index
 
 
 def check_decoder(options: DecodeOptions, *runtimes: Runtime) -> None:

@@ -124,7 +124,7 @@ def gpu_problem(index: int = 0) -> Problem | None:
 def _kernel_problem(index: int) -> Problem | None:
     """None if machine code of the kernels for a GPU came with the package, is cached, or can be compiled."""
     found, driver = capabilities(), (driver_cuda() or (12, 0))[0]
-    if is_installed("numba_cuda") or index >= len(found):  # the runtime says that there is no such GPU
+    if index >= len(found):  # the runtime says that there is no such GPU
         return None
     from .._version import install_hint
     from ..kernels import cuda as kernels
@@ -133,8 +133,11 @@ def _kernel_problem(index: int) -> Problem | None:
     lack = shipped.lack(found[index])
     if lack is None or all(kernel.is_cached(found[index], driver) for kernel in kernels.every_kernel()):
         return None
-    hint = install_hint(compiling_extra())
-    return Problem(f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; {hint}", True)
+    try:
+        kernels.load_compiler()
+    except ImportError as error:
+        return Problem(f"CUDA kernels must be compiled ({lack}): {error}; {install_hint(compiling_extra())}", True)
+    return None
 
 
 def proof(index: int) -> str:

@@ -48,8 +48,8 @@ class Outcome:
         self.launches += other.launches
 
 
-class WrongResultsError(RuntimeError):
-    """A GPU's results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
+class UnusableDeviceError(RuntimeError):
+    """A GPU's first use failed, or its results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
 
 
 class Runtime(Protocol):

@@ -17,6 +17,7 @@ from . import artefact_records, elastic_records
 from .kernel import DeviceCode as DeviceCode
 from .kernel import Image as Image
 from .kernel import Kernel as Kernel
+from .kernel import load_compiler as load_compiler
 
 # Threads per block, one pixel each. Statistics use the largest block, so that few blocks add to an image's sums.
 # With five blocks per multiprocessor a thread has 48 registers, and more threads hide the latency of pixel reads;

@@ -19,10 +19,14 @@ import numba
 import numpy as np
 from numba import cuda, types
 from numba.cuda.core import config
+from numba.cuda.descriptor import cuda_target
 
 from ..compiled import fingerprint, is_cacheable
 from .kernel import Image, Kernel
 from .shipped import Capability
+
+# Imports all of numba-cuda: where a part of it cannot be imported, the import of this module says so, and not a kernel.
+cuda_target.typing_context.refresh()
 
 COMPILED_FOR = (9, 0)  # one text serves all capabilities: it differs in its target only
 

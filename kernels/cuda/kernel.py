@@ -23,7 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from .. import disk
 from ..native import with_numba
@@ -137,7 +140,7 @@ class Kernel:
         Raises
         ------
         ImportError
-            Where it has to be compiled, without numba-cuda.
+            Where it has to be compiled, and numba-cuda is not installed or does not work.
         """
         shipped = None if self.users else shipped_image(self, capability)
         if shipped is not None:
@@ -166,13 +169,24 @@ class Kernel:
     def _compiler(self, capability: Capability) -> Any:
         """Return the compiler module, needed if no machine code for this capability came with the package."""
         try:
-            return with_numba("cuda.compiler")
+            return load_compiler()
         except ImportError as error:
             reason = "it calls functions of yours" if self.users else lack(capability) or "this driver refuses that"
             raise ImportError(
-                f"kernel {self.name} is not among those that come compiled: {reason}; numba-cuda, which compiles it, "
-                "is not installed"
+                f"kernel {self.name} is not among those that come compiled: {reason}; to compile it, {error}"
             ) from error
+
+
+def load_compiler() -> Any:
+    """Import the module that compiles kernels; raise ImportError with the reason where it does not work."""
+    try:
+        return with_numba("cuda.compiler")
+    except Exception as error:  # of any kind: numba-cuda bounds the versions of few packages that it uses
+        try:
+            versions = f"numba-cuda {version('numba-cuda')} does not work here, with NumPy {np.__version__}"
+        except PackageNotFoundError:
+            raise ImportError("numba-cuda is needed, and not installed") from error
+        raise ImportError(f"{versions}: {type(error).__name__}: {error}") from error
 
 
 def _lock(name: str) -> threading.Lock:

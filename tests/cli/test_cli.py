@@ -1,6 +1,5 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
-import importlib.util
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from gpuimg._cli import preview
 from gpuimg._runtimes import probe
 from gpuimg.kernels.cuda import every_kernel
 
+from ..libraries import needs
 from ..samples import ROOT
 
 PHOTOS = ROOT / "examples" / "photos"
@@ -193,7 +193,6 @@ NONE = "; the presets are clip_train, deit3_train, dino_train, dinov3_train"
 CPU = ["--device", "cpu"]
 DEMO = ["demo", "--photos", str(PHOTOS)]
 MINE_OF = [*PREVIEW, "--function"]
-needs_numba_cuda = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs numba-cuda")
 REFUSED: list[Any] = [
     ([*PREVIEW, "--preset", "imagenet"], f"no preset 'imagenet'{NONE}"),
     (["warm", "--preset", "imagenette"], f"no preset 'imagenette'{NONE}"),
@@ -212,8 +211,7 @@ REFUSED: list[Any] = [
     (["demo", "--photos", "none"], "--photos"),
     (["demo", "--photos", "."], "."),  # no photos
     pytest.param([*DEMO, "--device", "cuda"], "no GPU", marks=needs_no_gpu),
-    *(pytest.param(["warm", "--capability", name], "a compute capability must be one of", marks=needs_numba_cuda)
-      for name in ("90", "sm_90", "1.0")),
+    *((["warm", "--capability", name], "a compute capability is written like 9.0") for name in ("90", "sm_90")),
     *((["bench", str(PHOTOS), *words], message) for *words, message in (
         ("--batch-size", "0", "--batch-size must be at least 1, not 0"),
         ("--seconds", "0", "--seconds must be 1 to 86400, not 0"),
@@ -331,12 +329,12 @@ def test_info_says_what_a_gpu_needs(gpus: int, cuda: Any, extra: str, monkeypatc
     monkeypatch.setitem(sys.modules, "cupy", None)
     probe.gpu_problem.cache_clear()
     try:
-        text = inspection.report()
+        text = inspection.report(inspection.facts())
     finally:
         probe.gpu_problem.cache_clear()
     assert probe.extra() == extra
     assert ("cuda:0        Test GPU" in text) == (gpus > 0)
-    assert (f'in a checkout of gpuimg, pip install ".[{extra}]"' in text) == (extra != "cpu")
+    assert (f'pip install "cupy-{extra}x' in text) == (extra != "cpu")
 
 
 def test_info_reports_two_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,6 +365,35 @@ def test_json(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
     assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")
+
+
+WRONG = {
+    ("GPUIMG_DEVICE", "gpu"): 'GPUIMG_DEVICE must be "cpu", "cuda" or "cuda:1"',
+    ("GPUIMG_DECODER", "foo"): "GPUIMG_DECODER must be one of 'auto', 'nvimagecodec', 'gpuimg', not 'foo'",
+    ("GPUIMG_NUM_THREADS", "0"): "GPUIMG_NUM_THREADS must be a whole number of at least 1, not '0'",
+    ("GPUIMG_HARDWARE_SHARE", "2"): "GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not '2'",
+    ("GPUIMG_DEVICE", "cuda:99"): "GPUIMG_DEVICE ",
+}
+
+
+@pytest.mark.parametrize(("setting", "words"), WRONG.items(), ids=map("=".join, WRONG))
+def test_info_says_what_is_wrong_with_the_environment(
+    setting: tuple[str, str], words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(*setting)
+    assert cli.main(["info"]) == 1
+    assert f"\nwrong\n  {words}" in capfd.readouterr().out
+    assert cli.main(["info", "--json"]) == 1
+    assert json.loads(capfd.readouterr().out)["wrong"][0].startswith(words)
+
+
+def test_an_unknown_kind_of_loops_is_an_error() -> None:
+    command = [sys.executable, "-m", "gpuimg", "info"]
+    done = subprocess.run(
+        command, env=os.environ | {"GPUIMG_NATIVE": "v9"}, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"gpuimg: GPUIMG_NATIVE must be one of jit, .*, not 'v9'\n", done.stderr)
 
 
 def test_info_says_that_nothing_can_run() -> None:
@@ -410,7 +437,7 @@ def test_warm_all_has_every_loop() -> None:
 
 @pytest.mark.slow
 def test_warm_compiles_for_other_gpus(tmp_path: Path) -> None:
-    pytest.importorskip("numba_cuda")
+    needs("numba_cuda")
     warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("cached in  ")
     (tmp_path / "gpuimg").mkdir()
     for path in Path(warmed).glob("*.kernel"):  # of the CPU, which are not what this is about

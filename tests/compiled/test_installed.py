@@ -32,7 +32,7 @@ def batch(seed):
     images = train(opened, gpuimg.Rng(seed, indices=range(len(files)))).array("float32", "NCHW")
     return float(np.abs(images.astype(np.float64)).sum())
 """
-only_installed = pytest.mark.skipif(native.LIBRARY is None, reason="Numba compiles here")
+only_installed = pytest.mark.skipif(native.LIBRARY is None, reason="Numba compiles here: make test-wheel runs this")
 
 
 def said(code: str, **environment: str) -> str:

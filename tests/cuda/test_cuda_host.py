@@ -14,8 +14,11 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from tests.fakecuda import LEFT_TO_THE_CPU, UNWRITTEN, FakeGpu, file
 from tests.fakecuda.work import SIZES, epoch, files, load, opened, small, told, turned_files, two_statistics
+from tests.libraries import needs
 
 from ..decoding.jpegs import encoded, noise
+
+needs("numba_cuda")
 
 
 def _compressed(x: Any) -> gi.Batch:

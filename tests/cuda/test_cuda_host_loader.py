@@ -24,7 +24,10 @@ from tests.fakecuda.work import (
     waits_for,
     waits_of_loaders,
 )
+from tests.libraries import needs
 from tests.video.videos import BUILDS, make
+
+needs("numba_cuda")
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)

@@ -31,7 +31,10 @@ from ..decoding.seek_oracle import checksum_of_entry
 from ..decoding.test_jpeg import each_table
 from ..fakecuda import FakeGpu, file
 from ..fakecuda.work import PREPROCESS, SIZES, arrays_of, epoch, load
+from ..libraries import needs
 from ..samples import PHOTOS, file_of, with_orientation
+
+needs("numba_cuda")
 
 Entry = NDArray[np.uint8]
 

@@ -13,9 +13,12 @@ from gpuimg._batch.batch import recording_of
 
 from ..fakecuda import FakeGpu
 from ..fakecuda.work import load
+from ..libraries import needs
 from ..video.test_video import damaged
 from ..video.videos import BUILDS, made, make
 from ..watchdog import no_hang
+
+needs("numba_cuda")
 
 WRITTEN = 77  # what the fake's kernel makes of every pixel
 BAD = b"no video"  # whose black pixel keeps batches from being of one size: these are decoded to where they belong

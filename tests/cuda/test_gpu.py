@@ -20,7 +20,11 @@ from tests.properties import chains
 
 from .. import samples
 from ..decoding import jpegs
+from ..libraries import library, needs
 from ..samples import file_of
+
+if gpu_problem() is not None:  # on a fake GPU
+    needs("numba_cuda")
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("any_gpu")]
 
@@ -199,7 +203,7 @@ def busy(stream: Any) -> None:
 @pytest.mark.parametrize("name", ["h264", "hevc", "hevc 10 bits", "vp9"])
 def test_clips_are_decoded_by_nvdec(name: str) -> None:
     """To the CPU's pixels, but for sums on the border of two levels; also where FFmpeg's stream is late."""
-    pytest.importorskip("av")
+    needs("av")
     import cupy
 
     from tests.video.videos import BUILDS, make
@@ -276,7 +280,7 @@ def test_devices_are_not_mixed() -> None:
 
 
 def test_torch_shares_the_memory() -> None:
-    torch = pytest.importorskip("torch")
+    torch = library("torch")
     if not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")
     x = gi.resize(gi.open_batch(PHOTOS, device="cuda"), (32, 32))
@@ -288,7 +292,7 @@ def test_torch_shares_the_memory() -> None:
 
 
 def test_jax_shares_the_memory() -> None:
-    jax = pytest.importorskip("jax")
+    jax = library("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("this jax has no GPU backend")
     x = gi.resize(gi.open_batch(PHOTOS, device="cuda"), (32, 32))

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._runtimes.probe import gpu_problem
 from tests.data_sets import FILES, Source, pixels_of
 
+from ..libraries import library, needs
 from .test_gpu import IS_REAL, busy
+
+if gpu_problem() is not None:  # on a fake GPU
+    needs("numba_cuda")
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched", "any_gpu")]
 
@@ -73,7 +78,7 @@ def test_memory_is_not_used_again_before_its_reader_is_done() -> None:
 
 
 def test_torch_reads_on_a_separate_stream() -> None:
-    torch = pytest.importorskip("torch")
+    torch = library("torch")
     if not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")
     expected = [int(batch.images.sum(dtype=np.int64)) for batch in on("cpu", Source(COUNT), dtype="uint8")]

@@ -16,8 +16,11 @@ from gpuimg._runtimes.jpeg_upload import Upload
 from ..decoding.jpegs import encoded
 from ..fakecuda import FakeGpu, file
 from ..fakecuda.work import PREPROCESS, arrays_of, epoch, load
+from ..libraries import needs
 from ..samples import file_of
 from .test_cuda_jpeg import BASELINE, photo, turned
+
+needs("numba_cuda")
 
 WHOLE = [data for data in BASELINE if b"\xff\xd0" not in data]  # all but the one with restart markers
 WHOLE[2] = gi.recode_jpeg(WHOLE[2])

@@ -12,6 +12,7 @@ import pytest
 
 import gpuimg as gi
 
+from ..libraries import library
 from ..robustness.originals import jpeg, picture
 from ..samples import file_of, with_orientation
 from .jpegs import resized, upright_pixels
@@ -147,7 +148,7 @@ class Decoding(list[bytes]):
 
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_one_image_in_worker_processes(start: str) -> None:
-    data = pytest.importorskip("torch.utils.data")
+    data = library("torch.utils.data")
     files = [SINGLE["4:2:0"], SINGLE["progressive"], SINGLE["png"]] * 3
     expected = list(gi.decode_batch(files, device="cpu"))
     options = {"batch_size": 2, "num_workers": 2, "collate_fn": list}

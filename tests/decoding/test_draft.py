@@ -18,6 +18,7 @@ from gpuimg._decoding import exif
 from .. import references
 from ..fakecuda import FakeGpu
 from ..fakecuda.work import epoch, load
+from ..libraries import cases
 from ..samples import file_of, with_orientation
 from .jpegs import SAMPLINGS, SCALES, encoded, pillow_pixels
 from .test_jpeg import THEIRS
@@ -269,8 +270,8 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
 
 
-@pytest.mark.parametrize("damaged", [(), (0, 2)], ids=["good", "damaged"])
-@pytest.mark.parametrize("options", [{}, {"cache": "1 MiB"}, {"index": True}], ids=["plain", "resident", "index"])
+@cases("numba_cuda", "damaged", [(), (0, 2)])
+@cases("numba_cuda", "options", [{}, {"cache": "1 MiB"}, {"index": True}])
 def test_a_gpu_loads(
     gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -19,10 +19,11 @@ from gpuimg._index import format as layout
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 
+from ..libraries import needs
 from ..processes import python, run_command
 from ..robustness.originals import jpeg, originals, picture
 from ..samples import file_of, write_files
-from ..sources.laws import flipped, needs, open_files
+from ..sources.laws import flipped, open_files
 from ..sources.writers import SOURCES, archive, make_source
 from ..watchdog import on_threads
 from . import jpegs

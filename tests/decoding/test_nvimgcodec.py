@@ -13,8 +13,11 @@ from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 from gpuimg._decoding.options import DecodeOptions
 
+from ..libraries import needs
 from ..samples import PHOTOS, file_of, with_orientation
 from .jpegs import Guarded, noise, pillow_pixels
+
+needs("nvidia")
 
 _MARK = 171
 

@@ -20,6 +20,7 @@ from gpuimg._decoding import pillow, png
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._decoding.png import part_of
 
+from ..libraries import needs
 from ..robustness.formats import with_checksums
 from ..robustness.mutate import Draw, changed
 from ..samples import file_of, png_chunk, with_orientation
@@ -55,7 +56,7 @@ def ours(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
 def inflater(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Each library that inflates, in turn."""
     if request.param != "zlib":
-        pytest.importorskip(request.param)
+        needs(request.param)
     for name in {"deflate", "isal"} - {request.param}:
         monkeypatch.setitem(sys.modules, name, None)
     png.inflater.cache_clear()

@@ -9,7 +9,6 @@ import atexit
 import ctypes
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from gpuimg._runtimes import probe
 from gpuimg._video import files
 from gpuimg.kernels import cuda as kernels
 
+from ..libraries import unavailable
 from . import decoder, launches, video
 from .api import Cuda
 from .build import UnavailableError, built, libraries
@@ -62,9 +62,7 @@ def _cupy(patch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda, Any]]:
     """Let ``import cupy`` find CuPy on the fake."""
     loaded = _loaded()
     if isinstance(loaded, str):
-        if os.environ.get("GPUIMG_REQUIRE_FAKE") == "1":
-            pytest.fail(f"GPUIMG_REQUIRE_FAKE=1, but {loaded}", pytrace=False)
-        pytest.skip(loaded)
+        unavailable(loaded)
     cuda, site, modules = loaded
     patch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     patch.setenv("CUPY_ACCELERATORS", "")

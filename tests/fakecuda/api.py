@@ -114,7 +114,7 @@ class Cuda:
     cuDeviceGetCount = cudaGetDeviceCount
 
     def cudaDriverGetVersion(self, version: int) -> None:
-        _put(version, 12090)
+        _put(version, 13000)
 
     cuDriverGetVersion = cudaRuntimeGetVersion = cudaDriverGetVersion
 

@@ -25,7 +25,7 @@ import sys
 import Cython
 from Cython.Build import cythonize
 constants = {"CUPY_USE_CUDA_PYTHON": False, "CUPY_CUFFT_STATIC": False, "CUPY_CYTHON_VERSION": Cython.__version__,
-             "CUPY_CUDA_VERSION": 12090, "CUPY_HIP_VERSION": 0}
+             "CUPY_CUDA_VERSION": 13000, "CUPY_HIP_VERSION": 0}
 cythonize([sys.argv[1]], compiler_directives={"language_level": 3}, compile_time_env=constants, quiet=True)
 """
 _PROFILER = """#pragma once
@@ -80,7 +80,7 @@ def _run(*command: object, cwd: Path | None = None) -> str:
 def _build(at: Path) -> None:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     site = at / "fakecuda" / "site"
-    _run(*pip, "install", "--no-deps", "--only-binary", ":all:", "--target", site, f"cupy-cuda12x=={CUPY}")
+    _run(*pip, "install", "--no-deps", "--only-binary", ":all:", "--target", site, f"cupy-cuda13x=={CUPY}")
     _run(*pip, "install", "--no-deps", "--only-binary", ":all:", "--target", at / "cython", f"cython=={CYTHON}")
     _run(*pip, "download", "--no-deps", "--no-binary", "cupy", "--dest", at, f"cupy=={CUPY}")
     _run("tar", "xzf", at / f"cupy-{CUPY}.tar.gz", "-C", at)
@@ -88,8 +88,7 @@ def _build(at: Path) -> None:
     (source / "cuda_profiler_api.h").write_text(_PROFILER)
     cythonize = f"import sys; sys.path.insert(0, {str(at / 'cython')!r}); {_CYTHONIZE.strip()}"
     _run(sys.executable, "-c", cythonize, _MODULE, cwd=source)
-    nvidia = Path(sysconfig.get_path("purelib")) / "nvidia"
-    headers = [source, *(nvidia / part / "include" for part in ("cuda_runtime", "cuda_nvcc"))]
+    headers = [source, Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"]
     made = at / "runtime.o"
     _run(
         "g++", "-x", "c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fpermissive", "-c",

@@ -7,6 +7,9 @@ import pytest
 
 from tests.fakecuda import FakeGpu, Order
 from tests.fakecuda.work import Source, load, waits_of_loaders
+from tests.libraries import needs
+
+needs("numba_cuda")
 
 A, B = (0, 1), (0, 2)
 

@@ -13,7 +13,7 @@ import pytest
 
 import gpuimg as gi
 
-from ..processes import needs
+from ..libraries import cases, needs
 
 
 def batch(n: int = 3) -> gi.Batch:
@@ -27,8 +27,8 @@ FRAMEWORKS: dict[str, tuple[Any, Callable[[Any], int], Callable[[Any], Any]]] = 
 }
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@cases("torch", "dtype", ["uint8", "float16", "bfloat16", "float32"])
+@cases("torch", "layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None:
     """Which lives as long as their tensor."""
@@ -59,6 +59,16 @@ def test_frameworks_own_functions_take_a_batch() -> None:
     assert torch.from_dlpack(x).data_ptr() == x.array().ctypes.data
     assert torch.from_dlpack(x.array()).shape == (3, 6, 7, 3)
     assert jax.dlpack.from_dlpack(x).unsafe_buffer_pointer() == x.array().ctypes.data
+
+
+def test_numpys_own_functions_take_a_batch() -> None:
+    x = batch()
+    place = x.array().ctypes.data
+    for shared in (np.from_dlpack(x), np.asarray(x), np.asarray(memoryview(x.array()))):
+        assert (shared.ctypes.data, shared.shape, shared.dtype) == (place, (3, 6, 7, 3), np.uint8)
+    copied = np.array(x, np.float32)
+    np.testing.assert_array_equal(copied, x.array().astype(np.float32))
+    assert not np.shares_memory(copied, x.array())
 
 
 def test_unaligned_memory_is_refused_where_jax_would_copy() -> None:

@@ -19,6 +19,8 @@ from tests.samples import write_files
 from tests.sources.writers import archive
 from tests.watchdog import ours
 
+from ..libraries import library
+
 pytestmark = pytest.mark.usefixtures("watched")
 ignored = pytest.mark.filterwarnings("ignore:[0-9]+ samples? could not be decoded:RuntimeWarning")
 
@@ -120,7 +122,7 @@ def test_labels(labels: list[Any], expected: Any) -> None:
 
 def test_labels_that_are_tensors_are_stacked() -> None:
     """Unless their shapes differ."""
-    torch = pytest.importorskip("torch")
+    torch = library("torch")
     for label in (torch.tensor(5), torch.arange(6.0).reshape(2, 3), torch.tensor([True, False])):
         (batch,) = cpu([(FILES[0], label), (FILES[1], 0 * label)], batch_size=2)
         np.testing.assert_array_equal(batch.labels, torch.stack([label, 0 * label]).numpy(), strict=True)
@@ -168,7 +170,7 @@ def test_items_that_are_refused(item: Any, options: dict[str, Any], message: str
 
 
 def test_hugging_face_datasets() -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = library("datasets")
     rows = {"picture": [{"bytes": data, "path": None} for data in FILES[:3]], "fine": [5, 6, 7]}
     undecoded = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image(decode=False))
     (batch,) = cpu(undecoded, layout="NCHW", image="picture", label="fine")

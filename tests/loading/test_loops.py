@@ -15,6 +15,7 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import FILES, Altered, Source, cpu, valid_indices
+from tests.libraries import needs
 from tests.processes import Forks, forks
 from tests.samples import write_files
 from tests.watchdog import no_hang
@@ -167,7 +168,7 @@ def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
 
 
 def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tqdm")
+    needs("tqdm")
     list(cpu(Source(64), progress=True))
     shown = capsys.readouterr().err
     assert "64.0/64.0" in shown
@@ -183,6 +184,8 @@ IMPORTS = """
 import itertools, os, signal, sys, threading
 import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu, valid_indices
+
+
 """
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import gpuimg as gi
 
-from ..processes import needs, python
+from ..libraries import needs
+from ..processes import python
 from ..samples import PHOTOS, ROOT
 
 pytestmark = pytest.mark.slow

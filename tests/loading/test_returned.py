@@ -7,9 +7,10 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import FILES, Source, cpu
+from tests.libraries import library
 
-torch = pytest.importorskip("torch")
-gt: Any = pytest.importorskip("gpuimg.torch")
+torch = library("torch")
+gt: Any = library("gpuimg.torch")
 
 SIZED = [(file, k) for k, file in enumerate(FILES[:7])]
 

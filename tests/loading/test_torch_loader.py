@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import multiprocessing
-import os
 import pickle
 from itertools import islice
 from typing import Any
@@ -13,10 +12,11 @@ import pytest
 
 import gpuimg as gi
 from tests.data_sets import CORRUPT, FILES, Source, cpu, jpeg, train, valid_indices
+from tests.libraries import library, needs
 from tests.processes import python
 from tests.watchdog import ours
 
-torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
+torch = library("torch")
 data: Any = torch.utils.data
 gt: Any = importlib.import_module("gpuimg.torch")
 
@@ -281,7 +281,7 @@ def test_mapped_labels_and_failures() -> None:
 def test_its_name_and_dtype() -> None:
     loader = "<gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>"
     assert repr(dataset()) == f"<gpuimg.torch.IterableDataset: {loader}>"
-    pytest.importorskip("ml_dtypes")
+    needs("ml_dtypes")
     assert next(iter(dataset(dtype="bfloat16")))[0].dtype == torch.bfloat16
 
 
@@ -314,6 +314,7 @@ def test_worker_processes_are_refused(method: str) -> None:
     code = f"""
 from torch.utils.data import DataLoader
 from tests.loading.test_torch_loader import OwnDataset, dataset
+
 for workers, one in ((2, dataset()), (1, OwnDataset())):
     try:
         next(iter(DataLoader(one, batch_size=None, num_workers=workers, multiprocessing_context="{method}")))
@@ -371,6 +372,6 @@ def trained(workers: int, folder: str) -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_hugging_faces_trainer_sees_other_crops_in_each_epoch(workers: int, tmp_path: Any) -> None:
     """By a loader in place of its own, and by a data set that it collates, with workers that restart."""
-    pytest.importorskip("transformers")
+    needs("transformers")
     # In a process of its own: JAX, which other tests import, warns of forks.
     python("-c", f"from tests.loading.test_torch_loader import trained; trained({workers}, {str(tmp_path)!r})")

@@ -8,11 +8,12 @@ import pytest
 from bench import processors
 from bench.processors import Outputs
 
+from ..libraries import needs
+
 
 def needs_transformers() -> None:
     """Skip the test where the processors cannot run."""
-    if processors.missing():
-        pytest.skip(f"{processors.missing()} is not installed")
+    needs("transformers", "torch", "torchvision")
 
 
 def processor(name: str, backend: str) -> Any:

@@ -14,6 +14,7 @@ from PIL import Image
 import gpuimg as gi
 from bench.processors import OURS, PAIRS, ours, theirs
 
+from ..libraries import cases, library
 from ..samples import ROOT
 from . import processors
 
@@ -31,7 +32,7 @@ def images() -> list[NDArray[np.uint8]]:
     return [whole, other[:900, :120], other[50:138, :640], other[5:66, 9:56], other[:640, :427], other[:223, :225]]
 
 
-@pytest.mark.parametrize(("name", "backend"), PAIRS)
+@cases("transformers", "name, backend", PAIRS)
 def test_outputs_are_those_of_transformers(name: str, backend: str) -> None:
     processors.processor(name, backend)
     processors.assert_equal(ours(name, backend, images()), theirs(name, backend, images()))
@@ -99,9 +100,9 @@ EVALUATIONS: list[tuple[Any, Callable[[Any, Any], list[Any]], Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("prepare", "resizing", "norm"), EVALUATIONS)
+@cases("timm", "prepare, resizing, norm", EVALUATIONS)
 def test_evaluation_on_pillow_images(prepare: Any, resizing: Any, norm: Any) -> None:
-    timm = pytest.importorskip("timm.data.transforms")
+    timm = library("timm.data.transforms")
     t = import_module("torchvision.transforms")
     theirs = t.Compose([*resizing(t, timm), t.ToTensor(), t.Normalize(*norm)])
     want = np.stack([theirs(Image.fromarray(image)).numpy() for image in images()])

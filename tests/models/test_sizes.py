@@ -9,6 +9,7 @@ import pytest
 
 import gpuimg as gi
 
+from ..libraries import cases
 from . import processors
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -66,7 +67,7 @@ TABLE: dict[str, tuple[Any, tuple[str, str], Any, list[tuple[int, ...]], int]] =
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TABLE)
+@cases("transformers", "name", TABLE)
 def test_sizes_are_those_of_transformers(name: str) -> None:
     rule, source, call, arguments, step = TABLE[name]
     theirs = published(*source)

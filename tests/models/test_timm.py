@@ -12,6 +12,7 @@ from scipy import stats
 import gpuimg as gi
 from gpuimg import presets
 
+from ..libraries import cases, library
 from ..random.distributions import (
     SMALLEST,
     assert_evenly_spread,
@@ -30,7 +31,7 @@ BICUBIC = Image.Resampling.BICUBIC
 
 
 def theirs(images: list[NDArray[Any]], **options: Any) -> list[NDArray[Any]]:
-    transform = pytest.importorskip("timm.data").create_transform(**options)
+    transform = library("timm.data").create_transform(**options)
     return [transform(Image.fromarray(image)).numpy() for image in images]
 
 
@@ -41,7 +42,8 @@ def cuts() -> list[NDArray[np.uint8]]:
     return [whole, whole[:120, :90], whole[50:181], whole[:, 100:144], whole[:64, :64], whole[:33, :300]]
 
 
-@pytest.mark.parametrize(
+@cases(
+    "timm",
     "config",
     [
         {"input_size": (3, 96, 96), "interpolation": "bicubic", "crop_pct": 0.9},
@@ -64,8 +66,9 @@ SQUARE = {"input_size": (3, 64, 64), "interpolation": "bicubic"}
 CERTAIN = {"scale": (1.0, 1.0), "ratio": (1.0, 1.0), "hflip": 0.0, "color_jitter": None}
 
 
-@pytest.mark.parametrize(
-    ("options", "most"),
+@cases(
+    "timm",
+    "options, most",
     [
         ({}, 0),
         ({"hflip": 1.0, "vflip": 1.0}, 0),
@@ -85,11 +88,11 @@ def test_training_is_timms_where_nothing_is_random(options: dict[str, Any], most
     assert levels.max() <= most * 1.001
 
 
-@pytest.mark.parametrize("given", [{}, {"scale": (0.5, 0.6), "ratio": (0.5, 2.0)}])
-@pytest.mark.parametrize("shape", [(97, 64), (40, 200)])
+@cases("timm", "given", [{}, {"scale": (0.5, 0.6), "ratio": (0.5, 2.0)}])
+@cases("timm", "shape", [(97, 64), (40, 200)])
 def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[str, Any]) -> None:
     """The sizes of resizes as timm draws them."""
-    draw = pytest.importorskip("timm.data.transforms").ResizeKeepRatio.get_params
+    draw = library("timm.data.transforms").ResizeKeepRatio.get_params
     random.seed(3)
     scale, ratio = given.get("scale", (0.8, 1.0)), given.get("ratio", (0.9, 1 / 0.9))
     image = Image.new("RGB", shape[::-1])
@@ -125,7 +128,7 @@ def test_crops_and_pads_are_timms(mode: Any) -> None:
 
 
 def test_erased_rectangles_are_timms() -> None:
-    module = pytest.importorskip("timm.data.random_erasing")
+    module = library("timm.data.random_erasing")
     erase = module.RandomErasing(0.6, mode="const", max_count=3, device="cpu")
     random.seed(4)
     expected = []

@@ -18,6 +18,8 @@ from ..decoding import pngs
 from ..samples import ROOT, file_of
 from . import processors
 
+processors.needs_transformers()
+
 PHOTOS = [ROOT / "examples" / "photos" / f"{name}.jpg" for name in ("astronaut", "cat", "rocket")]
 #: Minor versions of transformers that these tests have passed with; pyproject.toml's extra begins with the first.
 VERSIONS = {"5.23", "5.24"}
@@ -47,7 +49,6 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> list[str]:
-    processors.needs_transformers()
     from gpuimg.integrations.transformers import register
 
     return register()

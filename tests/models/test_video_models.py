@@ -12,6 +12,7 @@ from PIL import Image
 
 import gpuimg as gi
 
+from ..libraries import cases
 from ..samples import ROOT
 from ..video import videos
 from . import processors
@@ -69,8 +70,8 @@ def ours(name: str, clips: Any) -> dict[str, NDArray[Any]]:
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", MODELS)
+@cases("transformers", "shape", SHAPES)
+@cases("transformers", "name", MODELS)
 def test_outputs_are_those_of_transformers(name: str, shape: tuple[int, int, int]) -> None:
     clips = clips_of(*shape)
     assert_equal(ours(name, clips), theirs(name, clips))

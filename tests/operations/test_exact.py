@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 
 import gpuimg as gi
 
+from ..libraries import cases, library
 from ..samples import PHOTOS
 
 FILTERS = {
@@ -67,11 +68,11 @@ def test_bytes_of_pillow(interpolation: Any, channels: int) -> None:
         values += results.size
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
-@pytest.mark.parametrize("channels", [1, 3, 4])
+@cases("torch", "interpolation", ["bilinear", "bicubic", "lanczos"])
+@cases("torch", "channels", [1, 3, 4])
 def test_bytes_of_torch(interpolation: Any, channels: int) -> None:
     rng = np.random.default_rng()
-    torch = pytest.importorskip("torch")
+    torch = library("torch")
     resized = functools.partial(torch.nn.functional.interpolate, mode=interpolation, antialias=True)
     values = 0
     while values < 300_000:

@@ -11,6 +11,7 @@ from PIL import Image
 
 import gpuimg as gi
 
+from ..libraries import cases, library
 from ..samples import file_of
 from .calls import MOVES
 
@@ -96,11 +97,11 @@ def test_masks_by_slices_of_numpy(dtype: str, count: int) -> None:
     assert not np.shares_memory(same, masks)
 
 
-@pytest.mark.parametrize("name", [name for name in MOVES if not name.startswith("resize")])
+@cases("torchvision", "name", [name for name in MOVES if not name.startswith("resize")])
 def test_masks_are_torchvisions(name: str) -> None:
     """Equal after crops, flips and pads; after warps but for single pixels halfway between two."""
-    torch, tensors = pytest.importorskip("torch"), pytest.importorskip("torchvision.tv_tensors")
-    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    torch, tensors = library("torch"), library("torchvision.tv_tensors")
+    v2 = library("torchvision.transforms.v2.functional")
     ours, theirs = MOVES[name]
     masks = objects_of(np.random.default_rng(), 400, 50, 60)
     found = gi.transform_masks(ours(np.zeros((1, 50, 60, 3), np.uint8)), [masks])[0]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
+from ..libraries import cases, library
 from .calls import CALLS, MOVES, MOVING
 
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
@@ -71,11 +72,11 @@ def test_masks_know_no_color() -> None:
     np.testing.assert_array_equal(gi.transform_masks(gi.normalize(gi.horizontal_flip(x), 0.5, 0.5), mask), expected)
 
 
-@pytest.mark.parametrize("name", MOVES)
+@cases("torchvision", "name", MOVES)
 def test_targets_are_torchvisions(name: str) -> None:
     """Visible boxes, rotated boxes, and points, where one of the two meanings of their numbers is torchvision's."""
-    torch, tensors = pytest.importorskip("torch"), pytest.importorskip("torchvision.tv_tensors")
-    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    torch, tensors = library("torch"), library("torchvision.tv_tensors")
+    v2 = library("torchvision.transforms.v2.functional")
     ours, theirs = MOVES[name]
     x, rng = ours(blank(1, 50, 60)), np.random.default_rng()
 
@@ -219,7 +220,7 @@ def test_no_images() -> None:
 
 
 def test_images_that_could_not_be_read(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
+    image = __import__("PIL.Image").Image
     image.new("RGB", (40, 30)).save(tmp_path / "good.jpg")
     x = gi.open_batch([tmp_path / "good.jpg", b"not an image"], device="cpu", on_error="fill")
     boxes = np.tile([(0.0, 0, 20, 10)], (2, 1, 1))
@@ -249,8 +250,8 @@ def same(boxes: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("formats", [UPRIGHT, ROTATED], ids=["upright", "rotated"])
 def test_formats_are_torchvisions(formats: list[str]) -> None:
-    torch, tensors = pytest.importorskip("torch"), pytest.importorskip("torchvision.tv_tensors")
-    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    torch, tensors = library("torch"), library("torchvision.tv_tensors")
+    v2 = library("torchvision.transforms.v2.functional")
     boxes = rotated_boxes(np.random.default_rng(), 50)[:, : 4 + (formats is ROTATED)]
     given = tensors.BoundingBoxes(torch.from_numpy(boxes), format=formats[-1].upper(), canvas_size=(50, 60))
     every = {name: v2.convert_bounding_box_format(given, new_format=name.upper()).numpy() for name in formats}

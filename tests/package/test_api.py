@@ -13,6 +13,8 @@ import pytest
 import gpuimg
 import gpuimg.typing
 
+from ..libraries import needs
+
 FUNCTIONS = [name for name in gpuimg.__all__ if isinstance(getattr(gpuimg, name), FunctionType)]
 RECORDS = {
     name: value
@@ -32,6 +34,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 GPU = re.compile(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|resident|video))?|__main__)$")
 FOUND = [module.name for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")]
 MODULES = ["gpuimg", *sorted(name for name in FOUND if not GPU.search(name))]
+NEEDED = {"gpuimg.torch": "torch", "gpuimg.integrations.": "torch", "gpuimg.kernels.cuda.compiler": "numba_cuda"}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
 
@@ -89,6 +92,7 @@ def test_options_are_keyword_only(name: str) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_module_has_a_docstring_that_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    needs(*(needed for start, needed in NEEDED.items() if name.startswith(start)))
     module = importlib.import_module(name)
     assert module.__doc__
     assert doctest.testmod(module).failed == 0

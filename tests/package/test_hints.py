@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import gpuimg
 from gpuimg._checks.elsewhere import ELSEWHERE
 from tests.video.videos import made
 
+from ..libraries import library, needs
 from ..samples import file_of
 
 NAMES = json.loads((Path(__file__).with_name("torchvision_names.json")).read_text())
@@ -111,16 +111,22 @@ def test_channels_last_stay_what_they_are(shape: tuple[int, ...]) -> None:
     assert gpuimg.horizontal_flip(np.zeros(shape, np.uint8)).channels == shape[-1]
 
 
+def to_torch(x: gpuimg.Batch) -> Any:
+    needs("torch")
+    return gpuimg.to_torch(gpuimg.resize(x, (32, 32)))
+
+
 @pytest.mark.parametrize("preprocess", [
-    lambda x, rng: gpuimg.to_torch(gpuimg.resize(x, (32, 32))),
-    lambda x, rng, labels: (gpuimg.to_torch(gpuimg.resize(x, (32, 32))), labels),
-    lambda x, rng: torch.zeros(4, 3, 16, 16, dtype=torch.uint8),
+    lambda x, rng: to_torch(x),
+    lambda x, rng, labels: (to_torch(x), labels),
+    lambda x, rng: library("torch").zeros(4, 3, 16, 16),
     lambda x, rng: "x",
 ])  # fmt: skip
 def test_a_function_for_load_returns_a_batch(preprocess: Any) -> None:
     with (
         pytest.raises(
-            (TypeError, ValueError), match=r"^preprocess must return a Batch, .* It returned (Tensor|str): images"
+            (TypeError, ValueError),
+            match=r"^preprocess must return a Batch, .* It returned (Tensor|str): images",
         ),
         gpuimg.load(SOURCE, preprocess, batch_size=4, device="cpu") as loader,
     ):

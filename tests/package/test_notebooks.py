@@ -11,6 +11,7 @@ from PIL import Image
 
 import gpuimg as gi
 
+from ..libraries import library, needs
 from ..samples import PHOTOS
 from ..video.videos import made, number_in
 
@@ -31,8 +32,8 @@ def shown(batch: gi.Batch) -> str:
 
 def test_progress_is_a_widget_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """By tqdm.auto, which looks where it runs."""
-    pytest.importorskip("ipywidgets")
-    tqdm, auto, seen = pytest.importorskip("tqdm").tqdm, pytest.importorskip("tqdm.auto"), list[Any]()
+    needs("ipywidgets")
+    tqdm, auto, seen = library("tqdm").tqdm, library("tqdm.auto"), list[Any]()
     monkeypatch.setattr(auto, "tqdm", lambda *given, **options: seen.append(given) or tqdm(*given, **options))
     list(gi.load([(PHOTOS[0], 0)], lambda x, rng: x, batch_size=1, device="cpu", progress=True))
     assert seen

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from ..data_sets import jpeg
+from ..libraries import cases, needs
 from ..processes import python
 from ..samples import write_files
 from ..sources.writers import archive
@@ -45,8 +44,9 @@ for source in (gi.folder(folder + "/train"), gi.tar(folder + "/x.tar")):
 """
 
 
-@pytest.mark.parametrize("system", NAMES)
+@cases("torch", "system", NAMES)
 def test_without_the_names_of(system: str, tmp_path: Path) -> None:
+    needs("torch")
     files = {f"train/{'ab'[k % 2]}/{k}.jpg": jpeg(k) for k in range(4)}
     write_files(tmp_path, files | {"x.tar": archive((one, k) for k, one in enumerate(files.values()))})
     printed = python("-c", PROGRAM, system, tmp_path, *NAMES[system]).splitlines()

@@ -13,7 +13,8 @@ import pytest
 import gpuimg
 from bench import figures
 
-from ..processes import needs, python
+from ..libraries import needs
+from ..processes import python
 from ..samples import PHOTOS, ROOT
 from .test_api import RECORDS
 

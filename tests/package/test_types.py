@@ -16,6 +16,7 @@ import pytest
 import gpuimg
 import gpuimg.typing
 
+from ..libraries import needs
 from ..samples import ROOT
 
 TYPED = ROOT / "tests" / "typed"
@@ -29,7 +30,7 @@ UNTYPED = {
 
 def mypy(folder: Path) -> dict[str, set[int]]:
     """Lines that mypy reports, by file."""
-    pytest.importorskip("mypy")
+    needs("mypy")
     command = ["mypy", "--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={ROOT}/.mypy_cache/typed"]
     done = subprocess.run(
         [sys.executable, "-m", *command, "--no-error-summary", "right.py", "wrong.py"],
@@ -41,7 +42,7 @@ def mypy(folder: Path) -> dict[str, set[int]]:
 
 def pyright(folder: Path) -> dict[str, set[int]]:
     """Lines that Pyright reports, by file; basedpyright is Pyright with the Node.js that it needs."""
-    pytest.importorskip("basedpyright")
+    needs("basedpyright")
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(

@@ -26,9 +26,10 @@ from gpuimg.kernels.jpeg import upload
 from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
 from tests.decoding import jpegs
 from tests.decoding.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
+from tests.libraries import needs
 from tests.samples import file_of
 
-pytest.importorskip("numba_cuda")
+needs("numba_cuda")
 
 from .device import Launches
 from .pixels import RANDOM, assert_few_apart

@@ -11,8 +11,9 @@ import gpuimg as gi
 from gpuimg._data.images import KINDS
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
+from tests.libraries import needs
 
-pytest.importorskip("numba_cuda")
+needs("numba_cuda")
 
 from . import variants
 from .device import Launches

@@ -7,6 +7,9 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._data.patches import PatchLayout
+from tests.libraries import needs
+
+needs("numba_cuda")
 
 from .device import Launches
 from .pixels import RANDOM, images_of, on_device

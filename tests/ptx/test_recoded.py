@@ -13,9 +13,10 @@ from gpuimg.kernels.jpeg import layout as words
 from tests.cuda.test_cuda_jpeg import JPEG, photo, turned
 from tests.decoding import jpegs, recoded_oracle
 from tests.decoding.jpegs import SAMPLINGS, encoded, noise
+from tests.libraries import needs
 from tests.samples import file_of
 
-pytest.importorskip("numba_cuda")
+needs("numba_cuda")
 
 from .device import Launches
 from .pixels import RANDOM

@@ -8,8 +8,9 @@ import pytest
 import gpuimg as gi
 from tests.cuda.test_cuda_jpeg import photo, turned
 from tests.decoding.jpegs import encoded
+from tests.libraries import needs
 
-pytest.importorskip("numba_cuda")
+needs("numba_cuda")
 
 from gpuimg.kernels.cuda import COPY
 

@@ -1,15 +1,19 @@
 """The self-test of a GPU: interpreted kernels pass it, and a fault in any of them is found."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-pytest.importorskip("numba_cuda")
+from tests.libraries import needs
+
+needs("numba_cuda")
 
 import gpuimg as gi
 from gpuimg._ops import self_test
 from gpuimg._runtimes import devices, probe
-from gpuimg._runtimes.protocol import WrongResultsError
+from gpuimg._runtimes.protocol import UnusableDeviceError
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import disk
 
@@ -67,7 +71,7 @@ def test_a_fault_in_a_kernel_is_found(name: str, old: str, new: str, found: str,
         patch.setenv("GPUIMG_DECODER", "")
         if found == "functions":
             for _ in range(2):
-                with pytest.raises(WrongResultsError, match="wrong results on cuda:0"):
+                with pytest.raises(UnusableDeviceError, match="wrong results on cuda:0"):
                     devices.runtime_for("cuda:0")
             with pytest.warns(UserWarning, match=r"runs on the CPU: gpuimg's kernels give wrong"):
                 assert devices.default_device.__wrapped__() == "cpu"
@@ -85,16 +89,26 @@ def test_a_fault_in_a_kernel_is_found(name: str, old: str, new: str, found: str,
     assert len(proofs) == (not found)
 
 
-def test_a_gpu_that_fails_is_not_the_default(proofs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+ERRORS: dict[str, Callable[[Any], Exception]] = {
+    "CUDARuntimeError: .*illegal memory access": lambda cupy: cupy.cuda.runtime.CUDARuntimeError(700),
+    "OutOfMemoryError: Out of memory": lambda cupy: cupy.cuda.memory.OutOfMemoryError(1, 0, 0),
+    "AttributeError: module 'numpy' has no": lambda _: AttributeError("module 'numpy' has no attribute 'row_stack'"),
+    "ImportError: libnvrtc": lambda _: ImportError("libnvrtc.so.13: cannot open shared object file"),
+}
+
+
+@pytest.mark.parametrize("words", ERRORS)
+def test_a_gpu_that_fails_is_not_the_default(
+    proofs: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
     with executing() as launches:
-        runtime = launches.gpu.cupy.cuda.runtime
 
         def fail(*_: object) -> None:
-            raise runtime.CUDARuntimeError(700)
+            raise ERRORS[words](launches.gpu.cupy)
 
         monkeypatch.setattr(launches.gpu.cupy.cuda.driver, "launchKernel", fail)
-        with pytest.raises(WrongResultsError, match="illegal memory access"):
+        with pytest.raises(UnusableDeviceError, match=f"^device 'cuda:0' does not work here: {words}"):
             devices.runtime_for("cuda:0")
-        with pytest.warns(UserWarning, match="this machine has a GPU, but gpuimg runs on the CPU"):
+        with pytest.warns(UserWarning, match="has a GPU, but gpuimg runs on the CPU: device 'cuda:0' does not"):
             assert devices.default_device.__wrapped__() == "cpu"
     assert proofs == {}

@@ -13,9 +13,10 @@ from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
 from gpuimg.kernels.cuda import FRAMES
+from tests.libraries import needs
 from tests.video.videos import BUILDS, make
 
-pytest.importorskip("numba_cuda")
+needs("numba_cuda")
 
 from .device import Launches
 from .launch import run

@@ -13,6 +13,7 @@ from gpuimg._random import policy_tables
 from gpuimg._random.policy_tables import OP_NAMES
 
 from ..compare import FORMULA, assert_close
+from ..libraries import cases, library
 from ..samples import pictures
 from .distributions import rng
 
@@ -21,9 +22,9 @@ BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUAL
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (40, 7)] * 10
 
 
-@pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
+@cases("torchvision", "policy", ["imagenet", "cifar10", "svhn"])
 def test_auto_augment_tables_are_torchvisions(policy: str) -> None:
-    theirs = pytest.importorskip("torchvision.transforms.autoaugment")
+    theirs = library("torchvision.transforms.autoaugment")
     expected = theirs.AutoAugment(theirs.AutoAugmentPolicy(policy)).policies
     found = policy_tables.AUTO_AUGMENT_POLICIES[policy].tolist()
     rows = [tuple((OP_NAMES[int(op)], p, int(strength)) for op, p, strength in row) for row in found]

@@ -15,6 +15,7 @@ from tests.video.test_video import damaged
 from tests.video.videos import made
 
 from ..compare import assert_same
+from ..libraries import library, needs
 from ..samples import PHOTOS, file_of, with_orientation
 from .distributions import descriptions, has, shares_of
 
@@ -243,7 +244,7 @@ def test_views_of_clips_are_clips_opened_for_each(chain: Any, color: str) -> Non
 
 def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
-    av, plain = pytest.importorskip("av"), pytest.importorskip("av").open
+    av, plain = library("av"), library("av").open
     monkeypatch.setattr(av, "open", lambda *given, **options: opened.append(given) or plain(*given, **options))
     counts = []
     for rows in ([3, 2, 0], [3, 2, 0, 3, 2, 3]):
@@ -290,6 +291,7 @@ def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None
 
 def test_a_gpu_decodes_each_image_once() -> None:
     """On the fake GPU, whose decoder says what it was given; bad images are those of all their views."""
+    needs("numba_cuda")
     rows = [2, 0, 1, 2, 0, 2]
     with installed() as gpu:
         x = gi.open_batch([*small_files([(20, 28), (40, 30)]), CUT], device="cuda:0", on_error="fill")

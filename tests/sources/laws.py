@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import gc
-import importlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -19,13 +18,6 @@ from gpuimg.sources import Table
 from gpuimg.sources._table import Stored
 
 from ..samples import file_of
-
-
-def needs(module: str) -> Any:
-    """An optional library; without it the tests are skipped, unless they must run."""
-    if os.environ.get("GPUIMG_REQUIRE_SOURCES") == "1":
-        return importlib.import_module(module)
-    return pytest.importorskip(module)
 
 
 def photos(n: int, form: str = "JPEG", size: tuple[int, int] = (24, 16)) -> list[bytes]:

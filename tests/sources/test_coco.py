@@ -12,6 +12,7 @@ import gpuimg
 from gpuimg.sources import coco
 from tests.data_sets import FILES, cpu
 
+from ..libraries import library
 from .laws import assert_law, assert_table, assert_vanished, photos
 
 IMAGES = [
@@ -187,7 +188,7 @@ def test_masks_by_hand(tmp_path: Path) -> None:
 
 @of_older_numpy
 def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    library, codes = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.mask")
+    reader, codes = library("pycocotools.coco"), library("pycocotools.mask")
     rng = np.random.default_rng()
     sizes = {9: (24, 16), 2: (1, 90), 5: (311, 517)}
     images = [{"id": k, "file_name": f"{k}.jpg", "height": size[0], "width": size[1]} for k, size in sizes.items()]
@@ -207,7 +208,7 @@ def test_masks_are_those_of_pycocotools(tmp_path: Path, capsys: pytest.CaptureFi
     path = write(tmp_path, annotations=entries, images=images)
     for k in sizes:
         (tmp_path / f"{k}.jpg").write_bytes(b"x")
-    reference = library.COCO(str(path))
+    reference = reader.COCO(str(path))
     capsys.readouterr()
     for _, label in coco(tmp_path, path, segments=True):
         annotations = reference.loadAnns(reference.getAnnIds(imgIds=label["image_id"]))

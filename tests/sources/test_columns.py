@@ -12,7 +12,8 @@ import pytest
 from gpuimg.sources import parquet
 from gpuimg.sources._reading import Recent
 
-from .laws import assert_law, needs, photos
+from ..libraries import library, needs
+from .laws import assert_law, photos
 from .writers import write_parquet as write
 
 
@@ -47,9 +48,9 @@ def test_labels(tmp_path: Path, labels: list[Any]) -> None:
 
 
 def test_other_columns_and_types(tmp_path: Path) -> None:
-    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
+    arrow, parquet_module = library("pyarrow"), library("pyarrow.parquet")
     columns = {"jpg": arrow.array([b"x", b"y"], arrow.large_binary()), "cls": [1, 2], "large": [b"z" * 999] * 2}
-    library.write_table(arrow.table(columns), tmp_path / "a")
+    parquet_module.write_table(arrow.table(columns), tmp_path / "a")
     assert list(parquet(tmp_path / "a", image="jpg", label="cls")) == [(b"x", 1), (b"y", 2)]
 
 
@@ -65,11 +66,11 @@ def test_images_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_empty_groups_and_files(tmp_path: Path) -> None:
-    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
+    arrow, parquet_module = library("pyarrow"), library("pyarrow.parquet")
     write(tmp_path / "0", photos(2), [0, 1])
     empty = arrow.table({"image": arrow.array([], arrow.binary()), "label": arrow.array([], arrow.int64())})
-    library.write_table(empty, tmp_path / "1")
-    with library.ParquetWriter(tmp_path / "2", empty.schema) as writer:
+    parquet_module.write_table(empty, tmp_path / "1")
+    with parquet_module.ParquetWriter(tmp_path / "2", empty.schema) as writer:
         writer.write_table(empty)
         writer.write_table(arrow.table({"image": [b"x"], "label": [2]}))
         writer.write_table(empty)

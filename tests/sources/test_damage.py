@@ -15,7 +15,8 @@ import gpuimg as gi
 from gpuimg.sources import Table
 from gpuimg.sources._reading import OPEN_FILES, OpenFiles
 
-from .laws import assert_threads, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+from ..libraries import needs
+from .laws import assert_threads, assert_vanished, cuts, flipped, open_files, outcome, photos
 from .test_mxnet import GOLDEN
 from .writers import framed, write_array, write_lmdb, write_parquet, write_tar
 

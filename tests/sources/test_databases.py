@@ -9,7 +9,8 @@ import pytest
 
 from gpuimg.sources import lmdb
 
-from .laws import assert_law, needs, photos
+from ..libraries import library
+from .laws import assert_law, photos
 from .writers import write_lmdb as write
 
 
@@ -46,7 +47,7 @@ def test_raw(tmp_path: Path) -> None:
 def test_trees_of_any_depth(tmp_path: Path, n: int) -> None:
     entries = random_entries(n)
     path = write(tmp_path / "db", entries, subdir=False)
-    environment = needs("lmdb").open(str(path), subdir=False, map_size=1 << 26)
+    environment = library("lmdb").open(str(path), subdir=False, map_size=1 << 26)
     with environment.begin(write=True) as transaction:
         for key in list(entries)[1::3]:
             transaction.delete(key)
@@ -84,10 +85,10 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def test_other_databases(tmp_path: Path) -> None:
-    library = needs("lmdb")
+    lmdb_module = library("lmdb")
     with pytest.raises(ValueError, match=r"data\.mdb: no entries in it"):
         lmdb(write(tmp_path / "empty", {}))
-    environment = library.open(str(tmp_path / "named"), max_dbs=2)
+    environment = lmdb_module.open(str(tmp_path / "named"), max_dbs=2)
     environment.open_db(b"train")
     environment.close()
     with pytest.raises(ValueError, match=r"data\.mdb: a named database 'train'"):

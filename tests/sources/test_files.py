@@ -10,8 +10,9 @@ import pytest
 
 from gpuimg.sources import file_list, folder
 
+from ..libraries import library, needs
 from ..samples import write_files
-from .laws import assert_law, assert_vanished, needs, open_files, photos
+from .laws import assert_law, assert_vanished, open_files, photos
 
 
 def tree(root: Path, *names: str) -> None:
@@ -191,11 +192,11 @@ def test_table(tmp_path: Path, name: str, content: str, options: dict[str, Any],
 
 def test_columns_of_a_table_are_taken_by_position() -> None:
     paths, classes = ["a", "b", "c"], ["y", "x", "y"]
-    frame = pytest.importorskip("pandas").DataFrame({"path": paths, "label": classes}, index=[2, 0, 1])
+    frame = library("pandas").DataFrame({"path": paths, "label": classes}, index=[2, 0, 1])
     found = file_list(frame["path"], frame["label"], classes=True)
     assert (found.labels, found.classes, found.class_to_idx) == ([1, 0, 1], ["x", "y"], {"x": 0, "y": 1})
     assert file_list(["d"], ["y"], classes=found.classes).labels == [1]
-    tensor = pytest.importorskip("torch").tensor([5, 3, 4])
+    tensor = library("torch").tensor([5, 3, 4])
     assert [type(label) for label in file_list(frame["path"], tensor).labels] == [int] * 3
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuimg.sources import array_record, tfrecord
 
-from .laws import assert_law, needs, photos
+from ..libraries import library, needs
+from .laws import assert_law, photos
 from .writers import framed as frame
 from .writers import write_array
 from .writers import write_examples as write
@@ -107,7 +108,7 @@ def test_any_records(scratch: Path, data: list[bytes]) -> None:
 
 
 def serialized(n: int) -> list[bytes]:
-    serialize = needs("tfrecord").TFRecordWriter.serialize_tf_example
+    serialize = library("tfrecord").TFRecordWriter.serialize_tf_example
     return [serialize(example) for example in examples(n)]
 
 

@@ -22,17 +22,18 @@ from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
 from gpuimg.sources import Table, _fetching, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of
+from tests.libraries import library, needs
 
 from ..data_sets import FILES, cpu, pixels_of, valid_indices
 from ..processes import python
 from ..robustness.remote import SAMPLES, data_set, options, s3
 from ..watchdog import no_hang
-from .laws import assert_same, needs
+from .laws import assert_same
 from .remote_server import Request, Server, serving
 from .test_mxnet import GOLDEN
 from .writers import archive, write_source
 
-fsspec, *_ = map(needs, ("fsspec", "aiohttp", "s3fs", "moto"))
+fsspec, _ = library("fsspec"), library("aiohttp")
 
 undecoded = pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
 ORDER = [sample for k in range(3) for sample in SAMPLES[k::3]]
@@ -53,6 +54,7 @@ def web() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def stored() -> Iterator[Server]:
+    needs("s3fs", "moto")
     with s3(data_set()) as server:
         yield server
 
@@ -258,6 +260,7 @@ def test_changed_objects(web: Server, same_size: bool) -> None:
 
 
 def test_changed_objects_on_s3() -> None:
+    needs("s3fs", "moto")
     with s3({"0.tar": archive(SAMPLES)}) as server:
         source = gi.tar("s3://bucket/0.tar", remote=options(server))
         assert source[3][0] == FILES[3]

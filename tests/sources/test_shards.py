@@ -15,7 +15,8 @@ from gpuimg.sources import tar
 from gpuimg.sources._reading import shards as files_of
 from tests.data_sets import FILES
 
-from .laws import assert_law, needs, photos
+from ..libraries import library
+from .laws import assert_law, photos
 from .writers import archive
 from .writers import write_tar as write
 
@@ -29,7 +30,7 @@ def shards(root: Path, count: int, each: int) -> list[tuple[bytes, int]]:
 
 
 def test_what_webdataset_writes(tmp_path: Path) -> None:
-    webdataset = needs("webdataset")
+    webdataset = library("webdataset")
     data = photos(7)
     labels = [{"id": i, "name": "\N{SNOWMAN}" * i} for i in range(7)]
     with webdataset.ShardWriter(f"file:{tmp_path}/shard-%03d.tar", maxcount=3, verbose=0) as writer:
@@ -164,7 +165,7 @@ def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
         tar(tmp_path / "train-*.tar")
     with pytest.raises(FileNotFoundError, match=r"12\.tar"):
         tar(tmp_path / "{11..13}.tar")
-    fsspec = needs("fsspec")
+    fsspec = library("fsspec")
     fsspec.filesystem("memory").put(f"{tmp_path}/1*.tar", "/globbed/")
     assert list(tar("memory://globbed/*.tar")) == by_name[2:8]
     with pytest.raises(FileNotFoundError, match="no file matches this pattern"):

@@ -10,8 +10,8 @@ from typing import Any
 
 import gpuimg as gi
 
+from ..libraries import library, needs
 from ..samples import write_files
-from .laws import needs
 
 MAGIC = struct.pack("<I", 0xCED7230A)  # of RecordIO
 
@@ -34,7 +34,7 @@ def archive(samples: Iterable[tuple[bytes, int]]) -> bytes:
 
 
 def masked(data: bytes) -> bytes:
-    checksum: int = needs("google_crc32c").value(data)
+    checksum: int = library("google_crc32c").value(data)
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
 
 
@@ -65,7 +65,7 @@ def packed(data: bytes, label: float) -> bytes:
 
 
 def write_lmdb(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
-    environment = needs("lmdb").open(str(path), map_size=1 << 26, **options)
+    environment = library("lmdb").open(str(path), map_size=1 << 26, **options)
     with environment.begin(write=True) as transaction:
         for key, value in entries.items():
             transaction.put(key, value)
@@ -74,13 +74,13 @@ def write_lmdb(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Pa
 
 
 def write_parquet(path: Path, images: list[Any], labels: Any = None, group: int = 3, **options: Any) -> Path:
-    table = needs("pyarrow").table({"image": images} | ({} if labels is None else {"label": labels}))
-    needs("pyarrow.parquet").write_table(table, path, row_group_size=group, **options)
+    table = library("pyarrow").table({"image": images} | ({} if labels is None else {"label": labels}))
+    library("pyarrow.parquet").write_table(table, path, row_group_size=group, **options)
     return path
 
 
 def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> Path:
-    writer = needs("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
+    writer = library("array_record.python.array_record_module").ArrayRecordWriter(str(path), options)
     for data in payloads:
         writer.write(data)
     writer.close()
@@ -89,7 +89,7 @@ def write_array(path: Path, *payloads: bytes, options: str = "group_size:1") -> 
 
 def write_examples(path: Path, examples: Iterable[Mapping[str, tuple[Any, str]]]) -> Path:
     needs("google_crc32c")
-    writer = needs("tfrecord").TFRecordWriter(str(path))
+    writer = library("tfrecord").TFRecordWriter(str(path))
     for example in examples:
         writer.write(example)
     writer.close()

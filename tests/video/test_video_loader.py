@@ -8,6 +8,7 @@ import pytest
 
 import gpuimg as gi
 
+from ..libraries import library
 from ..samples import write_files
 from ..watchdog import no_hang
 from .test_video import damaged, numbers
@@ -29,7 +30,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def test_clips_are_tensors_of_clips(files: list[Path]) -> None:
-    torch = pytest.importorskip("torch")
+    torch = library("torch")
     import gpuimg.torch
 
     options: Any = {"batch_size": 2, "clips": gi.Clips(4, 2), "device": "cpu"}
