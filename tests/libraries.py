@@ -3,26 +3,13 @@
 import importlib
 import importlib.util
 import os
+import tomllib
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import pytest
 
-#: Modules by the dependency group of pyproject.toml that installs them. The Makefile installs torchvision and timm.
-GROUPS = {
-    "test": (
-        "aiohttp", "array_record", "av", "cv2", "deflate", "fsspec", "google_crc32c", "google", "isal", "lmdb",
-        "ml_dtypes", "pyarrow", "pycocotools", "scipy", "setuptools", "tfrecord", "tqdm", "webdataset",
-    ),
-    "dev": ("mypy",),
-    "oracles": ("jax", "simplejpeg", "timm", "torch", "torchvision", "transformers"),
-    "engines": (
-        "accelerate", "basedpyright", "boto3", "datasets", "grain", "ipykernel", "ipywidgets", "keras", "lightning",
-        "moto", "pandas", "ray", "s3fs", "uv", "ziglang",
-    ),
-    "without-gpu": ("numba_cuda", "nvidia"),
-}  # fmt: skip
-
+from .samples import ROOT
 
 REQUIRED = os.environ.get("GPUIMG_REQUIRE_LIBRARIES") == "1"
 
@@ -39,13 +26,19 @@ def is_here(module: str) -> bool:
     return REQUIRED or importlib.util.find_spec(module.partition(".")[0]) is not None
 
 
+def group_of(module: str) -> str:
+    """Return the dependency group that installs a module; the Makefile installs the rest of "oracles"."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    name = module.replace("_", "-")
+    return next((group for group, members in groups.items() if any(one.startswith(name) for one in members)), "oracles")
+
+
 def needs(*modules: str) -> None:
     """Skip a test that starts a program with these libraries where one of them is missing."""
     for module in modules:
         top = module.partition(".")[0]
         if importlib.util.find_spec(top) is None:
-            group = next(group for group, members in GROUPS.items() if top in members)
-            unavailable(f"{top} is not installed: pip install --group {group}, or make test-all")
+            unavailable(f"{top} is not installed: pip install --group {group_of(top)}, or make test-all")
 
 
 def library(module: str) -> Any:

@@ -388,7 +388,7 @@ def test_info_says_what_is_wrong_with_the_environment(
 
 
 def test_an_unknown_kind_of_loops_is_an_error() -> None:
-    command = [sys.executable, "-m", "gpuimg", "info"]
+    command = [sys.executable, "-m", "_gpuimg_cli", "info"]
     done = subprocess.run(
         command, env=os.environ | {"GPUIMG_NATIVE": "v9"}, capture_output=True, text=True, timeout=300
     )
