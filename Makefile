@@ -29,7 +29,7 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 # A test whose library is missing fails rather than being skipped.
 REQUIRED = GPUIMG_REQUIRE_LIBRARIES=1
 
-.PHONY: help help-all demo test test-all test-wheel wheel-venv cross dist docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
+.PHONY: help help-all demo test test-all test-wheel wheel-venv cross dist lock docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -87,7 +87,8 @@ test-wheel: wheel-venv
 
 # The same for Arm, in an emulator: not a part of continuous integration.
 CROSS_TESTS = tests/compiled/test_installed.py tests/decoding/test_decode.py tests/decoding/test_pillow.py \
-	$(addprefix tests/operations/test_,exact.py filters.py geometry.py results.py)
+	tests/operations/test_exact.py tests/operations/test_filters.py tests/operations/test_geometry.py \
+	tests/operations/test_results.py
 
 cross: $(VENV)/.all-ready
 	rm -rf build/arm
@@ -99,11 +100,12 @@ cross: $(VENV)/.all-ready
 	cd build/cross/tree && ../python -m pytest -q -m "not slow" -p no:cacheprovider $(CROSS_TESTS)
 
 # MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang. CUDA=no leaves the
-# kernels of GPUs out, where their compiler cannot be installed.
-dist: $(VENV)/.all-ready
+# kernels of GPUs out. In a separate environment, whose packages are checked against hashes.
+DIST_VENV ?= .venv-dist
+
+dist: $(DIST_VENV)/.ready
 	rm -rf dist
-	$(PIP) --quiet twine
-	$(BIN)/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES)) $(if $(filter no,$(CUDA)),--without-cuda)
+	$(DIST_VENV)/bin/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES)) $(if $(filter no,$(CUDA)),--without-cuda)
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
@@ -192,6 +194,16 @@ $(DOCS_VENV)/.ready: pyproject.toml
 	$(DOCS_VENV)/bin/gpuimg warm --all
 	touch $@
 
+$(DIST_VENV)/.ready: buildtools/requirements.lock
+	$(PYTHON) -m venv --clear $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip install --disable-pip-version-check --require-hashes -r buildtools/requirements.lock
+	touch $@
+
+lock: $(VENV)/.test-ready
+	$(PIP) --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --no-annotate \
+		--output-file buildtools/requirements.lock buildtools/requirements.txt
+
 # The packages that the photos are made from.
 $(VENV)/.photos-ready: $(VENV)/.demo-ready
 	$(PIP) --quiet --upgrade pip
@@ -203,5 +215,5 @@ $(VENV)/.bench-ready: $(VENV)/.all-ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds contact_sheet.png
+	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) $(DIST_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds contact_sheet.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,7 +6,6 @@ there must not get into a wheel.
 
 import contextlib
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -25,6 +24,11 @@ __all__ = [
     "build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable", "get_requires_for_build_sdist",
     "get_requires_for_build_wheel", "prepare_metadata_for_build_editable", "prepare_metadata_for_build_wheel",
 ]  # fmt: skip
+
+#: Packages of requirements.txt that a build needs.
+_LOOPS = "numba", "llvmlite", "numpy"
+_LINKER = "ziglang"
+_CUDA = "numba-cuda", "cuda-bindings", *(f"nvidia-{name}-cu12" for name in ("cuda-nvcc", "nvjitlink", "cuda-nvrtc"))
 
 _ROOT = Path(__file__).resolve().parents[1]
 _NOT_COPIED = shutil.ignore_patterns(
@@ -47,11 +51,11 @@ def _in_a_copy() -> Iterator[None]:
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """Return the pinned compilers, and a linker where the system has none."""
     chosen = levels_to_build()
-    _, _setuptools, loops, link, cuda = re.split("#.*\n", Path(__file__).with_name("requirements.txt").read_text())
-    text = loops if chosen.levels else ""
-    text += "" if all(compiler_driver(LEVELS[level].triple) for level in chosen.levels) else link
-    text += cuda if chosen.cuda else ""
-    return text.split()
+    names = [*_LOOPS] if chosen.levels else []
+    names += [] if all(compiler_driver(LEVELS[level].triple) for level in chosen.levels) else [_LINKER]
+    names += _CUDA if chosen.cuda else ()
+    text = Path(__file__).with_name("requirements.txt").read_text()
+    return [line for line in text.splitlines() if line.partition("==")[0] in names]
 
 
 def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:

@@ -1,7 +1,7 @@
 """Publication: the source distribution and wheels, each checked, installed in a fresh environment and tried.
 
-``python -m buildtools.dist dist [--machines x86_64 aarch64]``. Wheels for machines other than this one are checked, but
-not tried.
+``python -m buildtools.dist dist [--machines x86_64 aarch64]``, in an environment of requirements.lock. Wheels for
+machines other than this one are checked, but not tried.
 """
 
 import argparse
@@ -75,15 +75,14 @@ def main() -> None:
     given = parser.parse_args()
     with_cuda = not given.without_cuda
     out = given.out.absolute()
-    # Equal sources make equal wheels: times are those of the commit, and the compiler is pinned.
+    # Equal sources make equal wheels: times are those of the commit, and the compiler of this environment is pinned.
     log = ("git", "log", "-1", "--format=%ct")
     commit = subprocess.run(log, cwd=_ROOT, capture_output=True, text=True, check=False)
-    pinned = {"PIP_CONSTRAINT": str(Path(__file__).with_name("requirements.txt"))}
-    pinned |= {"SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH") or commit.stdout.strip() or "1700000000"}
-    _run(sys.executable, "-c", f"from buildtools import backend; backend.build_sdist({str(out)!r}, {_QUIET})", **pinned)
+    dated = {"SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH") or commit.stdout.strip() or "1700000000"}
+    _run(sys.executable, "-c", f"from buildtools import backend; backend.build_sdist({str(out)!r}, {_QUIET})", **dated)
+    pip = (sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-build-isolation", "--no-deps")
     for machine in given.machines:
-        command = (sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir", out)
-        _run(*command, ".", GPUIMG_BUILD=machine + "+cuda" * with_cuda, **pinned)
+        _run(*pip, "--wheel-dir", out, ".", GPUIMG_BUILD=machine + "+cuda" * with_cuda, **dated)
     wheels, sources = sorted(out.glob("*.whl")), sorted(out.glob("*.tar.gz"))
     for path in wheels:
         check_wheel(path, with_cuda)

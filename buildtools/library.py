@@ -14,6 +14,7 @@ from . import entrances
 from .codegen import Compiled, compile_for, compile_function, target_machine
 from .levels import Level
 
+_LLVM: Final = (20,)  # of llvmlite 0.45; that of 0.44 cannot parse the text of entrances
 #: Exceptions that loops may raise, which are lost where one loop calls another by its address.
 KNOWN_EXCEPTIONS: Final = {"range() arg 3 must not be zero"}
 _PICKLED: Final = re.compile(rb'@\.const\.pickledata\.[0-9a-f]+(?:\.\d+)? = .*?constant \[\d+ x i8\] c"(.*?)"')
@@ -48,6 +49,11 @@ def compile_part(
 
     Once in a process that has not imported the kernels; ``source`` does.
     """
+    if llvm.llvm_version_info < _LLVM:
+        needed = "building takes llvmlite 0.45 or later, not one with LLVM " + ".".join(
+            map(str, llvm.llvm_version_info)
+        )
+        raise BuildError(f"{needed}: pip install -r buildtools/requirements.txt")
     from gpuimg.kernels.lang import set_compiler_process
 
     set_compiler_process()

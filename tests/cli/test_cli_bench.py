@@ -18,6 +18,7 @@ import gpuimg
 from gpuimg._cli import bench, contenders
 from gpuimg.kernels import native
 
+from ..libraries import needs
 from ..processes import run_command
 from ..samples import ROOT, file_of
 from ..watchdog import becomes_true, no_hang
@@ -104,8 +105,8 @@ def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("library", [contenders.pillow, pytest.param(contenders.torchvision, marks=pytest.mark.slow)])
 def test_peers_go_on_over_what_is_bad(library: Any, tmp_path: Path) -> None:
     """For ever, until they are closed; their threads end then."""
-    if library is contenders.torchvision and contenders.torchvision_problem():
-        pytest.skip("torchvision is not installed")
+    if library is contenders.torchvision:
+        needs("torch", "torchvision")
     bad = [one_color((1, 2, 3)), b"no image", tmp_path / "nowhere.jpg"]
     files = contenders.Files([(data, k) for k, data in enumerate(bad)])
     with closing(library(files, 2, 2)) as batches:

@@ -8,7 +8,6 @@ import zlib
 from pathlib import Path
 from typing import Any, Literal
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -19,10 +18,13 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
+from ..libraries import library
 from ..robustness.formats import peak
 from ..samples import file_of, png_chunk, smooth, with_orientation
 from .jpegs import upright_pixels
 from .tiffs import of_array
+
+cv2 = library("cv2")
 
 LIMIT = 1 << 27
 HEIGHT, WIDTH = 41, 67

@@ -5,7 +5,6 @@ import mmap
 from fractions import Fraction
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,9 +15,12 @@ import gpuimg as gi
 
 from .. import references
 from ..compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
+from ..libraries import library
 from ..references import to_bytes, to_unit
 from ..samples import PER_KIND, gray, images, kinds, pictures, rows
 from .calls import CALLS
+
+cv2 = library("cv2")
 
 
 def check(x: gi.Batch, pictures: list[NDArray[Any]], expected: list[NDArray[Any]], ties: Any = None) -> None:

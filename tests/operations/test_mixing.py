@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,10 +11,13 @@ import gpuimg as gi
 
 from .. import references
 from ..compare import assert_close
+from ..libraries import library
 from ..random.distributions import assert_evenly_spread, assert_share, assert_uniform, rng
 from ..references import to_unit
 from ..samples import image, kinds, pictures
 from ..video.videos import made
+
+cv2 = library("cv2")
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 

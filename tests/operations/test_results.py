@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,7 +9,10 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from ..compare import assert_same
+from ..libraries import library
 from ..samples import image, images, kinds
+
+ml_dtypes = library("ml_dtypes")
 
 layouts = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 NUMPY = {name: np.dtype(name) for name in ("uint8", "float16", "float32")} | {"bfloat16": np.dtype(ml_dtypes.bfloat16)}

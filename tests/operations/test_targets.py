@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +13,8 @@ import gpuimg as gi
 
 from ..libraries import cases, library
 from .calls import CALLS, MOVES, MOVING
+
+cv2 = library("cv2")
 
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
 

@@ -1,9 +1,13 @@
-"""The package as it is installed: what the wheel holds, and what `import gpuimg` loads."""
+"""The package as it is installed: what the wheel holds and is built with, and what `import gpuimg` loads."""
 
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from buildtools import backend, library
+from buildtools.levels import LEVELS
 
 from ..processes import python
 from ..samples import ROOT
@@ -22,6 +26,35 @@ def test_wheel_holds_the_package_once(tmp_path: Path) -> None:
     wanted += [path.relative_to(ROOT).as_posix() for path in own if path.parts[len(ROOT.parts) + 1] != "kernels"]
     wanted += ["_gpuimg_cli.py", "gpuimg/py.typed", "gpuimg/kernels/jpeg/books.xz"]
     assert sorted(name for name in names if ".dist-info/" not in name) == sorted(wanted)
+
+
+def test_files_that_scripts_name_exist() -> None:
+    scripts = [ROOT / "Makefile", ROOT / "tests/wheel_tests.txt", *ROOT.glob(".ci/*"), *ROOT.glob(".github/*/*")]
+    path = r"(?<![\w./$)-])(?:\./)?((?:tests|bench|buildtools|gpuimg|\.ci|\.github)/[\w./-]*\w)"
+    named = {name for script in scripts for name in re.findall(path, script.read_text())}
+    assert len(named) > 30
+    made = {"bench/results", "bench/results/gpu", "bench/.photos", "bench/.photos/S"}
+    assert [name for name in sorted(named - made) if not (ROOT / name).exists()] == []
+
+
+def test_compilers_are_pinned_with_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "compiler_driver", lambda triple: [])
+    monkeypatch.setenv("GPUIMG_BUILD", "x86_64+cuda")
+    needed = backend.get_requires_for_build_wheel()
+    assert {line.partition("==")[0] for line in needed} == {*backend._LOOPS, backend._LINKER, *backend._CUDA}
+    lock = (ROOT / "buildtools" / "requirements.lock").read_text()
+    for pin in needed:
+        assert re.search(rf"^{re.escape(pin)} \\\n    --hash=sha256:", lock, re.MULTILINE), pin
+    monkeypatch.setenv("GPUIMG_BUILD", "pure")
+    assert backend.get_requires_for_build_wheel() == []
+
+
+def test_an_old_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.llvm, "llvm_version_info", (15, 0, 7))
+    with pytest.raises(
+        library.BuildError, match=r"llvmlite 0\.45 or later, not one with LLVM 15\.0\.7: pip install -r"
+    ):
+        library.compile_part(LEVELS["x86-64-v2"], tmp_path / "x.o")
 
 
 def test_import_loads_no_framework() -> None:

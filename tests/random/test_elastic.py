@@ -1,6 +1,5 @@
 """Elastic deformation against its formula in NumPy, how it varies, and what masks, boxes and points make of it."""
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -8,6 +7,9 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .. import references
+from ..libraries import library
+
+cv2 = library("cv2")
 
 
 def centers(height: int, width: int) -> NDArray[np.float64]:

@@ -115,9 +115,10 @@ def _epoch(source: Any, draw: random.Random) -> list[str]:
 def check(folder: Path) -> Callable[[int], dict[str, int]]:
     """Return the check of two epochs of a source, of each kind in turn, now and then with a cache."""
     _remote._FIRST_PAUSE = 0.005
-    stack, objects = ExitStack(), data_set()
-    web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
-    store = stack.enter_context(s3(objects))
+    objects = data_set()
+    with ExitStack() as opened:  # what fails to open must not leave threads of the other
+        web = opened.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
+        store, stack = opened.enter_context(s3(objects)), opened.pop_all()
     expected = sorted(_digests(_loader(SAMPLES)))
 
     def checked(number: int, stack: ExitStack = stack) -> dict[str, int]:  # which keeps the servers

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from ..libraries import needs
 from . import engine
 from .formats import originals as formats
 
@@ -26,6 +27,7 @@ SAMPLES = {
     "remote": (10, {"samples", "faults"}),
     "videos": (60, {"decoded", "refused"}),
 }
+NEEDED = {"gpu jpegs": ("numba_cuda",), "remote": ("moto", "s3fs")}
 FAST = ("jpegs", "guard pages", "guard recoded", "guard pngs", "plans")
 
 
@@ -37,6 +39,7 @@ def test_every_subject_has_a_sample() -> None:
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in SAMPLES]
 )
 def test_sample(name: str) -> None:
+    needs(*NEEDED.get(name, ()))
     number, wanted = SAMPLES[name]
     results = list(engine.run(name, FIRST, FIRST + number))
     assert [one for one in results if one.finding] == []

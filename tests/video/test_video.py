@@ -6,7 +6,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,10 +17,13 @@ from gpuimg._video import decode
 from gpuimg._video.convert import write_pixels
 from gpuimg._video.index import read_index
 
+from ..libraries import library
 from ..robustness.jpegs import turned
 from ..watchdog import becomes_true
 from . import videos
 from .videos import BUILDS, FRAMES, HEIGHT, WIDTH, Build, made, make, number_in, rgb_of, sequentially
+
+av = library("av")
 
 CLIPS = 24  # of each build
 

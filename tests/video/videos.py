@@ -6,11 +6,14 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
 
-import av
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.common import usual_priority
+
+from ..libraries import library
+
+av = library("av")
 
 HEIGHT, WIDTH = 64, 96
 FRAMES = 70
