@@ -49,6 +49,7 @@ PARTS = {
     "load": "bench.loader",
     "remote": "bench.remote",
     "video": "bench.video",
+    "compiling": "bench.compiling",
 }
 _ONE_THREAD = {"progressive", "png", "vlm", "load", "exact"}
 

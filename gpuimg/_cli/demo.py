@@ -64,8 +64,8 @@ def run(options: Namespace) -> int:
     results = _augment(open_batch(photos, device=device), np.random.default_rng(options.seed)).compute()
     rate = _images_per_second(photos, device, options.seed)
     print(
-        f"speed      {rate:.0f} images/s from files to augmented {_SIZE} x {_SIZE} pixels "
-        f"(median of {_ROUNDS} rounds of {len(photos)})"
+        f"speed      {rate:.0f} images/s from files to augmented {_SIZE} x {_SIZE} pixels, with {len(photos)} photos a "
+        "call; that is too few for a measurement, which `gpuimg bench FOLDER` makes"
     )
     sheet = _sheet(displayed(decode_batch(photos, device=device), _CELL), displayed(results, _CELL))
     options.out.write_bytes(png(sheet))

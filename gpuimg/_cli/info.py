@@ -116,7 +116,7 @@ def wrong_settings() -> list[str]:
 
 def announce_warming() -> None:
     """Print why nothing is measured yet."""
-    compiles = "" if native.LEVEL else "; the first run compiles the kernels, which takes some seconds"
+    compiles = "" if native.LEVEL else "; the first run compiles the kernels"
     print(f"warming up{compiles} ...", file=sys.stderr)
 
 
