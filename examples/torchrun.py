@@ -18,7 +18,7 @@ try:
     import torch.distributed.nn.functional  # imported later, its defaults would keep the process group and its threads
     from torch import distributed
 except ImportError:
-    sys.exit('this example needs torch: pip install torch')
+    sys.exit("this example needs torch: pip install torch")
 
 SIZE = 64
 EPOCHS = 2
