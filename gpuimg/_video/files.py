@@ -29,9 +29,13 @@ def library() -> Any:
         av = importlib.import_module("av")
     except ImportError as error:
         raise ImportError(f"reading videos needs PyAV; {install_hint('video')}") from error
-    if tuple(int(part) for part in av.__version__.split(".")[:2]) < (18, 1):
+    if _version(av) < (18, 1):
         raise ImportError(f"reading videos needs PyAV 18.1 or later, not {av.__version__}; {install_hint('video')}")
     return av
+
+
+def _version(av: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in av.__version__.split(".")[:2])
 
 
 def video_data(source: Any) -> Any:
@@ -60,8 +64,10 @@ def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[An
         stack.enter_context(_ffmpeg_errors(av))
         file = _file(data, stack)
         options = {"protocol_whitelist": "file", "format_whitelist": _FORMATS, "max_pixels": str(max_pixels)}
+        # Titles in any encoding are no error: PyAV 19 takes them without being asked.
+        lenient = {} if _version(av) >= (19,) else {"metadata_errors": "replace"}
         try:
-            container = av.open(file, "r", options=options, metadata_errors="replace", hwaccel=hwaccel)
+            container = av.open(file, "r", options=options, hwaccel=hwaccel, **lenient)
         except av.error.ArgumentError as error:  # FFmpeg's error for formats that are not in the list
             raise VideoError(f"{_reason(error)}: not a video container; open_batch reads images, GIF too") from error
         stack.enter_context(container)

@@ -127,4 +127,5 @@ def _outline(points: Ints, height: int, width: int) -> Ints:
     row = -((_STEPS // 2 - np.minimum(y[1:], y[:-1])[moved]) // _STEPS)  # rounded up
     inside = (column % _STEPS == 0) & (column >= 0) & (column <= (width - 1) * _STEPS)
     changes = np.sort(column[inside] // _STEPS * height + np.clip(row[inside], 0, height))
-    return np.diff(changes, prepend=0, append=height * width)
+    found: Ints = np.diff(changes, prepend=0, append=height * width)
+    return found

@@ -401,6 +401,13 @@ def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
     assert not clips[1].any()
 
 
+def test_metadata_may_be_of_any_encoding() -> None:
+    plain = made("h264")
+    data = plain.replace(b"Lavf", b"\xff\xfe\xc3\x28")  # the name of its writer
+    assert data != plain
+    np.testing.assert_array_equal(opened([data], 2).array(), opened([plain], 2).array())
+
+
 def test_errors_name_the_file_and_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "one.gif"
     Image.new("RGB", (40, 30)).save(path)
