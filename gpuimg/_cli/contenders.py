@@ -84,8 +84,8 @@ def _preprocessed(files: Files, index: int, draw: int) -> NDArray[np.float32]:
     image = image.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, box=(left, top, left + width, top + height))
     if draw % 2:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    found: NDArray[np.float32] = np.asarray(image, np.float32) / _SCALED - _SHIFT
-    return found.transpose(2, 0, 1)
+    found = np.asarray(image, np.float32) / _SCALED - _SHIFT
+    return found.transpose(2, 0, 1).astype(np.float32, copy=False)  # for the types of NumPy 2.5, float64 until here
 
 
 def _decoded(data: bytes | None) -> "Image.Image | None":
