@@ -135,11 +135,11 @@ _ORIENTATIONS = {
 
 def _orientation(frame: Any) -> int:
     """Return the EXIF orientation of the display matrix; 1 for other than quarter turns and flips."""
-    for one in frame.side_data:
-        if one.type.name == "DISPLAYMATRIX":
-            matrix = np.frombuffer(bytes(one), "<i4", 9)
-            return _ORIENTATIONS.get(tuple(np.sign(matrix[[0, 1, 3, 4]]).tolist()), 1)
-    return 1
+    found = frame.side_data.get("DISPLAYMATRIX")
+    if found is None:
+        return 1
+    matrix = np.frombuffer(bytes(found), "<i4", 9)
+    return _ORIENTATIONS.get(tuple(np.sign(matrix[[0, 1, 3, 4]]).tolist()), 1)
 
 
 def _read_packets(container: Any, stream: Any) -> tuple[_Packets, _First]:
