@@ -69,7 +69,7 @@ from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prep
 from .cuda_resident import CudaResidentFiles
 from .draft import reduced_on_gpu
 from .probe import beside_captures
-from .protocol import Outcome
+from .protocol import NoSuchDeviceError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 _NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
@@ -84,7 +84,7 @@ class CudaRuntime:
     def __init__(self, index: int) -> None:
         count = cupy.cuda.runtime.getDeviceCount()
         if index >= count:
-            raise ValueError(f'device "cuda:{index}" does not exist: this machine has {count} GPU(s)')
+            raise NoSuchDeviceError(f'device "cuda:{index}" does not exist: this machine has {count} GPU(s)')
         self.name = f"cuda:{index}"
         self._index = index
         self._device = cupy.cuda.Device(index)

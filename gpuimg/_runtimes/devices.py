@@ -12,7 +12,7 @@ import numpy as np
 
 from .._decoding import nvimgcodec
 from .._decoding.options import GPUIMG, NVIMAGECODEC, DecodeOptions
-from .protocol import Runtime, UnusableDeviceError
+from .protocol import NoSuchDeviceError, Runtime, UnusableDeviceError
 
 _DLPACK_CPU = 1
 _CPU = "cpu"
@@ -31,7 +31,7 @@ def _cuda(index: int) -> Runtime:
         runtime = CudaRuntime(index)
         # By name: it uses functions, and these use runtimes.
         import_module(".._ops.self_test", __package__).prove(runtime)
-    except (ValueError, UnusableDeviceError):  # no such GPU
+    except (NoSuchDeviceError, UnusableDeviceError):
         raise
     except Exception as error:  # of the driver, of CuPy, of a compiler
         reason = f"{type(error).__name__}: {error}"

@@ -93,6 +93,7 @@ ERRORS: dict[str, Callable[[Any], Exception]] = {
     "CUDARuntimeError: .*illegal memory access": lambda cupy: cupy.cuda.runtime.CUDARuntimeError(700),
     "OutOfMemoryError: Out of memory": lambda cupy: cupy.cuda.memory.OutOfMemoryError(1, 0, 0),
     "AttributeError: module 'numpy' has no": lambda _: AttributeError("module 'numpy' has no attribute 'row_stack'"),
+    "ValueError: a kernel": lambda _: ValueError("a kernel has too many arguments"),
     "ImportError: libnvrtc": lambda _: ImportError("libnvrtc.so.13: cannot open shared object file"),
 }
 
