@@ -69,7 +69,7 @@ from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prep
 from .cuda_resident import CudaResidentFiles
 from .draft import reduced_on_gpu
 from .probe import beside_captures
-from .protocol import NoSuchDeviceError, Outcome
+from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 _NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
@@ -82,9 +82,6 @@ class CudaRuntime:
     jpeg_problem: str | None = None
 
     def __init__(self, index: int) -> None:
-        count = cupy.cuda.runtime.getDeviceCount()
-        if index >= count:
-            raise NoSuchDeviceError(f'device "cuda:{index}" does not exist: this machine has {count} GPU(s)')
         self.name = f"cuda:{index}"
         self._index = index
         self._device = cupy.cuda.Device(index)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._decoding import nvimgcodec
 from .._decoding.options import GPUIMG, NVIMAGECODEC, DecodeOptions
-from .protocol import NoSuchDeviceError, Runtime, UnusableDeviceError
+from .protocol import Runtime, UnusableDeviceError
 
 _DLPACK_CPU = 1
 _CPU = "cpu"
@@ -31,7 +31,7 @@ def _cuda(index: int) -> Runtime:
         runtime = CudaRuntime(index)
         # By name: it uses functions, and these use runtimes.
         import_module(".._ops.self_test", __package__).prove(runtime)
-    except (NoSuchDeviceError, UnusableDeviceError):
+    except UnusableDeviceError:
         raise
     except Exception as error:  # of the driver, of CuPy, of a compiler
         reason = f"{type(error).__name__}: {error}"
@@ -79,19 +79,22 @@ def runtime_for(device: str | None) -> Runtime:
 def gpu_index(name: str, given: str) -> int | None:
     """Return the index of a GPU by a device name, which was given as ``given``; None for the CPU.
 
-    Raises ValueError for an unknown name, and RuntimeError if no GPU works here, without using it.
+    Raises ValueError for an unknown name and for a GPU that does not exist, and RuntimeError if no GPU works here,
+    without using one.
     """
     if name == _CPU:
         return None
     match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
     if not match:
         raise ValueError(f'{given} must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
-    from .probe import gpu_problem
+    from .probe import driver_devices, gpu_problem
 
     index = int(match[1] or 0)
     problem = gpu_problem(index)
     if problem is not None:
         raise RuntimeError(f"{given} {name!r} does not work here: {problem.reason}")
+    if index >= driver_devices():
+        raise ValueError(f'{given} "cuda:{index}" does not exist: this machine has {driver_devices()} GPU(s)')
     return index
 
 

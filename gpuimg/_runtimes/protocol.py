@@ -48,10 +48,6 @@ class Outcome:
         self.launches += other.launches
 
 
-class NoSuchDeviceError(ValueError):
-    """The index of a GPU is too large."""
-
-
 class UnusableDeviceError(RuntimeError):
     """A GPU's first use failed, or its results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
 
