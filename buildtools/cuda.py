@@ -109,6 +109,9 @@ def toolchain() -> dict[str, str]:
     try:
         from cuda.bindings import nvjitlink, nvvm
 
+        from gpuimg.kernels.cuda import load_compiler
+
+        load_compiler()
         libraries = {"libNVVM": nvvm.version(), "nvJitLink": nvjitlink.version()}
         versions = {name: version(name) for name in ("numba", "numba-cuda")}
     except Exception as error:  # for each of them something else
