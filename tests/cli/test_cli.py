@@ -229,6 +229,11 @@ def test_wrong_arguments(arguments: list[str], message: str, mine: str, capfd: p
     assert not Path("preview.png").exists()
 
 
+def test_a_capability_that_the_toolkit_does_not_have(capfd: pytest.CaptureFixture[str]) -> None:
+    needs("numba_cuda")
+    assert "a compute capability must be one of" in fails(capfd, "warm", "--capability", "1.0")
+
+
 @pytest.mark.parametrize(("name", "value"), [("GPUIMG_DEVICE", "abacus"), ("GPUIMG_NUM_THREADS", "many")])
 def test_wrong_environment(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

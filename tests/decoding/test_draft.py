@@ -270,8 +270,11 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.horizontal_flip(gi.resize(blurred, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
 
 
-@cases("numba_cuda", "damaged", [(), (0, 2)])
-@cases("numba_cuda", "options", [{}, {"cache": "1 MiB"}, {"index": True}])
+@cases("numba_cuda", "damaged", [pytest.param((), id="good"), pytest.param((0, 2), id="damaged")])
+@cases("numba_cuda", "options", [
+    pytest.param({}, id="plain"), pytest.param({"cache": "1 MiB"}, id="resident"),
+    pytest.param({"index": True}, id="index"),
+])  # fmt: skip
 def test_a_gpu_loads(
     gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
