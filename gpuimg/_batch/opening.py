@@ -104,9 +104,9 @@ def open_batch(
         half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least this factor along both
         axes (1.5 is a good choice). On a GPU, files that go to nvImageCodec are decoded at full size.
     depth : {"uint8", "native"}
-        ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
-        8-bit values of all other files are multiplied by 257. 16-bit color of TIFF files needs nvImageCodec (the
-        extra ``nvimgcodec``).
+        ``"native"``: the batch is uint16, 0 to 65535. PNG, TIFF, JPEG 2000 and PNM files with 16 bits per value keep
+        their values; values of up to 8 bits are multiplied by 257, and files with other depths are bad. 16-bit color of
+        JPEG 2000 needs nvImageCodec (the extra ``cuda12`` or ``cuda13``).
     icc : {"ignore", "srgb"}
         Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
         sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from . import exif
 from .decoder import PillowHeader, RefusedError
@@ -36,6 +37,7 @@ def png_contents(data: bytes) -> PillowHeader:
     parts, channels = [view[:8]], 0
     block: bytes | memoryview | None = None
     texts: dict[bytes, bytes] = {}
+    key: tuple[int, ...] = ()
     height = width = pixels = end = last = 0
     try:
         for name, start, stop in _chunks(view):
@@ -55,6 +57,8 @@ def png_contents(data: bytes) -> PillowHeader:
                 continue
             elif name == b"tRNS":
                 channels += channels == 3 and data[25] == _PALETTE
+                if data[25] in (0, 2):  # one color that is transparent
+                    key = struct.unpack(f">{(stop - start) // 2}H", view[start : start + (stop - start) // 2 * 2])
             elif name not in (b"PLTE", b"IDAT"):
                 continue
             if not channels:
@@ -71,7 +75,7 @@ def png_contents(data: bytes) -> PillowHeader:
         parts.append(view[end:])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return PillowHeader(height, width, channels, parts, _png_orientation(block, texts), depth=data[24])
+    return PillowHeader(height, width, channels, parts, _png_orientation(block, texts), depth=data[24], layout=key)
 
 
 def _add_text(texts: dict[bytes, bytes], name: bytes, body: memoryview) -> None:
@@ -136,6 +140,16 @@ def _truncated() -> Iterator[None]:
         raise ValueError("the data ends in the first image") from None
 
 
+class GifImage(NamedTuple):
+    """The place of an image on a screen that it does not cover, and the color around it, which is transparent."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+    background: bytes
+
+
 @_truncated()
 def gif_contents(data: bytes) -> PillowHeader:
     """Read a GIF file up to its first image, the only one that is decoded."""
@@ -151,18 +165,23 @@ def gif_contents(data: bytes) -> PillowHeader:
     if kind != 0x2C:
         raise ValueError("GIF without an image")
     left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
+    is_part = (left, top) != (0, 0) or columns < width or rows < height
     width, height = max(width, left + columns), max(height, top + rows)
     if max(width, height) > 0xFFFF:
         raise RefusedError(f"size {height} x {width}, over GIF's limit of 65535")
-    screen = data[:6] + struct.pack("<HH", width, height)
+    # Pillow shows the first color of the palette outside of a first image that does not cover the screen.
+    screen = data[:6] + struct.pack("<HH", *((columns, rows) if is_part else (width, height)))
+    background = bytes(colors[3 + 3 * colors[1] :][:3]).ljust(3, b"\0")
 
     def parts() -> Iterator[bytes | memoryview]:
         yield from (screen, colors, transparent)
         with _truncated():
-            yield view[at : _end_of_blocks(data, at + 11 + _color_table(flags))]
+            yield b",\0\0\0\0" if is_part else view[at : at + 5]
+            yield view[at + 5 : _end_of_blocks(data, at + 11 + _color_table(flags))]
         yield b";"
 
-    return PillowHeader(height, width, 3 + (len(transparent) > 0), parts())
+    layout = GifImage(left, top, columns, rows, background) if is_part else None
+    return PillowHeader(height, width, 3 + (len(transparent) > 0 or is_part), parts(), layout=layout)
 
 
 def _next_block(data: bytes, at: int) -> int:

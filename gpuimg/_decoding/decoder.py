@@ -6,7 +6,7 @@ Functions of the modules ``*_parts`` read headers; they raise ValueError with th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 #: File bytes in pieces, so that parts of a file can be omitted without a copy.
 Parts: TypeAlias = "Iterable[bytes | memoryview]"
@@ -70,9 +70,10 @@ class PillowHeader(NamedTuple):
     parts: Parts  # decoded once; they may hold a copy of the file's bytes, and are left out where a header is kept
     orientation: int = 1
     chroma_subsampling: str = "unknown"
-    bits: int = 16  # bits used in the values of a 16-bit gray file
-    depth: int = 8  # bits per value of a PNG or TIFF file; 8 for all other formats
+    bits: int = 16  # bits used in values that are decoded to 16
+    depth: int = 8  # bits per value in the file
     codec: str = ""
+    layout: Any = None  # of a TIFF file whose bytes are unpacked, or a GIF image on a larger screen
 
 
 class RefusedError(ValueError):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import exif, nvimgcodec, pillow, png
+from . import exif, pillow, png
 from .decoder import RefusedError
 from .options import DecodeOptions
 
@@ -19,7 +19,11 @@ def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> ND
     """Decode a file to (H, W, C) as displayed, uint8 or uint16; take and raise what :func:`.pillow.decode` does."""
     decoded: NDArray[Any]
     if options.bits != 8 and header.depth > 8:
-        decoded = _decode_deep(data, header, options.channels)
+        if header.depth != _BITS:
+            raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
+        found = png.decode16(data) if header.codec == "png" else None
+        found = pillow.decode16(data, header) if found is None else found
+        decoded = pillow.laid_out(found, found.shape[:2], options.channels, _BITS, None)
     else:
         part = png.part_of(data, options) if header.codec == "png" else None
         decoded = pillow.decode(data, header, options) if part is None else part.pixels()
@@ -29,34 +33,3 @@ def decode(data: Any, header: pillow.PillowHeader, options: DecodeOptions) -> ND
         raise ValueError("the decoded image differs in size from its header")
     shown: NDArray[Any] = exif.turned(decoded, header.orientation)
     return shown
-
-
-def _decode_deep(data: Any, header: pillow.PillowHeader, channels: int) -> NDArray[np.uint16]:
-    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored, whatever number of channels it has.
-
-    Our decoder takes PNG files. Of others Pillow decodes gray; of color it drops the lower 8 bits, so nvImageCodec
-    decodes that, on the CPU.
-    """
-    if header.depth != _BITS:
-        raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
-    pixels = png.decode16(data) if header.codec == "png" else None
-    if pixels is None:
-        pixels = pillow.decode_gray16(data, header) if header.channels == 1 else _color(data, header)
-    if pixels.shape != (header.height, header.width, header.channels):
-        raise ValueError(
-            f"its header gives {header.height} x {header.width} pixels of {header.channels} channels, but "
-            f"{' x '.join(map(str, pixels.shape))} are decoded"
-        )
-    return pillow.laid_out(pixels, pixels.shape[:2], channels, _BITS, None)
-
-
-def _color(data: Any, header: pillow.PillowHeader) -> NDArray[np.uint16]:
-    try:
-        found = nvimgcodec.decode_deep(data)
-    except ImportError as error:
-        kind = " of damaged and interlaced PNG files" if header.codec == "png" else ""
-        raise RefusedError(f"16-bit color{kind} needs nvImageCodec: {error}") from None
-    if found is None or found.dtype != np.uint16:
-        raise ValueError(f"damaged {header.codec.upper()} file, or one of a kind that nvImageCodec does not decode")
-    pixels: NDArray[np.uint16] = found
-    return pixels

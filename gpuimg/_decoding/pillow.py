@@ -11,7 +11,7 @@ import importlib
 import io
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,15 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import nvimgcodec
+from .box_parts import avif_picture
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .decoder import Parts, RefusedError, check_size
 from .decoder import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
-from .plain_parts import bmp_pixels, bmp_rows, check_bmp, pnm_contents, pnm_pixels
+from .plain_parts import RLE, bmp_contents, bmp_pixels, bmp_with_runs, pnm_contents, pnm_pixels, pnm_values
 from .recoded import is_recoded, stored_jpeg
-from .tiff_parts import tiff_contents
+from .tiff_parts import pixels_of_rows, tiff_contents
 
 Pixels = NDArray[np.uint8]
 
@@ -46,15 +48,18 @@ _HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b
 _REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
 _CONTENTS: dict[str, Callable[[bytes], PillowHeader]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
-    "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
+    "pnm": pnm_contents, "jpeg2k": jpeg2k_contents, "bmp": bmp_contents,
 }  # fmt: skip
 _PLUGINS = {  # PIL.JpegImagePlugin.JpegImageFile, and so on
     "jpeg": "JpegImage", "png": "PngImage", "gif": "GifImage", "webp": "WebPImage", "tiff": "TiffImage",
-    "pnm": "PpmImage", "jpeg2k": "Jpeg2KImage",
+    "pnm": "PpmImage", "jpeg2k": "Jpeg2KImage", "bmp": "BmpImage",
 }  # fmt: skip
 _BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
+_MOST = 0xFFFF  # of 16 bits
+_BYTE = 8  # bits
+_DEEP_GRAY = {(1, depth) for depth in range(10, 17)}  # channels and bits of the JPEG 2000 files that Pillow keeps
 _FULL = 8  # full scale, in eighths
 BACKGROUNDS = {"black": 0, "white": _WHITE}
 
@@ -81,6 +86,8 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
         channels, keep_alpha = options.channels, options.has_alpha or options.alpha != "drop"
         profile = _profile(data, header.codec) if options.icc == "srgb" else None
         image, bits = _opened(data, header, 3 if profile else channels, scale, keep_alpha=keep_alpha)
+        if isinstance(image, np.ndarray) and image.dtype != np.uint8:
+            image = (image >> (bits - 8)).astype(np.uint8)
         if profile:
             image = _in_srgb(image, bits, profile)
         size = image.shape[:2] if isinstance(image, np.ndarray) else image.size[::-1]
@@ -92,20 +99,35 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
         return laid_out(image, size, channels, bits, BACKGROUNDS.get(options.alpha))
 
 
-def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
-    """Decode a 16-bit gray file to (H, W, 1) uint16, as stored; raise as :func:`decode` does."""
+def decode16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
+    """Decode a 16-bit file, except PNG, to (H, W, C) uint16, as stored; raise as :func:`decode` does."""
+    data = _file_bytes(data)
     with _reasons(header.codec):
-        image, _ = _opened(_file_bytes(data), header, 1, _FULL, keep_alpha=False)
-        pixels: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
-        return pixels[..., None]
+        if header.codec == "pnm":
+            values, white = pnm_values(_contents(data, "pnm")) or (None, 1)
+            if values is None or white != _MOST:
+                raise RefusedError(
+                    f'a largest value of {white} is not supported with depth="native", only 255 and {_MOST}'
+                )
+            return values.astype(np.uint16)
+        if header.codec == "tiff" and header.layout is None:
+            raise RefusedError('16-bit CMYK is not supported with depth="native"')
+        if header.codec == "png" and header.channels > 1:
+            return _by_nvimgcodec(data, header)
+        image, _ = _opened(data, header, 1 if header.channels == 1 else 3, _FULL, keep_alpha=True)
+        pixels: NDArray[np.uint16] = np.asarray(image).astype(np.uint16, copy=False)
+        return pixels if pixels.ndim == 3 else pixels[..., None]
 
 
 def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
     """Decode a file of one channel to (H, W), as stored: indices, if it has a palette; raise as :func:`decode` does."""
     header = read_header(data, max_pixels)
     with _reasons(header.codec):
-        image, _ = _opened(_file_bytes(data), header, 3, _FULL, keep_alpha=False)
-        labels = np.asarray(image)
+        data = _file_bytes(data)
+        if header.codec == "pnm" and (stored := pnm_values(_contents(data, "pnm"))):
+            labels = stored[0].astype(stored[0].dtype.newbyteorder("="))
+        else:
+            labels = np.asarray(_opened(data, header, 3, _FULL, keep_alpha=False)[0])
         if labels.size != header.height * header.width:
             raise RefusedError("a file of labels must have one channel")
         return labels.reshape(header.height, header.width)
@@ -160,37 +182,55 @@ def _contents(data: bytes, codec: str) -> PillowHeader:
             raise ValueError("the header is truncated") from None
     if codec == "avif":
         (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
-        return PillowHeader(height, width, len(mode), [data], orientation)
-    if codec == "bmp" and (plain := bmp_rows(data)):
-        return PillowHeader(*plain[:2], 3, [data])
-    image = _bmp(data) if codec == "bmp" else _heic(data)
+        crop, depth = avif_picture(data, height, width)
+        y0, x0, y1, x1 = crop or (0, 0, height, width)
+        return PillowHeader(y1 - y0, x1 - x0, len(mode), [data], orientation, depth=depth, layout=crop)
+    image = _heic(data)
     width, height = image.size
-    return PillowHeader(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
+    return PillowHeader(height, width, len(image.getbands()), [data], depth=image.info.get("bit_depth") or _BYTE)
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
     """Return the plugin's image, loaded, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
-        return _avif(data), 16
-    if header.codec == "bmp" and (pixels := bmp_pixels(data)) is not None:
-        return pixels, 16
-    if header.codec in ("bmp", "heic"):
-        image = (_bmp if header.codec == "bmp" else _heic)(data)
+        return _avif(data, header), 16
+    if header.codec == "jpeg2k" and header.depth > _BYTE and (header.channels, header.depth) not in _DEEP_GRAY:
+        return _by_nvimgcodec(data, header), header.depth
+    if header.codec == "heic":
+        image = _heic(data)
         image.load()
         return image, 16
     contents = header if header.parts else _contents(data, header.codec)
-    if header.codec == "pnm" and (pixels := pnm_pixels(contents)) is not None:
-        return pixels, 16
+    if header.codec == "bmp" and contents.layout.packing in RLE:
+        return contents.layout.palette[np.asarray(_with_plugin("bmp", io.BytesIO(bmp_with_runs(data, contents))))], 16
+    if header.codec == "bmp":
+        return bmp_pixels(data, contents), 16
+    if header.codec == "pnm" and (stored := pnm_values(contents)):
+        return pnm_pixels(*stored), 16
+    if header.codec == "tiff" and contents.layout is not None:
+        planes = [np.asarray(_loaded_tiff(io.BytesIO(plane), data)) for plane in contents.parts]
+        return pixels_of_rows(contents.layout, planes), contents.bits
+    if header.codec == "tiff":
+        return _loaded_tiff(_joined(contents.parts), data), contents.bits
     image = _with_plugin(header.codec, _joined(contents.parts))
-    if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
-        source = io.BytesIO(data)
-        image.load_seek, image.load_read = source.seek, source.read
     if header.codec == "jpeg" and (channels == 1 or scale != _FULL):
         image.draft("L" if channels == 1 else None, [side * scale // _FULL for side in image.size])
     if not keep_alpha:
         image.info.pop("transparency", None)  # Pillow would warn of it
     image.load()
+    if header.codec == "gif" and contents.layout is not None:
+        return _on_screen(image, contents), 16
+    if header.codec == "png" and image.mode != "P" and "transparency" in image.info and contents.layout:
+        return _with_png_key(image, contents), 16
     return image, contents.bits
+
+
+def _loaded_tiff(file: io.BytesIO, data: bytes) -> Any:
+    """Return the image of a reduced file; uncompressed strips are not in it, and are read from the original."""
+    image, source = _with_plugin("tiff", file), io.BytesIO(data)
+    image.load_seek, image.load_read = source.seek, source.read
+    image.load()
+    return image
 
 
 def _joined(parts: Parts) -> io.BytesIO:
@@ -221,13 +261,6 @@ def _tiff_plugin() -> Any:
     return Tiff
 
 
-def _bmp(data: bytes) -> Any:
-    from PIL import BmpImagePlugin
-
-    check_bmp(data)
-    return BmpImagePlugin.BmpImageFile(io.BytesIO(data))
-
-
 def _heic(data: bytes) -> Any:
     try:
         from pillow_heif import HeifImageFile  # type: ignore[import-not-found]  # optional, not a dependency
@@ -245,10 +278,50 @@ def _avif_decoder(data: bytes) -> Any:
     return AvifImagePlugin._avif.AvifDecoder(data, "auto", 1)
 
 
-def _avif(data: bytes) -> Pixels:
+def _avif(data: bytes, header: PillowHeader) -> Pixels:
     decoder = _avif_decoder(data)
     (width, height), _, mode, *_ = decoder.get_info()
-    return np.frombuffer(decoder.get_frame(0)[0], np.uint8).reshape(height, width, len(mode))
+    pixels = np.frombuffer(decoder.get_frame(0)[0], np.uint8).reshape(height, width, len(mode))
+    y0, x0, y1, x1 = header.layout or (0, 0, height, width)
+    return pixels[y0:y1, x0:x1]
+
+
+def _by_nvimgcodec(data: bytes, header: PillowHeader) -> NDArray[np.uint16]:
+    """Return colors of more than 8 bits, which Pillow reduces to 8, and wrongly those of JPEG 2000."""
+    try:
+        found = nvimgcodec.decode_deep(data, (header.height, header.width, header.channels))
+    except ImportError as error:
+        kind = " of damaged and interlaced PNG files" if header.codec == "png" else " of JPEG 2000"
+        raise RefusedError(f"{header.depth}-bit color{kind} needs nvImageCodec: {error}") from None
+    if found is None:
+        raise ValueError("nvImageCodec does not decode it")
+    return found
+
+
+def with_key(values: NDArray[Any], key: Sequence[int], depth: int) -> NDArray[Any]:
+    """Return values (H, W, S) with an alpha channel, transparent for one color of ``depth`` bits per value."""
+    scale = _WHITE // ((1 << depth) - 1) if depth < _BYTE else 1  # values are scaled to bytes
+    color = [(one & (1 << depth) - 1) * scale for one in key]
+    alpha = np.where((values == color).all(2, keepdims=True), 0, np.iinfo(values.dtype).max).astype(values.dtype)
+    return np.concatenate([values, alpha], 2)
+
+
+def _on_screen(image: Any, header: PillowHeader) -> Pixels:
+    """Return a GIF image with the part of its screen that it does not cover, which is transparent."""
+    left, top, width, height, background = header.layout
+    pixels = np.empty((header.height, header.width, 4), np.uint8)
+    pixels[:] = (*background, 0)
+    pixels[top : top + height, left : left + width] = _pixels_of(_in_mode("RGBA", image))
+    return pixels
+
+
+def _with_png_key(image: Any, header: PillowHeader) -> NDArray[Any]:
+    """Return the pixels of an image with a transparent color, which Pillow compares with values that it has scaled."""
+    if image.mode == "RGB" and header.depth > _BYTE:
+        raise RefusedError("a transparent color of a 16-bit RGB file that is interlaced or irregular is not supported")
+    values = np.asarray(image.convert("L") if image.mode == "1" else image)
+    values = values if values.ndim == 3 else values[..., None]
+    return with_key(values, header.layout, header.depth)
 
 
 # -- color profiles ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Records
 from ..kernels.png import layout
 from .options import DecodeOptions
-from .pillow import BACKGROUNDS, Pixels, laid_out, to_colors
+from .pillow import BACKGROUNDS, Pixels, laid_out, to_colors, with_key
 
 #: Packages that inflate faster than Python's zlib, the fastest first.
 FASTER = ("deflate", "isal")
@@ -92,6 +92,7 @@ class Part(NamedTuple):
     made: int
     channels: int
     background: int | None
+    key: tuple[int, ...] = ()  # the values of a color that is transparent
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -102,7 +103,7 @@ class Part(NamedTuple):
     @property
     def is_direct(self) -> bool:
         """True if :meth:`write` takes no memory for pixels."""
-        return self.made == self.channels and self.background is None
+        return self.made == self.channels and self.background is None and not self.key
 
     def write(self, out: Pixels) -> None:
         """Fill ``out`` (H * W * C,) with pixels as stored."""
@@ -121,9 +122,20 @@ class Part(NamedTuple):
     def pixels(self) -> Pixels:
         """Return the pixels (H, W, C) as stored."""
         height, width, _ = self.shape
-        found = np.empty((height, width, self.made), np.uint8)
-        self._replace(channels=self.made, background=None).write(found.reshape(-1))
+        if self.key:
+            depth = int(self.header["depth"])
+            values = with_key(self.values(), self.key, depth)
+            found = (values >> max(depth - 8, 0)).astype(np.uint8)
+        else:
+            found = np.empty((height, width, self.made), np.uint8)
+            self._replace(channels=self.made, background=None).write(found.reshape(-1))
         return found if self.is_direct else laid_out(found, (height, width), self.channels, 8, self.background)
+
+    def values(self) -> NDArray[Any]:
+        """Return the values (H, W, S) as stored: uint8, those of fewer bits scaled to it, or uint16."""
+        made = self.stored * (2 if self.header["depth"] == _DEEP else 1)
+        found = self._replace(made=made, channels=made, background=None, key=()).pixels()
+        return found if made == self.stored else found.view(">u2").astype(np.uint16)
 
 
 def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Part | None:
@@ -132,7 +144,7 @@ def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Pa
     ``region`` is x0, y0, x1, y1 in the image as stored.
     """
     keep_alpha = options.has_alpha or options.alpha != "drop"
-    found = _read(data, keep_alpha=keep_alpha, alone=options.icc != "ignore")
+    found = _read(data, alone=options.icc != "ignore")
     if found is None:
         return None
     array, records = found
@@ -141,8 +153,10 @@ def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Pa
     if raw is None:
         return None
     stored, channels = layout.SAMPLES[header["color"]], options.channels
-    made, background = channels, None
-    if keep_alpha:
+    made, background, key = channels, None, ()  # type: int, int | None, tuple[int, ...]
+    if keep_alpha and (key := _key(array, header)):
+        made, background = stored, BACKGROUNDS.get(options.alpha)
+    elif keep_alpha:
         is_palette = header["color"] == layout.PALETTE
         made = 3 + (header["transparency"][1] > 0) if is_palette else stored
         if options.alpha != "drop" and made in (1, 3):  # nothing is transparent
@@ -150,12 +164,12 @@ def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Pa
         elif options.alpha != "drop":
             background = BACKGROUNDS[options.alpha]
     palette = _palette(array, header, made)
-    return Part(raw, header, region, stored, palette, made, channels, background)
+    return Part(raw, header, region, stored, palette, made, channels, background, key)
 
 
 def decode16(data: Any) -> NDArray[np.uint16] | None:
     """Return the pixels of a file with 16 bits per value, as stored; None for a file that is left to others."""
-    found = _read(data, keep_alpha=True, alone=False)
+    found = _read(data, alone=False)
     if found is None or found[1]["depth"][0] != _DEEP:
         return None
     array, records = found
@@ -163,11 +177,21 @@ def decode16(data: Any) -> NDArray[np.uint16] | None:
     if raw is None:
         return None
     stored = layout.SAMPLES[records["color"][0]]
-    part = Part(raw, records[0], region, stored, raw[:0], 2 * stored, 2 * stored, None)
-    return part.pixels().view(">u2").astype(np.uint16)
+    part = Part(raw, records[0], region, stored, raw[:0], stored, stored, None)
+    key = _key(array, records[0])
+    return with_key(part.values(), key, _DEEP) if key else part.values()
 
 
-def _read(data: Any, *, keep_alpha: bool, alone: bool) -> tuple[Pixels, Records] | None:
+def _key(data: Pixels, header: Any) -> tuple[int, ...]:
+    """Return the values of the transparent color of a gray or RGB file; none if it has none."""
+    start, size = header["transparency"].tolist()
+    stored = layout.SAMPLES[header["color"]]
+    if stored not in (1, 3) or header["color"] == layout.PALETTE or size != 2 * stored:
+        return ()
+    return tuple(data[start : start + size].view(">u2").tolist())
+
+
+def _read(data: Any, *, alone: bool) -> tuple[Pixels, Records] | None:
     """Return the bytes and the record of a file, or None for one that is left to Pillow."""
     from ..kernels.png import chunks
 
@@ -176,9 +200,6 @@ def _read(data: Any, *, keep_alpha: bool, alone: bool) -> tuple[Pixels, Records]
     chunks.read_chunks(array, found)
     header = found[0]
     if not header["regular"] or header["interlaced"]:
-        return None
-    # Colors that stand for transparency, in gray and RGB, are Pillow's: its rules for other than 8 bits are its own.
-    if keep_alpha and header["transparency"][1] and header["color"] != layout.PALETTE:
         return None
     # Pillow reads all chunks of a file to look for a profile, and one of them may be damaged.
     return None if alone and header["others"] else (array, found)

@@ -29,6 +29,9 @@ def _packed(values: NDArray[Any], depth: int) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), -1)]
 
 
+ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
 def paeth(a: Any, b: Any, c: Any) -> Any:
     """The standard's predictor, for arrays of the bytes to the left, above, and above to the left."""
     a, b, c = (np.asarray(values, np.int64) for values in (a, b, c))
@@ -53,13 +56,16 @@ def _filtered(rows: Sequence[bytes], size: int, filters: Sequence[int]) -> bytes
 def encode(
     values: NDArray[Any], color: str, depth: int, filters: Sequence[int] = (0,), *, palette: bytes = b"",
     transparency: bytes = b"", chunks: Sequence[tuple[bytes, bytes]] = (), part: int = 1 << 30,
+    interlaced: bool = False,
 ) -> bytes:  # fmt: skip
     """Encode values (H, W, C) of ``depth`` bits; ``part`` is the size of an IDAT chunk."""
     number, samples, _ = COLORS[color]
     height, width, count = values.shape
     assert count == samples
-    packed = zlib.compress(_filtered(_packed(values, depth), max(samples * depth // 8, 1), filters), 1)
-    found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, 0))
+    passes = [values[y::down, x::across] for x, y, across, down in (ADAM7 if interlaced else [(0, 0, 1, 1)])]
+    rows = [_filtered(_packed(one, depth), max(samples * depth // 8, 1), filters) for one in passes if one.size]
+    packed = zlib.compress(b"".join(rows), 1)
+    found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, interlaced))
     for name, body in (*chunks, (b"PLTE", palette), (b"tRNS", transparency)):
         found += png_chunk(name, body) if body else b""
     for at in range(0, len(packed), part):

@@ -5,6 +5,7 @@ import re
 import struct
 import sys
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
 from ..libraries import library
+from ..robustness import foreign
 from ..robustness.formats import peak
 from ..samples import file_of, png_chunk, smooth, with_orientation
 from .jpegs import upright_pixels
@@ -271,6 +273,14 @@ def test_of_several_pictures_the_first(form: str) -> None:
     others = [Image.new("RGB", (WIDTH, HEIGHT), (k, 0, 0)) for k in (90, 180)]
     data = file_of(smooth(HEIGHT, WIDTH), form, save_all=True, append_images=others)
     np.testing.assert_array_equal(shown(data), upright_pixels(data))
+
+
+@pytest.mark.parametrize("form", foreign.FILES)
+def test_any_layout_is_right_or_refused(form: str) -> None:
+    """The same files in every run; a sample of others is among the damaged ones."""
+    outcomes = Counter(foreign.right(len(foreign.FILES) * k + list(foreign.FILES).index(form)) for k in range(120))
+    assert outcomes[f"{form}: decoded"] > 15, outcomes
+    assert outcomes[f"{form}: all bits"] > 5 or form in ("jpeg2k", "bmp", "gif", "avif"), outcomes
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._decoding import pillow, png
+from gpuimg._decoding import one_file, pillow, png
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._decoding.png import part_of
 
@@ -24,7 +24,7 @@ from ..libraries import needs
 from ..robustness.formats import with_checksums
 from ..robustness.mutate import Draw, changed
 from ..samples import file_of, png_chunk, with_orientation
-from .pngs import BUILDS, FILTERS, SIGNATURE, encode, made
+from .pngs import BUILDS, COLORS, FILTERS, SIGNATURE, encode, made
 
 LIMIT = 1 << 27
 PLAIN = DecodeOptions()
@@ -50,6 +50,11 @@ def ours(data: bytes, options: DecodeOptions = PLAIN) -> NDArray[np.uint8]:
     part = part_of(data, options)
     assert part is not None
     return part.pixels()
+
+
+def of_file(data: bytes, options: DecodeOptions) -> NDArray[Any]:
+    """The pixels by whichever decoder takes the file."""
+    return one_file.decode(data, pillow.read_header(data, LIMIT), options)
 
 
 @pytest.fixture(params=["deflate", "isal", "zlib"])
@@ -110,15 +115,35 @@ def test_transparency_of_a_palette(depth: int, rng: np.random.Generator) -> None
             np.testing.assert_array_equal(ours(data, options), pillows(data, options), err_msg=str(options))
 
 
+@pytest.mark.parametrize("interlaced", [False, True], ids=["ours", "Pillow's"])
 @pytest.mark.parametrize(("color", "depth"), [build for build in BUILDS if build[0] in ("gray", "rgb")])
-def test_a_transparent_color_is_pillows_where_alpha_counts(color: str, depth: int, rng: np.random.Generator) -> None:
-    key = b"\0\1" * (1 if color == "gray" else 3)
-    data = made(rng, 9, 20, color, depth, (0, 2), transparency=key)
-    for options in OPTIONS:
-        if options == DecodeOptions(options.color) and not options.has_alpha:
-            np.testing.assert_array_equal(ours(data, options), pillows(data, options))
-        else:
-            assert part_of(data, options) is None
+def test_a_transparent_color(color: str, depth: int, interlaced: bool, rng: np.random.Generator) -> None:
+    """It is compared with all bits of the file (PNG, 11.3.1.1), whose higher ones in the chunk do not count."""
+    samples, key = COLORS[color][1], 1 << depth - 1 | 1 << 15
+    values = rng.choice([key & (1 << depth) - 1, 0, (1 << depth) - 1], (9, 20, samples))
+    values[:, ::2] = values[:, ::2, :1]  # some are the key in all samples
+    near = (key ^ 1) & (1 << depth) - 1
+    values[::3] = np.where(values[::3] == values.max(), near, values[::3])
+    transparency = struct.pack(">H", key) * samples
+    data = encode(values, color, depth, (0, 2), transparency=transparency, interlaced=interlaced)
+    clear = (values == key & (1 << depth) - 1).all(2)
+    colors = (values >> 8 if depth == 16 else values * 255 // ((1 << depth) - 1)).astype(int)
+    shown = np.broadcast_to(colors, (9, 20, 3))
+    assert clear.any()
+    if interlaced and (color, depth) == ("rgb", 16):
+        with pytest.raises(ValueError, match="a transparent color of a 16-bit RGB file"):
+            of_file(data, DecodeOptions("rgba"))
+        return
+    whole = of_file(data, DecodeOptions("rgba"))
+    np.testing.assert_array_equal(whole, np.dstack([shown, np.where(clear, 0, 255)]))
+    for alpha, level in (("black", 0), ("white", 255)):
+        np.testing.assert_array_equal(
+            of_file(data, DecodeOptions(alpha=alpha)), np.where(clear[..., None], level, shown)
+        )
+    np.testing.assert_array_equal(of_file(data, DecodeOptions()), shown)
+    if depth == 16:
+        deep = of_file(data, DecodeOptions("rgba", depth="native"))
+        np.testing.assert_array_equal(deep, np.dstack([np.broadcast_to(values, (9, 20, 3)), np.where(clear, 0, 65535)]))
 
 
 def test_triples_of_neighbors(rng: np.random.Generator) -> None:

@@ -55,6 +55,7 @@ SUBJECTS = {
     "changing": Subject("changing:check", 0.02, 60.0, kept=200, threads=1),
     "formats": Subject("formats:check", kept=100),
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
+    "foreign": Subject("foreign:check", kept=100),
     "indexes": Subject("indexes:check"),
     "prepared": Subject("prepared:check", 0.5, 60.0),
     "plans": Subject("plans:check"),

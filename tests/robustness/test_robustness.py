@@ -6,6 +6,7 @@ import pytest
 
 from ..libraries import needs
 from . import engine
+from .foreign import FILES
 from .formats import originals as formats
 
 FIRST = random.SystemRandom().randrange(1 << 40)
@@ -20,6 +21,7 @@ SAMPLES = {
     "changing": (16, {"pixels", "a reason"}),
     "formats": (400, {f"{form}: refused" for form in formats() if form != "tiff"}),
     "tiff": (100, {"tiff: decoded", "tiff: refused"}),
+    "foreign": (420, {f"{form}: decoded" for form in FILES} | {f"{form}: all bits" for form in ("png", "pnm", "tiff")}),
     "indexes": (300, {"refused", "used", "damaged", "no entry", "other size"}),
     "prepared": (100, {"resumed", "refused: ValueError"}),
     "plans": (200, {"refused", "applied"}),
@@ -28,7 +30,7 @@ SAMPLES = {
     "videos": (60, {"decoded", "refused"}),
 }
 NEEDED = {"gpu jpegs": ("numba_cuda",), "remote": ("moto", "s3fs")}
-FAST = ("jpegs", "guard pages", "guard recoded", "guard pngs", "plans")
+FAST = ("foreign", "jpegs", "guard pages", "guard recoded", "guard pngs", "plans")
 
 
 def test_every_subject_has_a_sample() -> None:
