@@ -105,6 +105,10 @@ def theirs(data: bytes, orientation: int) -> NDArray[np.uint8] | None:
                 return None
             if image.format != "TIFF" and image.getexif().get(0x0112, 1) != orientation:
                 return None
+            if image.format == "GIF" and image.tile[0][1] != (0, 0, *image.size):  # it does not cover its screen
+                return None
+            if image.format == "BMP" and {"1": 1, "L": 8}.get(image.mode, data[28]) != data[28]:  # taken for gray
+                return None
             image = ImageOps.exif_transpose(image)
             if image.mode.startswith("I") or image.mode == "F":
                 return None
