@@ -121,8 +121,6 @@ def bmp_contents(data: bytes) -> PillowHeader:
     if bits <= 8:
         each = 3 if size == _OS2 else 4
         count = min(used or 1 << bits, 1 << bits)
-        if end < start < end + each * count:
-            count = (start - end) // each
         table = np.frombuffer(data, np.uint8, each * count, end).reshape(count, each)
         palette[:count] = table[:, 2::-1]
         if (palette == palette[:, :1]).all():
