@@ -27,7 +27,16 @@ from .decoder import PillowHeader as PillowHeader
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
 from .options import WITH_ALPHA, DecodeOptions
-from .plain_parts import RLE, bmp_contents, bmp_pixels, bmp_with_runs, pnm_contents, pnm_pixels, pnm_values
+from .plain_parts import (
+    RLE,
+    bmp_contents,
+    bmp_pixels,
+    bmp_with_runs,
+    pnm_contents,
+    pnm_pixels,
+    pnm_values,
+    with_palette,
+)
 from .recoded import is_recoded, stored_jpeg
 from .tiff_parts import pixels_of_rows, tiff_contents
 
@@ -202,7 +211,8 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         return image, 16
     contents = header if header.parts else _contents(data, header.codec)
     if header.codec == "bmp" and contents.layout.packing in RLE:
-        return contents.layout.palette[np.asarray(_with_plugin("bmp", io.BytesIO(bmp_with_runs(data, contents))))], 16
+        indices = np.asarray(_with_plugin("bmp", io.BytesIO(bmp_with_runs(data, contents))))
+        return with_palette(contents.layout.palette, indices), 16
     if header.codec == "bmp":
         return bmp_pixels(data, contents), 16
     if header.codec == "pnm" and (stored := pnm_values(contents)):
@@ -301,9 +311,13 @@ def _by_nvimgcodec(data: bytes, header: PillowHeader) -> NDArray[np.uint16]:
 def with_key(values: NDArray[Any], key: Sequence[int], depth: int) -> NDArray[Any]:
     """Return values (H, W, S) with an alpha channel, transparent for one color of ``depth`` bits per value."""
     scale = _WHITE // ((1 << depth) - 1) if depth < _BYTE else 1  # values are scaled to bytes
-    color = [(one & (1 << depth) - 1) * scale for one in key]
-    alpha = np.where((values == color).all(2, keepdims=True), 0, np.iinfo(values.dtype).max).astype(values.dtype)
-    return np.concatenate([values, alpha], 2)
+    found = np.empty((*values.shape[:2], len(key) + 1), values.dtype)
+    other = np.zeros(values.shape[:2], np.bool_)
+    for k, one in enumerate(key):
+        found[..., k] = values[..., k]
+        other |= values[..., k] != (one & (1 << depth) - 1) * scale
+    np.multiply(other, np.iinfo(values.dtype).max, out=found[..., -1], casting="unsafe")
+    return found
 
 
 def _on_screen(image: Any, header: PillowHeader) -> Pixels:
@@ -399,7 +413,7 @@ def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, backgr
     else:
         whole = (start, stop) == (0, image.height)
         pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
-    return np.broadcast_to(pixels, (*pixels.shape[:2], channels))
+    return pixels if pixels.shape[2] == channels else np.repeat(pixels, channels, 2)
 
 
 def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixels:

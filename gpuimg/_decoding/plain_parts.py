@@ -160,12 +160,24 @@ def bmp_pixels(data: bytes, header: PillowHeader) -> NDArray[np.uint8]:
         if layout.bits < 8:
             shifts = np.arange(8 - layout.bits, -1, -layout.bits, dtype=np.uint8)
             rows = (rows[..., None] >> shifts & (1 << layout.bits) - 1).reshape(height, -1)
-        indexed: NDArray[np.uint8] = layout.palette[rows[:, :width]]
-        return indexed
+        return with_palette(layout.palette, rows[:, :width])
     words = np.ascontiguousarray(rows).view(f"<u{layout.bits // 8}")[:, :width]
     masks = layout.masks[: 3 + (header.channels > 3)]
     fields = [(words & mask) // (mask & -mask) * 255 // (mask // (mask & -mask)) for mask in masks]
     return np.stack(fields, 2).astype(np.uint8)
+
+
+def with_palette(palette: NDArray[np.uint8], indices: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the pixels (H, W, C) of a palette (256, C) of 1 or 3 channels."""
+    from ..kernels.gray import colors_of_words  # imports Numba, which takes as long as all of gpuimg
+
+    if palette.shape[1] == 1:
+        is_identity = np.array_equal(palette[:, 0], np.arange(256))
+        return (indices if is_identity else palette[:, 0].take(indices, mode="wrap"))[..., None]
+    words = np.pad(palette, ((0, 0), (0, 1))).view("<u4")[:, 0].take(indices, mode="wrap")
+    pixels = np.empty((*indices.shape, 3), np.uint8)
+    colors_of_words(words.reshape(-1).view(np.uint8), pixels.reshape(-1))
+    return pixels
 
 
 def bmp_with_runs(data: bytes, header: PillowHeader) -> bytes:

@@ -38,7 +38,14 @@ _COMPRESSIONS = {
     34712: "JPEG 2000", 34887: "LERC", 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL",
 }  # fmt: skip
 _SCALED = 8  # bits up to which values are scaled to bytes
-_PLAIN = {(1, 1), (_RGB, 3), (_RGB, 4, 0), (_RGB, 4, 2)}  # photometric interpretation, samples, extra ones
+_PLAIN = {
+    (1, 1),
+    (1, 2, 0),
+    (1, 2, 2),
+    (_RGB, 3),
+    (_RGB, 4, 0),
+    (_RGB, 4, 2),
+}  # photometric interpretation, samples, extra ones
 _BAND = 1 << 16  # values unpacked at a time
 _KEPT = {
     _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _OFFSETS, _SAMPLES, _ROWS, _COUNTS, _PREDICTOR,
@@ -331,11 +338,10 @@ def pixels_of_rows(rows: Rows, planes: Sequence[NDArray[np.uint8]]) -> NDArray[A
         colors = top - colors
     if rows.alpha is not None:
         colors = np.concatenate([colors, values[..., rows.alpha, None]], 2)
-    alpha = colors[..., -1:].astype(np.uint32)
     if rows.bits < _SCALED:
         colors = (colors * np.uint32(510) + top) // (2 * top)
     if rows.is_premultiplied:  # as in Pillow, also where alpha is 0
-        white = max(top, 0xFF)
+        white, alpha = max(top, 0xFF), values[..., rows.alpha, None].astype(np.uint32)
         whole = values[..., : rows.colors].astype(np.uint32) * white // np.maximum(alpha, 1)
         colors[..., :-1] = np.where(alpha > 0, np.minimum(whole, white), 0)
     return np.ascontiguousarray(colors, np.uint8 if rows.bits <= _SCALED else np.uint16)
