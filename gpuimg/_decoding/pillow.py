@@ -133,10 +133,21 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
     header = read_header(data, max_pixels)
     with _reasons(header.codec):
         data = _file_bytes(data)
-        if header.codec == "pnm" and (stored := pnm_values(_contents(data, "pnm"))):
+        contents = _contents(data, header.codec)
+        if header.codec == "pnm" and (stored := pnm_values(contents)):
             labels = stored[0].astype(stored[0].dtype.newbyteorder("="))
+        elif header.codec == "bmp" and contents.layout.bits <= _BYTE:
+            labels = _bmp_indices(data, contents)
+        elif header.codec == "tiff" and contents.layout is not None:
+            labels = pixels_of_rows(contents.layout, _tiff_planes(data, contents), is_scaled=False)
         else:
             labels = np.asarray(_opened(data, header, 3, _FULL, keep_alpha=False)[0])
+        if header.depth == 1 and header.channels == 1:
+            labels = labels.astype(np.bool_)
+        elif header.codec == "jpeg2k" and labels.dtype == np.uint16:
+            labels = labels >> (16 - header.depth)  # Pillow scales them to 16 bits
+        elif header.codec == "png" and header.depth in (2, 4) and header.channels == 1:
+            labels = labels // (_WHITE // ((1 << header.depth) - 1))
         if labels.size != header.height * header.width:
             raise RefusedError("a file of labels must have one channel")
         return labels.reshape(header.height, header.width)
@@ -210,16 +221,14 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         image.load()
         return image, 16
     contents = header if header.parts else _contents(data, header.codec)
-    if header.codec == "bmp" and contents.layout.packing in RLE:
-        indices = np.asarray(_with_plugin("bmp", io.BytesIO(bmp_with_runs(data, contents))))
-        return with_palette(contents.layout.palette, indices), 16
+    if header.codec == "bmp" and contents.layout.bits <= _BYTE:
+        return with_palette(contents.layout.palette, _bmp_indices(data, contents)), 16
     if header.codec == "bmp":
         return bmp_pixels(data, contents), 16
     if header.codec == "pnm" and (stored := pnm_values(contents)):
         return pnm_pixels(*stored), 16
     if header.codec == "tiff" and contents.layout is not None:
-        planes = [np.asarray(_loaded_tiff(io.BytesIO(plane), data)) for plane in contents.parts]
-        return pixels_of_rows(contents.layout, planes), contents.bits
+        return pixels_of_rows(contents.layout, _tiff_planes(data, contents)), contents.bits
     if header.codec == "tiff":
         return _loaded_tiff(_joined(contents.parts), data), contents.bits
     image = _with_plugin(header.codec, _joined(contents.parts))
@@ -241,6 +250,17 @@ def _loaded_tiff(file: io.BytesIO, data: bytes) -> Any:
     image.load_seek, image.load_read = source.seek, source.read
     image.load()
     return image
+
+
+def _tiff_planes(data: bytes, contents: PillowHeader) -> list[Pixels]:
+    return [np.asarray(_loaded_tiff(io.BytesIO(plane), data)) for plane in contents.parts]
+
+
+def _bmp_indices(data: bytes, contents: PillowHeader) -> Pixels:
+    """Return the indices (H, W) into the palette of a BMP file."""
+    if contents.layout.packing in RLE:
+        return np.asarray(_with_plugin("bmp", io.BytesIO(bmp_with_runs(data, contents))))
+    return bmp_pixels(data, contents)
 
 
 def _joined(parts: Parts) -> io.BytesIO:

@@ -134,7 +134,7 @@ def bmp_contents(data: bytes) -> PillowHeader:
         raise ValueError(f"image file is truncated: {len(data)} of {start + stride * rows} bytes")
     first, step = (start, stride) if height < 0 else (start + (rows - 1) * stride, -stride)
     layout = Bmp(bits, packing, first if packing not in RLE else start, step, palette, masks)
-    return PillowHeader(rows, width, palette.shape[1] + any(masks[3:]), [data], layout=layout)
+    return PillowHeader(rows, width, palette.shape[1] + any(masks[3:]), [data], depth=min(bits, 8), layout=layout)
 
 
 def _is_field(mask: int, bits: int) -> bool:
@@ -144,7 +144,7 @@ def _is_field(mask: int, bits: int) -> bool:
 
 
 def bmp_pixels(data: bytes, header: PillowHeader) -> NDArray[np.uint8]:
-    """Return the pixels (H, W, C) of a file; fields of fewer than 8 bits are scaled as Pillow does."""
+    """Return the pixels (H, W, C) of a file, or its indices (H, W); small fields are scaled as Pillow does."""
     height, width, layout = header.height, header.width, header.layout
     stored = np.frombuffer(data, np.uint8)
     if layout.bits == 24:
@@ -160,7 +160,7 @@ def bmp_pixels(data: bytes, header: PillowHeader) -> NDArray[np.uint8]:
         if layout.bits < 8:
             shifts = np.arange(8 - layout.bits, -1, -layout.bits, dtype=np.uint8)
             rows = (rows[..., None] >> shifts & (1 << layout.bits) - 1).reshape(height, -1)
-        return with_palette(layout.palette, rows[:, :width])
+        return rows[:, :width]
     words = np.ascontiguousarray(rows).view(f"<u{layout.bits // 8}")[:, :width]
     masks = layout.masks[: 3 + (header.channels > 3)]
     fields = [(words & mask) // (mask & -mask) * 255 // (mask // (mask & -mask)) for mask in masks]

@@ -325,10 +325,11 @@ def _planes(directory: _Directory, data: bytes, rows: Rows, blocks: _Blocks) -> 
         yield b"".join(_parts(_Directory(order, entries), data))
 
 
-def pixels_of_rows(rows: Rows, planes: Sequence[NDArray[np.uint8]]) -> NDArray[Any]:
+def pixels_of_rows(rows: Rows, planes: Sequence[NDArray[np.uint8]], *, is_scaled: bool = True) -> NDArray[Any]:
     """Return pixels (H, W, C) of the bytes of each plane's rows (H, B): uint8, or uint16 of ``rows.bits`` over 8.
 
-    C is 1 or 3, and one more with alpha, which is not premultiplied; other extra samples are left out.
+    C is 1 or 3, and one more with alpha, which is not premultiplied; other extra samples are left out. Values of fewer
+    than 8 bits are scaled to 255, unless they are labels.
     """
     samples = [_samples(rows, plane) for plane in planes]
     values = samples[0] if len(samples) == 1 else np.concatenate(samples, 2)
@@ -338,7 +339,7 @@ def pixels_of_rows(rows: Rows, planes: Sequence[NDArray[np.uint8]]) -> NDArray[A
         colors = top - colors
     if rows.alpha is not None:
         colors = np.concatenate([colors, values[..., rows.alpha, None]], 2)
-    if rows.bits < _SCALED:
+    if rows.bits < _SCALED and is_scaled:
         colors = (colors * np.uint32(510) + top) // (2 * top)
     if rows.is_premultiplied:  # as in Pillow, also where alpha is 0
         white, alpha = max(top, 0xFF), values[..., rows.alpha, None].astype(np.uint32)

@@ -1,5 +1,6 @@
 """A mask for each object: against the pixels that the images show, torchvision, and slices of NumPy."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from PIL import Image
 
 import gpuimg as gi
 
+from ..decoding.pngs import encode
+from ..decoding.tiffs import tiff
 from ..libraries import cases, library
+from ..robustness.foreign import rows_of_bits
 from ..samples import file_of
 from .calls import MOVES
 
@@ -147,6 +151,34 @@ def test_label_files_are_their_labels_and_indices(tmp_path: Path) -> None:
         gi.transform_masks(x, [paths[0], file_of(np.zeros((20, 30, 3), np.uint8), "PNG"), *paths[2:]])
     with pytest.raises(FileNotFoundError):
         gi.transform_masks(x, ["nowhere.png"] * 6)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 10, 16])
+@pytest.mark.parametrize("form", ["png", "palette", "tiff", "pnm", "bmp", "gray bmp", "jpeg2k"])
+def test_label_files_of_any_depth(form: str, bits: int) -> None:
+    """Values as stored, not scaled to 255 or to 16 bits."""
+    labels = np.random.default_rng().integers(0, 1 << bits, (40, 40, 1)).astype(np.uint16 if bits > 8 else np.uint8)
+    if form == "png" and bits != 10:
+        data = encode(labels, "gray", bits)
+    elif form == "palette" and bits <= 8:
+        data = encode(labels, form, bits, palette=bytes(range(256)) * 3 if bits == 8 else bytes(range(3 << bits)))
+    elif form == "tiff":
+        tags = {256: 40, 257: 40, 258: bits, 259: 1, 262: 1, 277: 1, 278: 40}
+        data = tiff([rows_of_bits(labels, bits, "<")], tags)
+    elif form == "pnm":
+        data = b"P5 40 40 %d\n" % ((1 << bits) - 1) + labels.astype(">u2" if bits > 8 else "u1").tobytes()
+    elif form.endswith("bmp") and bits in (1, 4, 8):
+        colors = np.arange(256)[:, None] * ([1, 1, 1, 0] if form == "gray bmp" else [1, 2, 3, 0])
+        rows = np.frombuffer(rows_of_bits(labels, bits, "<"), np.uint8).reshape(40, -1)
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))[::-1]
+        head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 0, 0, 54 + (4 << bits), 40, 40, 40, 1, bits, 0, 0, 0, 0, 0, 0)
+        data = head + colors[: 1 << bits].astype(np.uint8).tobytes() + rows.tobytes()
+    elif form == "jpeg2k" and bits in (8, 16):
+        data = cv2.imencode(".jp2", labels, [cv2.IMWRITE_JPEG2000_COMPRESSION_X1000, 1000])[1].tobytes()
+    else:
+        return
+    found = gi.transform_masks(gi.crop(np.zeros((1, 40, 40, 3), np.uint8), 0, 0, 40, 40), [data])
+    np.testing.assert_array_equal(np.asarray(found)[0], labels[..., 0])
 
 
 SIZES = [(30, 41), (57, 33), (40, 40)]
