@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
-from .._data.images import EncodedImages, Pixels, offsets_of
+from .._data.images import EncodedImages, Pixels, name_of, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
@@ -49,8 +51,10 @@ class Batch(Sequence[Array]):
 
     A batch is a sequence of (H, W, C) arrays, and an array if all its images have one size. It is created by
     :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
-    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout. All methods
-    that run it raise one :class:`DecodeError` for the images that could not be decoded, under ``on_error="raise"``.
+    functions return a new batch that shares the pixels. It keeps its results and runs at most once for each dtype and
+    layout, also if several threads request one at once; ``array(out=)``, ``padded`` and ``tokens`` copy a result that
+    it has. All methods that run it raise one :class:`DecodeError` for the images that could not be decoded, under
+    ``on_error="raise"``.
 
     On the CPU a batch can be pickled: its file bytes or pixels and the recorded operations, but not its results.
     ``copy.copy`` returns the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
@@ -63,11 +67,12 @@ class Batch(Sequence[Array]):
     (2, 'cpu', [[2, 2], [2, 2]], (2, 2, 2, 3))
     """
 
-    __slots__ = ("_launches", "_recording", "_results")
+    __slots__ = ("_launches", "_locks", "_recording", "_results")
 
     def __init__(self, recording: Recording, launches: int = 0) -> None:
         self._recording = recording
-        self._results: dict[tuple[str, str], Pixels] = {}
+        self._results: dict[tuple[str, str], tuple[Pixels, Callable[[], None]]] = {}
+        self._locks: dict[int, threading.RLock] = {}
         self._launches = launches
 
     if not TYPE_CHECKING:  # type checkers report other names themselves
@@ -378,10 +383,10 @@ class Batch(Sequence[Array]):
         >>> tokens.values.shape, tokens.starts.tolist(), tokens.grids.tolist()
         ((28, 1176), [0, 4, 28], [[1, 2, 2], [1, 4, 6]])
         """
-        whole = Batch(several.of_whole_patches(self._recording, frames), self._launches)
-        found = several.tokens(whole._recording, whole._run, patch, merge, frames, order, pad, counts, dtype)
-        self._launches = whole._launches
-        return found
+        times = several.times_of_whole_patches(self._recording, frames)
+        recording = self._recording if times is None else self._recording.at_frames(times)
+        run = partial(self._run, times=times)
+        return several.tokens(recording, run, patch, merge, frames, order, pad, counts, dtype)
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
@@ -431,17 +436,32 @@ class Batch(Sequence[Array]):
         source, plan = recording.source, recording.plan
         name = result_dtype(recording, dtype)
         check_layout(layout)
-        if (name, layout) in self._results:
-            return self._results[name, layout]
-        if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
-            result = recording.decoded()
-        else:
-            offsets, total = offsets_of(plan.sizes, plan.channels)
-            flat = (allocate or recording.runtime.take)(total, name)
-            self._run(flat, offsets, layout)
-            result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
-        self._results[name, layout] = result
-        return result
+        with self._one_thread():
+            if (done := self._finished(name, layout)) is not None:
+                return done
+            if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
+                result = recording.decoded()
+            else:
+                offsets, total = offsets_of(plan.sizes, plan.channels)
+                flat = (allocate or recording.runtime.take)(total, name)
+                self._run(flat, offsets, layout)
+                result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
+            # A signal handler may have requested the same result while this thread computed it.
+            return self._results.setdefault((name, layout), (result, recording.runtime.finished()))[0]
+
+    def _one_thread(self) -> threading.RLock:
+        """Return the lock of this process under which the batch runs: one that is held during a fork stays locked."""
+        return self._locks.setdefault(os.getpid(), threading.RLock())
+
+    def _finished(self, name: str, layout: str | PatchLayout) -> Pixels | None:
+        """Return the result of a dtype, and a layout unless it is one of patches, if there is one to return or copy."""
+        layouts = ("NHWC", "NCHW") if isinstance(layout, PatchLayout) else (layout,)
+        for key in ((name, one) for one in layouts):
+            if key in self._results:
+                result, wait = self._results[key]
+                wait()
+                return result
+        return None
 
     def _is_stored_as(self, layout: str) -> bool:
         source = self._recording.source
@@ -451,19 +471,29 @@ class Batch(Sequence[Array]):
         separate = single or not self.is_uniform or whole_files.is_special(source)
         return layout == "NHWC" and separate and source.selection is None
 
-    def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
-        recording = self._recording
+    def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout, times: Ints | None = None) -> None:
+        """Write the results, in a batch of clips those at ``times``, to a flat array; run if there are none yet."""
+        recording = self._recording if times is None else self._recording.at_frames(times)
+        name = name_of(flat.dtype)
         source, runtime = recording.source, recording.runtime
-        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
-            raise TypeError(
-                f"cannot record operations on a {source.dtype} {source.layout} result; use "
-                'compute("uint8" or "float32", layout="NHWC"), or record first'
-            )
-        if len(recording.plan):
-            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
-            outcome = run() if runtime.on_host else delivered(run)
-            self._launches += outcome.launches
-            recording.record_outcome(outcome)
+        with self._one_thread():
+            if (done := self._finished(name, layout)) is not None:
+                done = done if times is None else done.at_frames(times)
+            elif isinstance(source, Pixels) and source.dtype == name and recording.changes_nothing:
+                done = source
+            if done is not None:
+                planes.store(runtime, done, flat, offsets, layout)
+                return
+            if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
+                raise TypeError(
+                    f"cannot record operations on a {source.dtype} {source.layout} result; use "
+                    'compute("uint8" or "float32", layout="NHWC"), or record first'
+                )
+            if len(recording.plan):
+                run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+                outcome = run() if runtime.on_host else delivered(run)
+                self._launches += outcome.launches
+                recording.record_outcome(outcome)
 
     # -- sequence ----------------------------------------------------------------------------------------------
 

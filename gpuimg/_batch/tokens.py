@@ -140,7 +140,7 @@ def tokens(
         first = first + np.repeat(np.arange(len(used)) * room - starts[samples[:-1]], np.diff(samples))
     total = int(starts[-1]) if room is None else len(used) * room
     runtime = batch.runtime
-    flat = (runtime.take if room is None else runtime.empty)(total * patches.size, name)
+    flat = runtime.empty(total * patches.size, name)  # waits for earlier readers of this memory
     values = flat.reshape(total, patches.size)
     mask = None
     if room is not None:
@@ -163,12 +163,12 @@ def sample_ends(counts: Any, n: int) -> Ints:
     return ends
 
 
-def of_whole_patches(batch: Recording, frames: Any) -> Recording:
-    """Return clips whose last frame is repeated to a multiple of ``frames``."""
+def times_of_whole_patches(batch: Recording, frames: Any) -> Ints | None:
+    """Return the frames of clips whose last one is repeated to a multiple of ``frames``; None if they are whole."""
     (deep,) = arguments.sides(frames=frames)
     if batch.frames is None or batch.frames % deep == 0:
-        return batch
-    return batch.at_frames(np.minimum(np.arange(-(-batch.frames // deep) * deep), batch.frames - 1))
+        return None
+    return np.minimum(np.arange(-(-batch.frames // deep) * deep), batch.frames - 1)
 
 
 def _check_sizes(sizes: Ints, step: int) -> None:

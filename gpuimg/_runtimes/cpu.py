@@ -1,7 +1,7 @@
 """The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -103,6 +103,10 @@ class CpuRuntime:
 
     def wait_event(self, event: None, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""
+
+    def finished(self) -> Callable[[], None]:
+        """See :meth:`Runtime.finished`."""
+        return lambda: None
 
     # -- work --------------------------------------------------------------------------------------------------
 

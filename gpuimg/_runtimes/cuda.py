@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prep
 from .cuda_resident import CudaResidentFiles
 from .draft import reduced_on_gpu
 from .probe import beside_captures
-from .protocol import Outcome
+from .protocol import PER_THREAD_STREAM, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 _NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
@@ -148,6 +148,17 @@ class CudaRuntime:
         for reference in event.results:
             if (result := reference()) is not None:
                 result.stream = reader
+
+    def finished(self) -> Callable[[], None]:
+        """See :meth:`Runtime.finished`."""
+        with self._device:
+            writer = current()
+            return partial(self._wait, writer, recorded(writer.address))
+
+    def _wait(self, writer: Stream, event: Any) -> None:
+        with self._device:
+            if (reader := current().address) != writer.address or reader == PER_THREAD_STREAM:
+                wait(reader, event)
 
     def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
         """Return memory of ``budget`` bytes for files of a source; ``read`` returns a sample's file."""

@@ -69,9 +69,17 @@ def run(
             results[:] = np.rint(np.multiply(values, _WHITE, out=values), out=values)
         if patches is not None:
             pixels = Pixels(results, starts, segments[-1].sizes, segments[-1].channels, "NCHW")
-            for i, offset in enumerate(offsets.tolist()):
-                patches.put(pixels.view(i), out, offset)
+            store(runtime, pixels, out, offsets, patches)
     return outcome
+
+
+def store(runtime: Runtime, pixels: Pixels, out: Any, offsets: Ints, layout: str | PatchLayout) -> None:
+    """Copy images to a flat array of their dtype, in any layout; on the CPU with all threads."""
+    if isinstance(layout, str):
+        _copy(runtime, pixels, Pixels(out, offsets, pixels.sizes, pixels.channels, layout))
+        return
+    axes = _axes(pixels.layout, "NCHW")
+    _for_each(runtime, len(offsets), lambda i: layout.put(pixels.view(i).transpose(axes), out, int(offsets[i])))
 
 
 def _form_of(layout: str | PatchLayout) -> Form:
@@ -162,7 +170,7 @@ def _run_planes(
     if not planar:
         with runtime.device():
             results = Pixels(flat, offsets, sizes, channels, "NCHW")
-            _exchange(runtime, results, Pixels(out, offsets, sizes, channels))
+            _copy(runtime, results, Pixels(out, offsets, sizes, channels))
     return outcome
 
 
@@ -171,7 +179,7 @@ def _planes(runtime: Runtime, source: Pixels) -> Pixels:
     offsets, total = offsets_of(source.sizes, source.channels)
     flat = runtime.empty(total, source.dtype)
     with runtime.device():
-        _exchange(runtime, source, Pixels(flat, offsets, source.sizes, source.channels, "NCHW"))
+        _copy(runtime, source, Pixels(flat, offsets, source.sizes, source.channels, "NCHW"))
     starts = _plane_offsets(offsets, source.sizes, source.channels)
     return Pixels(flat, starts, np.repeat(source.sizes, source.channels, 0), 1)
 
@@ -183,15 +191,20 @@ def _plane_offsets(offsets: Ints, sizes: Ints, channels: int) -> Ints:
     return starts
 
 
-def _exchange(runtime: Runtime, pixels: Pixels, to: Pixels) -> None:
-    """Copy images from interleaved to planar layout, or back; on the CPU with all threads."""
-    n = len(pixels.offsets)
-    axes = (1, 2, 0) if pixels.layout == "NCHW" else (2, 0, 1)
+def _copy(runtime: Runtime, pixels: Pixels, to: Pixels) -> None:
+    """Copy images to memory of the same or the other layout; on the CPU with all threads."""
+    n, axes = len(pixels.offsets), _axes(pixels.layout, to.layout)
     if n and not runtime.on_host and pixels.is_one_array() and to.is_one_array():
-        to.stacked()[:] = pixels.stacked().transpose(0, *(axis + 1 for axis in axes))
+        with runtime.device():
+            to.stacked()[:] = pixels.stacked().transpose(0, *(axis + 1 for axis in axes))
         return
 
     def work(i: int) -> None:
         to.view(i)[:] = pixels.view(i).transpose(axes)
 
     _for_each(runtime, n, work)
+
+
+def _axes(one: str, other: str) -> tuple[int, ...]:
+    """Return the axes of an image of one layout, in the order of another."""
+    return tuple(map(one[1:].index, other[1:]))

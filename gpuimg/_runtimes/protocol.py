@@ -1,6 +1,6 @@
 """The runtime interface of a device, implemented for CPU and CUDA."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -110,6 +110,9 @@ class Runtime(Protocol):
 
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
+
+    def finished(self) -> Callable[[], None]:
+        """Return a function that makes the current stream of its caller wait for this thread's work so far."""
 
     def result_memory(self, stream: int | None) -> "ResultMemory":
         """Return memory for results that are read on a stream, by default on their reader's current one."""

@@ -124,6 +124,24 @@ def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: FakeGpu) 
         gpu.use(other)
 
 
+def test_a_result_is_read_in_the_order_of_other_streams(gpu: FakeGpu) -> None:
+    ways: list[Callable[[gi.Batch], Any]] = [
+        lambda x: x.array(),
+        lambda x: x.array(out=gpu.cupy.empty((4, 8, 8, 3), np.uint8)),
+        lambda x: x.padded(layout="NCHW", dtype="uint8").values,
+        lambda x: x.tokens(4, pad="longest").values,
+    ]
+    x, streams = gi.resize(opened(), (8, 8)), [gpu.stream() for _ in range(5)]
+    with streams[0]:
+        kept = [x.array()]
+    for way, stream in zip(ways, streams[1:], strict=True):
+        with stream:
+            kept.append(way(x))
+            gpu.use(kept[-1])
+    assert x.launches == 1
+    gpu.cupy.cuda.Device().synchronize()
+
+
 def test_mixing(gpu: FakeGpu) -> None:
     with gpu.stream():
         for mix in (gi.mixup, gi.cutmix):

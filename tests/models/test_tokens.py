@@ -148,17 +148,34 @@ def test_ragged_images() -> None:
         assert found.sizes.tolist() == [[5, 9], [7, 3], [1, 1]]
 
 
-def test_the_copy_to_patches_is_the_store() -> None:
-    """Which 16-bit values need."""
-    x = gi.horizontal_flip(images_of([(28, 56), (56, 28)]))
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("name", ["uint8", "uint16", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("kind", [1, 2, 3, "sizes", "clips"])
+def test_a_finished_result_is_copied(kind: Any, name: Any, layout: Any) -> None:
+    """Into arrays of the caller's, padded images and patches: as if computed for them, and nothing more is launched."""
 
-    def results(dtype: Any) -> list[Any]:
-        padded = x.padded(0, "center", layout="NCHW", dtype=dtype)
-        tokens = x.tokens(14, merge=2, frames=2, dtype=dtype), x.tokens(7, order="PPC", dtype=dtype)
-        return [one.values for one in (padded, *tokens)]
+    def made() -> gi.Batch:
+        if kind == "clips":
+            return gi.resize(gi.open_clips([videos.made("h264")] * 2, 4, device="cpu"), (8, 16))
+        sizes = [(8, 12), (4, 4), (8, 4)] if kind == "sizes" else [(8, 12)] * 3
+        return gi.horizontal_flip(images_of(sizes, 3 if kind == "sizes" else kind))
 
-    for stored, copied in zip(results("float32"), results("uint16"), strict=True):
-        assert np.array_equal(copied, np.rint(stored * np.float32(65535)))
+    def out(x: gi.Batch) -> Any:
+        return x.array(layout=layout, out=np.zeros_like(made().array(name, layout)))
+
+    ways: list[Any] = [
+        lambda x: x.padded(3, "center", multiple=5, dtype=name, layout=layout).values,
+        lambda x: x.tokens(2, merge=2, frames=3, dtype=name).values,
+        lambda x: x.tokens(4, order="PPC", pad="longest", dtype=name).values,
+        *([out] if kind != "sizes" else []),
+    ]
+    x = made()
+    computed = x.compute(name, layout)
+    launches = x.launches
+    for way in ways:
+        for found in (way(x), way(computed)):
+            assert np.array_equal(found, way(made()))
+    assert x.launches == computed.launches == launches
 
 
 def test_images_that_failed_are_black_and_named() -> None:
