@@ -78,6 +78,8 @@ class PartialIndex:
     def finish(self, largest: int) -> None:
         """Write the final header and rename the file, after all samples were added."""
         self._header = self._header._replace(finished=True, size=self._end, largest=largest)
+        end = np.array([self._end], "<u8").tobytes()  # that of an earlier process has no checksum
+        write_at(self._descriptor, end, layout.record_at(self._header.samples), self.path)
         write_at(self._descriptor, self._header.packed(), 0, self.path)
         os.fsync(self._descriptor)
         os.replace(self._partial, self.path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -18,10 +19,11 @@ Line: TypeAlias = dict[str, Any]
 # Keys of a record: of a failed sample, of one in a file, of one in a shard.
 _FAILED = {"sample", "source", "source_bytes", "status", "reason"}
 _IN_FILE = {"sample", "source", "source_bytes", "status", "source_size", "size", "output", "bytes"}
-_IN_SHARD = _IN_FILE | {"shard", "offset", "end"}
-_COUNTS = {"sample", "source_bytes", "bytes", "shard", "offset", "end"}
+_IN_SHARD = _IN_FILE | {"shard", "offset", "end", "tar_crc32"}
+_COUNTS = {"sample", "source_bytes", "bytes", "shard", "offset", "end", "tar_crc32"}
 _STATUSES = ("encoded", "copied", "recoded", "converted")
 _KEPT = "kept"  # in records of JPEG files that could not be recoded: the reason
+_CHECKSUM = b', "crc32": %d}\n'  # of the bytes before it, at the end of a record
 _LONGEST = 1 << 31  # pixels; side of an image, more than any decoder supports
 
 
@@ -52,19 +54,19 @@ class Manifest:
         """Check the first line, or write it to a new file; return its size in bytes."""
         with open(self.path, "rb") as file:
             text = file.readline()
-        first = _parsed(text)
+        first, own = _parsed(text), json.dumps(settings).encode() + b"\n"
         if first is not None:
             _check_same(folder, first, settings)
-            return len(text)
-        os.ftruncate(self._descriptor, 0)
-        text = _line(settings)
-        write_at(self._descriptor, text, 0, self.path)
-        return len(text)
+        if text != own:
+            os.ftruncate(self._descriptor, 0)
+            write_at(self._descriptor, own, 0, self.path)
+        return len(own)
 
     def resume(self, is_valid: Callable[[int, Line], bool]) -> Iterator[Line]:
         """Yield the records of an earlier call up to the first invalid one; truncate the file there."""
         for number, text in enumerate(self._lines()):
-            line = _parsed(text)
+            content = text[: text.rfind(_CHECKSUM[:9])]
+            line = _parsed(content + b"}\n") if text == content + _CHECKSUM % zlib.crc32(content) else None
             if line is None or not is_valid(number, line):
                 break
             self._end += len(text)
@@ -93,7 +95,8 @@ class Manifest:
 
 
 def _line(content: Line) -> bytes:
-    return json.dumps(content).encode() + b"\n"
+    text = json.dumps(content).encode().removesuffix(b"}")
+    return text + _CHECKSUM % zlib.crc32(text)
 
 
 def _parsed(text: bytes) -> Line | None:

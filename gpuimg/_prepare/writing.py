@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import tarfile
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
@@ -137,26 +138,37 @@ class Shards:
         self._number = _NO_SHARD
         self._end = 0  # bytes; end of the last sample in the shard
         self._length = 0  # bytes in the shard of an earlier call
+        self._is_part = False  # it has not been completed
         self._descriptor: int | None = None
 
     def _path(self) -> str:
         return os.path.join(self._folder, shard_name(self._number))
 
     def holds(self, line: Line) -> bool:
-        """Return True if the shard has all bytes of the sample, directly after the previous one."""
+        """Return True if the shard has the sample directly after the previous one; until it is complete, its bytes."""
         if "shard" not in line:
             return True
         before = self._number, self._end
         if line["shard"] == self._number + 1 and (self._number == _NO_SHARD or self._is_whole()):
             self._number, self._end = line["shard"], 0
             part = _length(self._path() + PART)
+            self._is_part = part is not None
             self._length = part if part is not None else _length(self._path()) or 0
         in_order = self._end < line["offset"] <= line["offset"] + line["bytes"] <= line["end"] <= self._length
-        if line["shard"] != self._number or not in_order or line["end"] % tarfile.BLOCKSIZE:
+        if (
+            line["shard"] != self._number or not in_order or line["end"] % tarfile.BLOCKSIZE
+            or (self._is_part and zlib.crc32(self._read_part(line["end"])) != line["tar_crc32"])
+        ):  # fmt: skip
             self._number, self._end = before
             return False
         self._end = line["end"]
         return True
+
+    def _read_part(self, end: int) -> bytes:
+        """Read a sample that begins at the end of the one before it."""
+        with open(self._path() + PART, "rb") as file:
+            file.seek(self._end)
+            return file.read(end - self._end)
 
     def _is_whole(self) -> bool:
         return _length(self._path()) == self._end + len(_END)
@@ -180,7 +192,7 @@ class Shards:
         self._end += len(text)
         return result.line | {
             "output": f"{result.key}.{ending}", "bytes": len(content), "shard": self._number, "offset": at,
-            "end": self._end,
+            "end": self._end, "tar_crc32": zlib.crc32(text),
         }  # fmt: skip
 
     def _opened(self) -> int:

@@ -359,6 +359,17 @@ def test_damage_to_what_is_done(many: list[bytes], tmp_path: Path) -> None:
         assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
+def test_every_bit_of_what_is_done(tmp_path: Path) -> None:
+    few = [*files(1, (9, 9)), b"no image"]
+    gi.build_index(pairs(few), tmp_path / "whole")
+    interrupted(pairs(few), tmp_path / "index", len(few))
+    partial = (tmp_path / "index.partial").read_bytes()
+    for bit in range(8 * len(partial)):
+        (tmp_path / "index.partial").write_bytes(flipped(partial, *divmod(bit, 8)))
+        gi.build_index(pairs(few), tmp_path / "index")
+        assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes(), bit
+
+
 def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
     gi.build_index(pairs(many), tmp_path / "whole")
     for other in (pairs(many[1:]), Named(pairs(many))):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import gpuimg as gi
-from gpuimg._prepare.manifest import NAME
+from gpuimg._prepare.manifest import NAME, _line
 
 from ..samples import write_files
 from ..sources.writers import write_tar
@@ -62,12 +62,11 @@ def other_values(draw: Draw, out: Path) -> None:
         number = draw.below(len(lines))
         try:
             line = json.loads(lines[number])
-        except (ValueError, RecursionError):  # another kind was here before
-            continue
-        if not isinstance(line, dict):
+            line.pop("crc32", None)
+        except (ValueError, RecursionError, AttributeError):  # another kind was here before
             continue
         line[draw.pick((*line, "output", "shard", "new"))] = draw.pick((*_VALUES, *line.values()))
-        lines[number] = json.dumps(line).encode() + b"\n"
+        lines[number] = _line(line) if number else json.dumps(line).encode() + b"\n"
     (out / NAME).write_bytes(b"".join(lines))
 
 

@@ -148,7 +148,7 @@ def cuts(size: int) -> list[int]:
     )
 
 
-def flipped(data: bytes, position: int) -> bytes:
+def flipped(data: bytes, position: int, bit: int = 0) -> bytes:
     changed = bytearray(data)
-    changed[position] ^= 1 << position % 8
+    changed[position] ^= 1 << (position + bit) % 8
     return bytes(changed)
