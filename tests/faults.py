@@ -86,6 +86,8 @@ FAULTS = [
           "f32(0.2989) * r", "f32(0.299) * r", "operations/color operations/every_function"),
     Fault("color: solarize spares the threshold itself", "kernels/color.py",
           "ONE - x if x >= threshold", "ONE - x if x > threshold", "operations/color"),
+    Fault("boxes: of a sheared box that is taller than wide, the angle is that of its height", "gpuimg/_ops/boxes.py",
+          "angle_h + np.pi / 2.0, angle_w", "angle_h, angle_w", "operations/targets::test_sheared_rotated_boxes_are_rectangles_around_what_becomes_of_them"),
     Fault("results: bfloat16 rounds ties up", "kernels/cast.py",
           "u32(0x7FFF) + ((bits >> u32(16)) & u32(1))", "u32(0x8000)", "operations/results"),
     # random draws, exact rounding
@@ -112,6 +114,8 @@ FAULTS = [
           "after = replace(position, taken=taken,", "after = replace(position, taken=position.taken + size,", "properties/loader_laws"),
     Fault("resume: the state's seed is ignored", "gpuimg/_loading/loader.py",
           'replace(schedule, seed=states[0]["seed"])', "schedule", "loading/sampling loading/buckets"),
+    Fault("resume: a rank that has taken none makes others begin again", "gpuimg/_loading/sharding.py",
+          "if any(taken) else levels", "if all(taken) else levels", "loading/order::test_ranks_resume_with_what_is_left"),
     # sources, remote, prepare, video
     Fault("tar: samples of one name in two folders are one", "gpuimg/sources/tar.py",
           "found.setdefault(os.path.join(folder, stem), {})", "found.setdefault(stem, {})", "sources/shards"),

@@ -165,6 +165,17 @@ def affinity(
     return xs, ys
 
 
+def rectangle_around(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``cxcywhr`` of the rectangle around a parallelogram (4, 2), clockwise from the box's first corner.
+
+    It lies along the longer sides; of width and height, the one of these sides is still the longer.
+    """
+    wide, high = corners[1] - corners[0], corners[3] - corners[0]
+    x, y = wide if np.hypot(*wide) > np.hypot(*high) else (high[1], -high[0])  # a quarter turn back
+    along = np.array([[x, y], [-y, x]]) / np.hypot(x, y)
+    return np.array([*corners.mean(0), *np.ptp(corners @ along.T, 0), np.rad2deg(np.arctan2(-y, x))])
+
+
 def homography(source: Any, target: Any) -> NDArray[np.float64]:
     """The 3x3 matrix that takes four points to four others: the null vector of their equations."""
     rows = []

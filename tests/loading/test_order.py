@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpuimg as gi
 from gpuimg._loading.order import order_of
-from gpuimg._loading.sharding import Share, shuffled
+from gpuimg._loading.sharding import Share, resumed, shuffled
 from tests.data_sets import Source, cpu
 from tests.random.distributions import chi_square
 
@@ -79,7 +79,8 @@ def left_of(n: int, levels: tuple[tuple[int, ...], ...], run: int = 1) -> list[i
     return left
 
 
-levels_of = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=5).map(tuple), max_size=3).map(tuple)
+level_of = st.lists(st.integers(0, 12), min_size=1, max_size=5).map(tuple)
+levels_of = st.lists(level_of, max_size=3).map(tuple)
 
 
 @given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6), run=st.integers(1, 12))
@@ -95,6 +96,21 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     assert [places[real].tolist() for places, real in found] == dealt(expected, world, run)
     padding = [int(place) for places, real in found for place in places[~real]]
     assert padding == [k % n for k in range(len(padding))]
+
+
+@given(n=st.integers(1, 60), levels=levels_of, taken=level_of, world=st.integers(1, 6), run=st.integers(1, 12))
+def test_ranks_resume_with_what_is_left(
+    n: int, levels: tuple[tuple[int, ...], ...], taken: tuple[int, ...], world: int, run: int
+) -> None:
+    """Every sample once, with as many ranks or others, also where some ranks have taken none."""
+    common = {"seed": 0, "epoch": 0, "levels": levels, "world": len(taken), "alike": False}
+    states = [common | {"rank": rank, "taken": count, "given": count} for rank, count in enumerate(taken)]
+    found: list[int] = []
+    for rank in range(world):
+        position = resumed(states, n, rank, world, run)
+        places, real = Share(n, position.levels, rank, world, run).places(0, n)
+        found += places[real][position.taken :].tolist()
+    assert sorted(found) == left_of(n, (*levels, taken), run)
 
 
 @given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))

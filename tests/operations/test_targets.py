@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
+from .. import references
 from ..libraries import cases, library
 from .calls import CALLS, MOVES, MOVING
 
@@ -247,6 +248,18 @@ def same(boxes: Any, expected: Any) -> None:
     one, other = np.array(boxes, np.float64), np.array(expected, np.float64)
     np.testing.assert_allclose(one[..., :4], other[..., :4], atol=1e-5)
     np.testing.assert_allclose((one[..., 4] - other[..., 4] + 180) % 360 - 180, 0, atol=1e-5)
+
+
+def test_sheared_rotated_boxes_are_rectangles_around_what_becomes_of_them() -> None:
+    rng = np.random.default_rng()
+    for shear in ((30, 0), (-25, 10), (0, -40)):
+        boxes = rotated_boxes(rng, 200)
+        boxes[:, 4] %= 90  # where the angle of a side jumps by a whole turn, torchvision's rectangle is smaller
+        x = gi.affine(blank(1, 50, 60), 20, (3, -4), 0.8, shear)
+        moved = gi.transform_boxes(x, [boxes], format="cxcywhr", clip=False)[0][0]
+        corners = gi.convert_bounding_box_format([boxes], "cxcywhr", "xyxyxyxy")[0].reshape(-1, 2)
+        corners = np.asarray(gi.transform_points(x, [corners])[0]).reshape(-1, 4, 2)
+        same(moved, [references.rectangle_around(each) for each in corners])
 
 
 @pytest.mark.parametrize("formats", [UPRIGHT, ROTATED], ids=["upright", "rotated"])
