@@ -87,7 +87,7 @@ def rates(path: Path, rounds: int) -> dict[str, Any]:
 
     def opened(rng: gi.Rng) -> Batch:
         names = [str(path)] * len(rng)
-        return Batch(Recording(runtime_for("cpu"), opener.open(names, names, rng, _OPTIONS)))
+        return Batch(Recording.start(runtime_for("cpu"), opener.open(names, names, rng, _OPTIONS)))
 
     def pyav(rng: gi.Rng) -> Any:
         numbers = recording_of(opened(rng)).source.numbers  # type: ignore[union-attr]

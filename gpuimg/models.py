@@ -505,12 +505,12 @@ def _internvl(
 ) -> dict[str, Array]:
     x = as_batch(images)
     grids = sizes.tiles(x.sizes, tile, most, least)
-    several = (grids.prod(1) > 1) & overview
-    rows = np.repeat(np.arange(len(x)), 1 + several)
+    overviews = (grids.prod(1) > 1) & overview
+    rows = np.repeat(np.arange(len(x)), 1 + overviews)
     new = grids[rows] * tile
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
     tokens = values(x.take(rows), new).tokens(tile)
-    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "num_patches": grids.prod(1) + several}
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "num_patches": grids.prod(1) + overviews}
 
 
 @_documented

@@ -319,7 +319,8 @@ def names() -> list[str]:
 
 
 #: The JPEG decoder, its rows of pixels, and the loop over the images of a batch.
-ALWAYS: Final = ("decode_jpeg", "finish_jpeg_row", "cpu.batch.run_images")
+RUN_IMAGES: Final = "cpu.batch.run_images"
+ALWAYS: Final = ("decode_jpeg", "finish_jpeg_row", RUN_IMAGES)
 #: What takes longest to compile: 23 of the 61 seconds of all.
 _LONG: Final = (*ALWAYS, "decode_progressive_jpeg")
 

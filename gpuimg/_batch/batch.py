@@ -207,7 +207,7 @@ class Batch(Sequence[Array]):
             Items are (H, W, C) or (C, H, W).
         """
         before = self._recording
-        recording = Recording(before.runtime, self._result(dtype, layout), timings=before.timings)
+        recording = Recording.start(before.runtime, self._result(dtype, layout), timings=before.timings)
         if before.normalized:
             recording = recording.with_plan(recording.plan.as_normalized())
         return Batch(recording, self._launches)
@@ -589,7 +589,7 @@ Images: TypeAlias = Batch | ImageArray | Sequence[ImageArray]
 
 def _restored(device: str, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
     runtime = runtime_for(device)
-    return Batch(Recording(runtime, pickling.unpacked(source, runtime), segments), launches)
+    return Batch(Recording.start(runtime, pickling.unpacked(source, runtime)).with_segments(segments), launches)
 
 
 def as_batch(images: Images) -> Batch:
@@ -632,4 +632,4 @@ def recording_of(images: Images | Recording) -> Recording:
     if isinstance(images, Batch):
         return images._recording
     runtime, arrays = checked_arrays(images)
-    return Recording(runtime, runtime.from_arrays(arrays))
+    return Recording.start(runtime, runtime.from_arrays(arrays))

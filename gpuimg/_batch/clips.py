@@ -11,6 +11,7 @@ import numpy as np
 
 from .._checks import arguments
 from .._checks.docstrings import documented
+from .._checks.keywords import OPENING_HINTS, explained
 from .._checks.text import counted
 from .._checks.types import Device, Floats, Ints, OnError, PerImage, ShortClips, Table
 from .._data.clips import EncodedClips
@@ -89,6 +90,7 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
         raise VideoError(f"{name}: {error}") from error
 
 
+@explained(OPENING_HINTS)
 @of_videos
 def open_clips(
     sources: Sequence[Source],
@@ -177,7 +179,7 @@ def opened(
     runtime, options = runtime_for(device), DecodeOptions(color, max_pixels=max_pixels)
     names = SourceNames(sources)
     clips = clips_of(sources, names, frames, steps, partial(start, steps), short, options, on_error, times)
-    return Batch(Recording(runtime, clips))
+    return Batch(Recording.start(runtime, clips))
 
 
 def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from .._checks.docstrings import documented
+from .._checks.keywords import OPENING_HINTS, explained
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
@@ -59,6 +60,7 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     return info(read(source, options.max_bytes), options)
 
 
+@explained(OPENING_HINTS)
 @_of_files
 def open_batch(
     sources: Sequence[Source],
@@ -136,9 +138,10 @@ def open_batch(
     options = decode_options(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
     images = open_images(sources, options, on_error)
-    return Batch(Recording(runtime, with_index(images, index, indices)))
+    return Batch(Recording.start(runtime, with_index(images, index, indices)))
 
 
+@explained(OPENING_HINTS)
 @_of_files
 def decode_batch(
     sources: Sequence[Source],
@@ -179,10 +182,11 @@ def decode_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
-    recording = Recording(runtime, open_images(sources, options, on_error))
-    return Batch(Recording(runtime, recording.decoded()))
+    recording = Recording.start(runtime, open_images(sources, options, on_error))
+    return Batch(Recording.start(runtime, recording.decoded()))
 
 
+@explained(OPENING_HINTS)
 @_of_files
 def decode_image(
     source: Source,
@@ -238,4 +242,4 @@ def decode_image(
     if pixels is not None:
         return pixels
     images = open_images([data], options, "raise", SourceNames([source]))
-    return Recording(runtime, images).decoded().view(0)
+    return Recording.start(runtime, images).decoded().view(0)

@@ -1,6 +1,6 @@
 """Recordings: images on a device with the plans of operations to apply. Functions work on these."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from .._checks.arguments import Count
 from .._checks.text import images_or_clips
 from .._checks.types import Ints
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
-from .._plan.plan import Plan, evolve
+from .._plan.plan import Evolving, Plan, evolve
 from .._runtimes import whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.protocol import Outcome, Runtime, Timings
@@ -17,19 +17,19 @@ from .result_spec import UNITS
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class Recording(Evolving):
     """Source images and the operations to apply. Immutable: functions return another recording."""
 
     runtime: Runtime
     source: Encoded | Pixels
-    segments: tuple[Plan, ...] = ()  # each applies to the results of the one before; if empty, one identity plan
-    timings: Timings = field(default_factory=Timings)  # shared by all recordings derived from this one
+    segments: tuple[Plan, ...]  # each applies to the results of the one before
+    timings: Timings  # shared by all recordings derived from this one
 
-    def __post_init__(self) -> None:
-        if not self.segments:
-            source = self.source
-            start = Plan.start(source.sizes, source.channels, of_bytes=source.dtype != "float32")
-            object.__setattr__(self, "segments", (start,))
+    @staticmethod
+    def start(runtime: Runtime, source: Encoded | Pixels, timings: Timings | None = None) -> "Recording":
+        """Return images with nothing recorded."""
+        plan = Plan.start(source.sizes, source.channels, of_bytes=source.dtype != "float32")
+        return Recording(runtime, source, (plan,), Timings() if timings is None else timings)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -96,7 +96,7 @@ class Recording:
 
     def with_segments(self, segments: tuple[Plan, ...]) -> "Recording":
         """Return the same images with other plans; without any, with nothing recorded."""
-        return Recording(self.runtime, self.source, segments, self.timings)
+        return evolve(self, segments=segments or Recording.start(self.runtime, self.source).segments)
 
     def new_segment(self) -> "Recording":
         """Start a segment: its source is the results so far, in float32."""

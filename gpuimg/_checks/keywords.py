@@ -8,6 +8,31 @@ from typing import ParamSpec, TypeVar
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
+#: Keywords of PyTorch's ``DataLoader`` and data sets, with the corresponding argument of ``load``.
+LOAD_HINTS = {
+    "num_workers": "the loader has threads instead of worker processes; set their numbers with readers= and decoders=",
+    "workers": "the loader has threads instead of worker processes; set their numbers with readers= and decoders=",
+    "transform": "pass a function (batch, rng) -> Batch as preprocess=",
+    "transforms": "pass a function (batch, rng) -> Batch as preprocess=",
+    "target_transform": "pass a function (batch, rng, labels) -> (images, labels) as preprocess=",
+    "sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples, and shard= splits them",
+    "batch_sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples of batch_size=",
+    "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
+    "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
+    "prefetch_factor": "prefetch= is the number of batches prepared ahead",
+    "persistent_workers": "the threads of a loop end with it, and the next loop starts new ones quickly",
+    "worker_init_fn": "there are no worker processes; preprocess= gets its random numbers as second parameter",
+    "generator": "seed= determines the order and all random numbers",
+    "multiprocessing_context": "the loader has threads instead of worker processes",
+    "timeout": "sources that read over a network have separate timeouts; see gpuimg.Remote",
+    "rank": "pass shard=(rank, world)",
+    "resident": "its name is cache=",
+    "world_size": "pass shard=(rank, world)",
+}
+
+#: The same for functions that open or decode one batch, whose caller looks for a loader.
+OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()}
+
 
 def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
     """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations."""

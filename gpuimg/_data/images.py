@@ -133,7 +133,8 @@ class EncodedImages(Opened):
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
     resident: Resident | None = None  # files in a GPU's memory
-    given_up: dict[int, int] = field(default_factory=dict)  # by id() of the data: what a GPU's kernels did not decode
+    given_up: dict[int, int] = field(default_factory=dict)  # by number: what a GPU's kernels did not decode
+    numbered: Ints | None = None  # (N,): positions among the files that were opened together; by default 0, 1, ...
     scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: "Selection[EncodedImages] | None" = None
@@ -158,6 +159,11 @@ class EncodedImages(Opened):
         """True for one good file, decoded whole and without an index: it needs no batch around it."""
         alone = len(self.data) == 1 and self.selection is None and not self.failures
         return alone and self.seek is None and self.scales is None
+
+    @property
+    def numbers(self) -> Ints:
+        """(N,): positions of the files among those that were opened together."""
+        return np.arange(len(self)) if self.numbered is None else self.numbered
 
     @property
     def orientations(self) -> Ints:
@@ -208,6 +214,7 @@ class EncodedImages(Opened):
             seek=None if self.seek is None else self.seek.part(list(indices)),
             resident=None if self.resident is None else self.resident.part(list(indices)),
             given_up=self.given_up,
+            numbered=self.numbers[list(indices)],
             scales=None if self.scales is None else self.scales[list(indices)],
             targets=None if self.targets is None else self.targets[list(indices)],
         )

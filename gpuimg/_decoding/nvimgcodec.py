@@ -1,8 +1,13 @@
 """nvImageCodec, which decodes JPEGs on GPUs. Only this module imports it."""
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,11 +27,34 @@ def library() -> Any:
     """Return the ``nvidia.nvimgcodec`` module; raise ImportError with installation instructions if it is missing."""
     # Read once, at import. Its default prints a message for every file that fails; the reasons come from our decoder.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
-    try:
-        from nvidia import nvimgcodec
-    except ImportError as error:
-        raise ImportError(INSTALL_HINT) from error
+    with ExitStack() as stack:
+        with suppress(OSError, ValueError, ImportError):  # all are loaded then
+            _leave_out_extensions(stack)
+        try:
+            from nvidia import nvimgcodec
+        except ImportError as error:
+            raise ImportError(INSTALL_HINT) from error
     return nvimgcodec
+
+
+#: Extensions that print where their libraries are missing, whatever the verbosity, and read the folder of extensions.
+_OF_GPUS, _FOLDER = ("libnvjpeg", "libnvtiff"), "NVIMGCODEC_EXTENSIONS_PATH"
+
+
+def _leave_out_extensions(stack: ExitStack) -> None:
+    """Without a GPU's driver, have nvImageCodec load only extensions that decode on the CPU, until the stack ends."""
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1")
+        return
+    spec = find_spec("nvidia.nvimgcodec") if find_spec("nvidia") else None
+    if _FOLDER in os.environ or spec is None:
+        return
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    for path in Path(*spec.submodule_search_locations or (), "extensions").iterdir():
+        if not path.name.startswith(_OF_GPUS):
+            (folder / path.name).symlink_to(path)
+    os.environ[_FOLDER] = str(folder)
+    stack.callback(os.environ.pop, _FOLDER, None)
 
 
 @lru_cache(maxsize=2)
@@ -157,7 +185,7 @@ class GpuDecoder:
         self,
         data: Sequence[Any],
         outs: Sequence[Any],
-        for_engine: Sequence[bool],
+        hardware: Sequence[bool],
         color: str,
         stream: int,
         ready: Callable[[], object] = lambda: None,
@@ -165,7 +193,8 @@ class GpuDecoder:
         """Decode whole files, as stored, on a CUDA stream; return True for those that were decoded.
 
         ``outs`` are images or arrays for the pixels of each header's size, (H, W, C) uint8: memory of a failed one may
-        be partly written, but nothing outside it. ``ready`` is called before anything is written.
+        be partly written, but nothing outside it. ``hardware`` names those for the hardware engine. ``ready`` is called
+        before anything is written.
         """
         nvimgcodec, params = library(), decode_params(color)
         streams = [nvimgcodec.CodeStream(one) for one in data]
@@ -196,8 +225,8 @@ class GpuDecoder:
             if errors and not done:
                 self.error = errors[-1]
 
-        def chosen_for(engine_: bool) -> list[int]:
-            return [k for k, wanted in enumerate(for_engine) if bool(wanted and engine is not None) == engine_]
+        def chosen_for(by_engine: bool) -> list[int]:
+            return [k for k, wanted in enumerate(hardware) if bool(wanted and engine is not None) == by_engine]
 
         parts = [(engine, chosen_for(True), self._as_batch), (cuda, chosen_for(False), False)]
         jobs = [part for part in parts if part[0] is not None and part[1]]

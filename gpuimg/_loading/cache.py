@@ -60,7 +60,7 @@ class DecodedImages:
             read = [samples[k] for k in fresh]
             images = open_images([sample.data for sample in read], self._options, "fill", SampleNames(read))
             images.record_failures({k: sample.reason for k, sample in enumerate(read) if sample.error is not None})
-            decoded = Recording(self._runtime, images, timings=timings).decoded()
+            decoded = Recording.start(self._runtime, images, timings=timings).decoded()
             failures = {fresh[k]: failure for k, failure in images.failures.items()}
             self._add([(sample, k) for k, sample in enumerate(read) if k not in images.failures], decoded)
         return replace(self._gathered(samples, fresh, decoded), failures=failures), timings

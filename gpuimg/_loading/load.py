@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
 from .._checks.arguments import flag, whole_number
-from .._checks.keywords import explained
+from .._checks.keywords import LOAD_HINTS, explained
 from .._checks.text import counted
 from .._checks.types import (
     Alpha,
@@ -36,7 +36,6 @@ from .clips import Clips
 from .loader import Loader
 from .order import BatchOrder, Blocks, Order, order_of
 from .settings import (
-    LOAD_HINTS,
     Result,
     Schedule,
     UserFunction,
@@ -151,7 +150,8 @@ def load(
     progress : bool
         Show a progress bar (needs tqdm) with images/s and the bottleneck.
     stream : int or stream, optional
-        The consumer's CUDA stream, by default CuPy's current one. A batch is ready for work enqueued there, and its
+        The consumer's CUDA stream: its address, a stream of CuPy, torch or Numba, or any object with the method
+        ``__cuda_stream__``; by default CuPy's current one. A batch is ready for work enqueued there, and its
         memory is reused only after the work enqueued there before the batch was released.
     color, alpha, max_pixels, max_bytes, draft, depth, icc, decoder
         As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.

@@ -354,7 +354,7 @@ class Pipeline:
         known = self._known_labels(samples)
         labels = _labels_of(samples, known)
         with runtime.private_stream(result.decoders * len(result.runtimes)):
-            source = Batch(Recording(runtime, files, timings=timings))
+            source = Batch(Recording.start(runtime, files, timings=timings))
             images: Any = source
             with Watch() as watch:
                 if result.preprocess is not None:

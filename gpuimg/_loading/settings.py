@@ -165,28 +165,6 @@ def _arity(function: Any) -> tuple[int, int]:
     return required, 2 if unlimited else len(positional)
 
 
-#: Keywords of PyTorch's ``DataLoader`` and data sets, with the corresponding argument of ``load``.
-LOAD_HINTS = {
-    "num_workers": "the loader has threads instead of worker processes; set their numbers with readers= and decoders=",
-    "workers": "the loader has threads instead of worker processes; set their numbers with readers= and decoders=",
-    "transform": "pass a function (batch, rng) -> Batch as preprocess=",
-    "transforms": "pass a function (batch, rng) -> Batch as preprocess=",
-    "target_transform": "pass a function (batch, rng, labels) -> (images, labels) as preprocess=",
-    "sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples, and shard= splits them",
-    "batch_sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples of batch_size=",
-    "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
-    "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
-    "prefetch_factor": "prefetch= is the number of batches prepared ahead",
-    "persistent_workers": "the threads of a loop end with it, and the next loop starts new ones quickly",
-    "worker_init_fn": "there are no worker processes; preprocess= gets its random numbers as second parameter",
-    "generator": "seed= determines the order and all random numbers",
-    "multiprocessing_context": "the loader has threads instead of worker processes",
-    "timeout": "sources that read over a network have separate timeouts; see gpuimg.Remote",
-    "rank": "pass shard=(rank, world)",
-    "resident": "its name is cache=",
-    "world_size": "pass shard=(rank, world)",
-}
-
 _ON_ERROR = ("raise", "skip", "fill")
 
 
@@ -278,15 +256,25 @@ def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runt
 
 
 def stream_address(stream: Any) -> int | None:
-    """Return the address of a CUDA stream: an object of CuPy, torch or Numba, or the address itself."""
-    for name in ("ptr", "cuda_stream", "handle"):
-        stream = getattr(stream, name, stream)
+    """Return the address of a CUDA stream: an object of CuPy, torch, Numba or the protocol, or the address itself.
+
+    References: CUDA Python, "Interoperability": ``__cuda_stream__()`` returns (0, address); it once was a property.
+    """
     if stream is None:
         return None
+    found, version = stream, 0
     try:
-        address = int(getattr(stream, "value", stream))
+        if (protocol := getattr(stream, "__cuda_stream__", None)) is not None:
+            version, found = protocol() if callable(protocol) else protocol
+        for name in ("ptr", "cuda_stream", "handle", "value"):
+            found = getattr(found, name, found)
+        address = int(found)
     except (TypeError, ValueError):
         raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
+    if version != 0:
+        raise ValueError(
+            f"stream has version {version} of __cuda_stream__, and gpuimg knows version 0; pass its address"
+        )
     if address == PER_THREAD_STREAM:
         raise ValueError(
             "stream must not be the per-thread default stream (address 2): each thread has a different one, and a "

@@ -57,7 +57,7 @@ def differing(runtime: Runtime) -> tuple[list[str], list[str]]:
     """Return the JPEGs, and the functions, whose results on a device are not the CPU's."""
     host, made = runtime_for("cpu"), files()
     x, y = (
-        Batch(Recording(one, open_images([*made.values()], DecodeOptions(decoder=GPUIMG), "raise")))
+        Batch(Recording.start(one, open_images([*made.values()], DecodeOptions(decoder=GPUIMG), "raise")))
         for one in (host, runtime)
     )
     pixels, found = list(x.compute()), [runtime.to_host(image) for image in y.compute()]
@@ -66,7 +66,7 @@ def differing(runtime: Runtime) -> tuple[list[str], list[str]]:
         jpegs = [*made]
     functions = []
     for name, (function, dtype, most) in FUNCTIONS.items():
-        one, other = (function(Batch(Recording(r, r.from_arrays(pixels)))).array(dtype) for r in (host, runtime))
+        one, other = (function(Batch(Recording.start(r, r.from_arrays(pixels)))).array(dtype) for r in (host, runtime))
         difference = np.abs(one.astype(np.float32) - runtime.to_host(other).astype(np.float32))
         if not difference.max() <= most:  # nor NaN
             functions.append(name)

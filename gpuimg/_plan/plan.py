@@ -9,7 +9,7 @@ coordinate system (output -> source).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,11 +26,21 @@ KERNEL_CHANNELS = (1, 3)
 _UNSCALED = np.empty((0, 2))
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
 
-_Value = TypeVar("_Value")
+
+class Evolving:
+    """A frozen dataclass without slots and without state that follows from its fields, which would not change."""
+
+    def __init_subclass__(cls) -> None:
+        for name in dir(cls):
+            if name == "__post_init__" or isinstance(getattr(cls, name), cached_property):
+                raise TypeError(f"{cls.__name__}.{name} would keep its value when evolve() changes a field")
+
+
+_Value = TypeVar("_Value", bound=Evolving)
 
 
 def evolve(value: _Value, **changes: Any) -> _Value:
-    """Return a frozen dataclass without slots with other values of some fields, as ``dataclasses.replace`` does.
+    """Return a value with others of some fields, as ``dataclasses.replace`` does.
 
     In a tenth of its time, which every recorded function takes several times: nothing is checked.
     """
@@ -48,7 +58,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Evolving):
     """The pixel grid at one point of the plan, with its maps back to all earlier coordinate systems."""
 
     sizes: Ints  # (N, 2), height and width
@@ -59,7 +69,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Evolving):
     """One instruction of the program, a column with a value for each image."""
 
     codes: NDArray[np.int32]  # (N,), SKIP for images to which it does not apply
@@ -89,7 +99,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Evolving):
     """The operations recorded for a batch of N images. Immutable: every method returns a new plan."""
 
     grid: Grid
@@ -287,15 +297,15 @@ class Plan:
         n, frames, scaled = len(self), [], _UNSCALED if scale is None else scale
         for frame in self.grid.frames:
             matrix, support = np.empty((n, 3, 3)), np.empty((n, 2))
-            before = frame.matrix, local, frame.support, scaled
-            _loops().move(*map(np.ascontiguousarray, before), matrix, support)
+            given = frame.matrix, local, frame.support, scaled
+            _loops().move(*map(np.ascontiguousarray, given), matrix, support)
             if where is not None:
                 support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(matrix, support))
-        chosen = self.grid.filter
+        before = chosen = self.grid.filter
         if filter is not None:
-            chosen, wanted = np.empty(n, np.int64), filter if where is None else np.where(where, filter, chosen)
-            _loops().smoothest(self.grid.filter, wanted, chosen)
+            wanted, chosen = filter if where is None else np.where(where, filter, before), np.empty(n, np.int64)
+            _loops().smoothest(before, wanted, chosen)
         history = (*self.history, Step(len(self.entries), local, sizes))
         window = self.grid.window if window is None else window
         grid = evolve(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)

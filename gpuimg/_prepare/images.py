@@ -68,7 +68,7 @@ class ResultMaker:
         """Yield the results of part of a chunk; files are written as soon as they are encoded."""
         rows = np.arange(part.start, part.stop)
         changed = np.any(sizes[rows] != opened.sizes[rows], 1)
-        shrunk = resize(Batch(Recording(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
+        shrunk = resize(Batch(Recording.start(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
         batch = shrunk.compute("uint8")
         failures = batch.errors
         for k, i in enumerate(part):

@@ -177,5 +177,5 @@ def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
             np.multiply(source, keep, out=out)
             np.multiply(own.view(int(partner[i])), paste, out=part)
             np.add(out, part, out=out)
-    result = Recording(runtime, mixed, timings=recording_of(batch).timings)
+    result = Recording.start(runtime, mixed, timings=recording_of(batch).timings)
     return Batch(result.with_plan(result.plan.as_normalized()) if batch.normalized else result)

@@ -36,7 +36,7 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout
-from ..kernels.compiled import ALWAYS, compile_together
+from ..kernels.compiled import ALWAYS, RUN_IMAGES, compile_together
 from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
 from ..kernels.cpu.describe import describe, describe_pass
@@ -436,7 +436,7 @@ def _compile_segments(
 @cache
 def _loops_needed(special: frozenset[int] | None) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does, for files of these kinds; None where no JPEG is decoded."""
-    return ALWAYS[-1:] if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
+    return (RUN_IMAGES,) if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
 
 
 def _bytes_of_half(part: _Segment | _ExactSegment) -> int:

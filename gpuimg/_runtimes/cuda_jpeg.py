@@ -53,7 +53,7 @@ class Statuses:
         known = len(images.given_up)  # which only a kernel that is wrong itself reports again
         for i in reported.tolist():
             by_entry = seek is not None and seek.entry_status[i] == USED
-            images.given_up.setdefault(id(images.data[i]), MISMATCH if by_entry else 0)
+            images.given_up.setdefault(int(images.numbers[i]), MISMATCH if by_entry else 0)
         if images.resident is not None:
             images.resident.files.forget(images.resident.indices[reported])
         return len(images.given_up) > known
@@ -137,8 +137,8 @@ class SegmentDecoder:
 def given_up(images: EncodedImages) -> Mask:
     """Return a mask (N,) of images that kernels reported; record that index entries did not match them."""
     mask = np.zeros(len(images), np.bool_)
-    for i, data in enumerate(images.data if images.given_up else ()):
-        status = images.given_up.get(id(data))
+    for i, number in enumerate(images.numbers.tolist() if images.given_up else ()):
+        status = images.given_up.get(number)
         if status is not None:
             mask[i] = True
             if images.seek is not None:

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import torch
 
 from .._checks.arguments import flag
-from .._checks.keywords import explained
+from .._checks.keywords import LOAD_HINTS, explained
 from .._checks.types import Samples
 from .._data.images import numpy_dtype
 from .._loading.load import SharedOptions
@@ -16,7 +16,7 @@ from .._loading.load import load as load_arrays
 from .._loading.loader import Loader as PlainLoader
 from .._loading.loader import changed
 from .._loading.pipeline import FinishedBatch, LoadedBatch
-from .._loading.settings import LOAD_HINTS, UserFunction, check_keys
+from .._loading.settings import UserFunction, check_keys
 from .._runtimes.devices import on_cpu, runtime_for
 from ..sources.stream import Stream
 from .tensors import TensorBatch, of_tensors, tensor_of, tensors_of, with_layout

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,11 @@ def test_loaders_of_clips(gpu: FakeGpu, views: int, layout: str) -> None:
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
-@pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
-def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: bool, preprocess: str) -> None:
+@pytest.mark.parametrize("given", ["address", "protocol", None])
+def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: str | None, preprocess: str) -> None:
     stream = gpu.stream()
-    loader = load(Source(30), PREPROCESS[preprocess], stream=stream.ptr if given else None)
+    ways = {"address": stream.ptr, "protocol": SimpleNamespace(__cuda_stream__=lambda: (0, stream.ptr)), None: None}
+    loader = load(Source(30), PREPROCESS[preprocess], stream=ways[given])
     kept: list[Any] = []
     for batch in loader if given else in_stream(loader, stream):
         with stream:

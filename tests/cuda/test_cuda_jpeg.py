@@ -240,15 +240,16 @@ def whole(x: gi.Batch) -> Any:
 
 @pytest.mark.parametrize("call", [resized, whole])
 @pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
-def test_a_call_waits_once(gpu: FakeGpu, damaged: tuple[int, ...], call: Any) -> None:
+@pytest.mark.parametrize("files", [BASELINE, BASELINE[:1] * 4], ids=["several", "one object"])
+def test_a_call_waits_once(gpu: FakeGpu, files: list[bytes], damaged: tuple[int, ...], call: Any) -> None:
     """For the statuses, when all that a good batch needs is enqueued; after a report all is done again."""
-    x = gi.open_batch(BASELINE, device="cuda:0", decoder="gpuimg")
+    x = gi.open_batch(files, device="cuda:0", decoder="gpuimg")
     gpu.damaged.update(damaged)
     call(x)
     log = [op for op in gpu.order.log if op.kind in ("upload", "launch", "host wait")]
     kinds = [op.kind if op.kind == "upload" else op.told["name"] for op in log]
     kinds = [kind for kind in kinds if kind != "stream"]  # waited for by new memory
-    work = ["upload", "transform"] if call is resized else []
+    work = ["upload", "transform"] if call is resized or files is not BASELINE else []  # of one size: one array
     begin = ["upload", "find", *JPEG]
     again = [*begin, "upload", *work, "event"] if damaged else []
     assert kinds[kinds.index("find") - 1 :] == [*begin, *work, "event", *again]

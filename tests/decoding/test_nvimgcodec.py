@@ -32,12 +32,6 @@ def decoder() -> Any:
     )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def said() -> None:
-    """With the first decoder of a process nvImageCodec says which libraries it lacks; tests look at the rest."""
-    decoder()
-
-
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG that Pillow writes."""
     return file_of(noise(height, width).convert(mode), **{"quality": 85, **options})

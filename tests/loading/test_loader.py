@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -421,6 +422,11 @@ def test_label_type_of_every_source(tmp_path: Path) -> None:
             assert batch.valid.all() or set(batch.labels.tolist()) == {-1}
 
 
+def protocol(*returned: Any) -> Any:
+    """An object that is a CUDA stream by its protocol alone."""
+    return SimpleNamespace(__cuda_stream__=lambda: returned)
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
@@ -435,7 +441,8 @@ def test_label_type_of_every_source(tmp_path: Path) -> None:
     ({"image": "a", "label": "a"}, "two columns"), ({"devices": ["cpu"]}, "not both"),
     ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
     ({"drop_last": True, "epochs": None}, "drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"),
-    ({"stream": 2}, "per-thread default stream"),
+    ({"stream": 2}, "per-thread default stream"), ({"stream": protocol(0, 2)}, "per-thread default stream"),
+    ({"stream": protocol(1, 64)}, "version 1 of __cuda_stream__"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -445,6 +452,7 @@ def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], messag
 @pytest.mark.parametrize(("source", "preprocess", "options", "error", "message"), [
     (iter([]), None, {}, TypeError, "source"), ([], None, {}, ValueError, "no samples"),
     (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
+    *((Source(4), None, {"stream": protocol(*given)}, TypeError, "stream must be") for given in ((0,), (0, None))),
     (Source(4), None, {"index": 1.5}, TypeError, "index must be a path"),
     (Source(8), lambda x, rng: dict[str, Any]()["mine"], {}, KeyError, "mine"),
     (Source(8), lambda x: None, {}, TypeError, "return missing"),

@@ -159,6 +159,15 @@ def test_16_bit_files_that_fail_have_reasons() -> None:
         gi.decode_batch([sample], depth="native", device="cpu")
 
 
+def test_nvimagecodec_prints_nothing(tmp_path: Path) -> None:
+    needs("nvidia")
+    pixels = noise(8, 8, 3, dtype=np.uint16)
+    (tmp_path / "color.tiff").write_bytes(cv2.imencode(".tiff", pixels)[1].tobytes())
+    decode = 'gpuimg.decode_batch(["color.tiff"], depth="native", device="cpu")[0].astype(int).sum()'
+    code = f"import os; os.dup2(1, 2); import gpuimg; print({decode})"
+    assert python("-c", code, folder=tmp_path) == f"{pixels.astype(int).sum()}\n"
+
+
 WITHOUT = """
 import sys
 sys.modules["nvidia"] = None

@@ -1,6 +1,7 @@
 """Chains: every op at its place, statistics of the image at that point, pixels resampled once."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._plan.plan import Evolving
 
 from .. import references
 from ..compare import FORMULA, GEOMETRY, assert_close
@@ -154,3 +156,10 @@ def test_smoothest_filter_of_a_chain() -> None:
     x = np.random.default_rng(8).random((1, 9, 9, 1), np.float32)
     smooth = gi.rotate(gi.resize(x, (9, 9), "bilinear"), 10, "nearest", fill=None)
     np.testing.assert_array_equal(smooth.array(), gi.rotate(x, 10, "bilinear", fill=None).array())
+
+
+@pytest.mark.parametrize("stale", [{"__post_init__": lambda self: None}, {"size": cached_property(len)}])
+def test_what_evolve_copies_has_nothing_that_follows_from_its_fields(stale: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="would keep its value when"):
+        type("Stale", (type("Before", (), stale), Evolving), {})
+    assert {one.__name__ for one in Evolving.__subclasses__()} >= {"Entry", "Grid", "Plan", "Recording"}

@@ -14,6 +14,7 @@ from PIL import Image
 
 import gpuimg
 from gpuimg._checks.elsewhere import ELSEWHERE
+from gpuimg._checks.keywords import LOAD_HINTS
 from tests.video.videos import made
 
 from ..libraries import library, needs
@@ -37,16 +38,17 @@ def test_names_of_torchvision(name: str) -> None:
         assert used in ("torch", "typing") or hasattr(gpuimg, used)
 
 
-@pytest.mark.parametrize(
-    "name", ["num_workers", "pin_memory", "sampler", "batch_sampler", "collate_fn", "prefetch_factor", "transform"]
-)
-def test_keywords_of_a_dataloader(name: str) -> None:
-    load: Any = gpuimg.load
-    assert name not in inspect.signature(load).parameters
-    with pytest.raises(TypeError, match=rf"^load\(\) has no parameter '{name}': \w") as caught:
-        load(SOURCE, batch_size=2, **{name: 1})
+@pytest.mark.parametrize("function", ["load", "open_batch", "decode_batch", "decode_image", "open_clips"])
+@pytest.mark.parametrize("name", LOAD_HINTS)
+def test_keywords_of_a_dataloader(name: str, function: str) -> None:
+    loads = function == "load"
+    assert name not in inspect.signature(getattr(gpuimg, function)).parameters
+    with pytest.raises(TypeError, match=rf"^{function}\(\) has no parameter '{name}': \w") as caught:
+        getattr(gpuimg, function)(SOURCE, **{name: 1})
+    assert LOAD_HINTS[name] in str(caught.value)
+    assert loads or ": in gpuimg.load, " in str(caught.value)
     for used in re.findall(r"(\w+)=", str(caught.value)):
-        assert used in inspect.signature(load).parameters
+        assert used in inspect.signature(gpuimg.load).parameters
 
 
 BOXES = [[(0, 0, 4, 4)]] * 2
