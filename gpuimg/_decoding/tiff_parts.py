@@ -32,6 +32,7 @@ _NAMES = {
     4: "a transparency mask", 9: "ICC L*a*b* colors", 10: "ITU L*a*b* colors", 32803: "a color filter array",
     32844: "LogL values", 32845: "LogLuv colors", 34892: "linear raw values",
 }  # fmt: skip
+_COLORS = {0: "white is 0", 1: "gray", 2: "RGB", 3: "palette", 5: "CMYK", 6: "YCbCr", 8: "L*a*b*"}
 _COMPRESSIONS = {
     2: "CCITT RLE", 3: "CCITT group 3", 4: "CCITT group 4", 6: "old-style JPEG", _JPEG: "JPEG",
     32766: "NeXT", 32809: "ThunderScan", 34661: "JBIG", 34676: "SGI LogLuv", 34677: "SGI LogLuv24",
@@ -199,7 +200,8 @@ def _rows(directory: _Directory, width: int, bits: int, blocks: "_Blocks") -> Ro
         colors, extra = 3, ()
     if photometric == _RGB and samples == 4 and not extra:
         extra = (2,)
-    what = f"{samples} samples of {bits} bits with photometric interpretation {photometric}"
+    name = _COLORS.get(photometric, f"photometric interpretation {photometric}")
+    what = f"{samples} sample{'s' * (samples > 1)} of {bits} bits ({name})"
     if samples != colors + len(extra):
         raise RefusedError(f"{what} and {len(extra)} extra samples are not supported")
     if compression in _PREDICTED and predictor != 1 and (predictor != 2 or bits not in (8, 16)):
