@@ -455,10 +455,9 @@ class Batch(Sequence[Array]):
 
     def _finished(self, name: str, layout: str | PatchLayout) -> Pixels | None:
         """Return the result of a dtype, and a layout unless it is one of patches, if there is one to return or copy."""
-        layouts = ("NHWC", "NCHW") if isinstance(layout, PatchLayout) else (layout,)
-        for key in ((name, one) for one in layouts):
-            if key in self._results:
-                result, wait = self._results[key]
+        for one in ("NHWC", "NCHW") if isinstance(layout, PatchLayout) else (layout,):
+            if (name, one) in self._results:
+                result, wait = self._results[name, one]
                 wait()
                 return result
         return None

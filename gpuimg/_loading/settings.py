@@ -272,9 +272,7 @@ def stream_address(stream: Any) -> int | None:
     except (TypeError, ValueError):
         raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
     if version != 0:
-        raise ValueError(
-            f"stream has version {version} of __cuda_stream__, and gpuimg knows version 0; pass its address"
-        )
+        raise ValueError(f"stream has version {version} of __cuda_stream__, and gpuimg knows 0; pass its address")
     if address == PER_THREAD_STREAM:
         raise ValueError(
             "stream must not be the per-thread default stream (address 2): each thread has a different one, and a "

@@ -125,18 +125,15 @@ def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: FakeGpu) 
 
 
 def test_a_result_is_read_in_the_order_of_other_streams(gpu: FakeGpu) -> None:
-    ways: list[Callable[[gi.Batch], Any]] = [
-        lambda x: x.array(),
-        lambda x: x.array(out=gpu.cupy.empty((4, 8, 8, 3), np.uint8)),
-        lambda x: x.padded(layout="NCHW", dtype="uint8").values,
-        lambda x: x.tokens(4, pad="longest").values,
+    x = gi.resize(opened(), (8, 8))
+    ways: list[Callable[[], Any]] = [
+        *(x.array, x.array, lambda: x.array(out=gpu.cupy.empty((4, 8, 8, 3), np.uint8))),
+        *(lambda: x.padded(layout="NCHW").values, lambda: x.tokens(4, pad="longest").values),
     ]
-    x, streams = gi.resize(opened(), (8, 8)), [gpu.stream() for _ in range(5)]
-    with streams[0]:
-        kept = [x.array()]
-    for way, stream in zip(ways, streams[1:], strict=True):
+    kept = [gpu.stream() for _ in ways]
+    for way, stream in zip(ways, kept.copy(), strict=True):
         with stream:
-            kept.append(way(x))
+            kept.append(way())
             gpu.use(kept[-1])
     assert x.launches == 1
     gpu.cupy.cuda.Device().synchronize()

@@ -1,5 +1,6 @@
 """Results of images of several sizes: flat, padded, and in patches; against NumPy's reshape and transpose."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -160,21 +161,18 @@ def test_a_finished_result_is_copied(kind: Any, name: Any, layout: Any) -> None:
         sizes = [(8, 12), (4, 4), (8, 4)] if kind == "sizes" else [(8, 12)] * 3
         return gi.horizontal_flip(images_of(sizes, 3 if kind == "sizes" else kind))
 
-    def out(x: gi.Batch) -> Any:
-        return x.array(layout=layout, out=np.zeros_like(made().array(name, layout)))
+    def ways(x: gi.Batch) -> Iterator[Any]:
+        yield x.padded(3, "center", multiple=5, dtype=name, layout=layout).values
+        yield x.tokens(2, merge=2, frames=3, dtype=name).values
+        yield x.tokens(4, order="PPC", pad="longest", dtype=name).values
+        if kind != "sizes":
+            yield x.array(layout=layout, out=np.zeros_like(made().array(name, layout)))
 
-    ways: list[Any] = [
-        lambda x: x.padded(3, "center", multiple=5, dtype=name, layout=layout).values,
-        lambda x: x.tokens(2, merge=2, frames=3, dtype=name).values,
-        lambda x: x.tokens(4, order="PPC", pad="longest", dtype=name).values,
-        *([out] if kind != "sizes" else []),
-    ]
     x = made()
     computed = x.compute(name, layout)
     launches = x.launches
-    for way in ways:
-        for found in (way(x), way(computed)):
-            assert np.array_equal(found, way(made()))
+    for copies in zip(ways(x), ways(computed), ways(made()), strict=True):
+        assert all(np.array_equal(copies[2], one) for one in copies)
     assert x.launches == computed.launches == launches
 
 
