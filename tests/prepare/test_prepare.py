@@ -524,20 +524,18 @@ def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> Non
 def test_every_byte_of_what_is_done(tar_size: int | None, tmp_path: Path) -> None:
     """A flipped bit of the manifest or an unfinished shard is refused, or what it is in is done again."""
     source = gi.folder(write_files(tmp_path / "in", {"a/1.jpg": jpeg(picture(9, 9, 1)), "a/2.png": b"bad"}))
-    prepared(source, tmp_path / "whole", short_side=8, tar_size=tar_size)
-    shutil.copytree(tmp_path / "whole", tmp_path / "part")
-    for shard in (tmp_path / "part").glob("*.tar"):
-        shard.rename(f"{shard}.part")
-    for path in [tmp_path / "part" / NAME, *(tmp_path / "part").glob("*.part")]:
-        content = path.read_bytes()
-        step = 7 if path.name == NAME else 61
-        for bit in range(random.randrange(step), 8 * len(content), step):
-            shutil.rmtree(tmp_path / "out", ignore_errors=True)
-            shutil.copytree(tmp_path / "part", tmp_path / "out")
-            (tmp_path / "out" / path.name).write_bytes(flipped(content, *divmod(bit, 8)))
+    out, options = tmp_path / "out", {"short_side": 8, "tar_size": tar_size, "threads": 1}
+    prepared(source, out, **options)
+    whole = tree(out)
+    part = {name.replace(".tar", ".tar.part"): content for name, content in whole.items()}
+    for name in part.keys() & {NAME, "shard-000000.tar.part"}:
+        step = 7 if tar_size is None else 61
+        for bit in range(random.randrange(step), 8 * len(part[name]), step):
+            shutil.rmtree(out)
+            write_files(out, part | {name: flipped(part[name], *divmod(bit, 8))})
             with contextlib.suppress(ValueError):
-                prepared(source, tmp_path / "out", short_side=8, tar_size=tar_size, threads=1)
-                assert tree(tmp_path / "out") == tree(tmp_path / "whole"), (path, bit)
+                prepared(source, out, **options)
+                assert tree(out) == whole, (name, bit)
 
 
 def test_what_cannot_go_on(tmp_path: Path) -> None:
