@@ -161,9 +161,10 @@ def test_16_bit_files_that_fail_have_reasons() -> None:
 
 def test_nvimagecodec_prints_nothing(tmp_path: Path) -> None:
     needs("nvidia")
-    pixels = noise(8, 8, 3, dtype=np.uint16)
-    (tmp_path / "color.tiff").write_bytes(cv2.imencode(".tiff", pixels)[1].tobytes())
-    decode = 'gpuimg.decode_batch(["color.tiff"], depth="native", device="cpu")[0].astype(int).sum()'
+    pixels = noise(40, 40, 3, dtype=np.uint16)
+    lossless = [cv2.IMWRITE_JPEG2000_COMPRESSION_X1000, 1000]
+    (tmp_path / "color.jp2").write_bytes(cv2.imencode(".jp2", pixels, lossless)[1].tobytes())
+    decode = 'gpuimg.decode_batch(["color.jp2"], depth="native", device="cpu")[0].astype(int).sum()'
     code = f"import os; os.dup2(1, 2); import gpuimg; print({decode})"
     assert python("-c", code, folder=tmp_path) == f"{pixels.astype(int).sum()}\n"
 
@@ -172,7 +173,7 @@ WITHOUT = """
 import sys
 sys.modules["nvidia"] = None
 import gpuimg
-for name in ("color.tiff", "broken.png", "good.png"):
+for name in ("color.jp2", "broken.png", "good.png", "color.tiff"):
     try:
         print(gpuimg.decode_batch([name], depth="native", device="cpu")[0].astype(int).sum())
     except gpuimg.DecodeError as error:
@@ -183,13 +184,14 @@ for name in ("color.tiff", "broken.png", "good.png"):
 def test_16_bit_color_names_the_missing_decoder(tmp_path: Path) -> None:
     pixels = noise(8, 8, 3, dtype=np.uint16)
     good = deep_png(pixels)
+    (tmp_path / "color.jp2").write_bytes(cv2.imencode(".jp2", noise(40, 40, 3, dtype=np.uint16))[1].tobytes())
     (tmp_path / "color.tiff").write_bytes(of_array(pixels, 2))
     (tmp_path / "broken.png").write_bytes(good[:-20] + bytes(4) + good[-16:])
     (tmp_path / "good.png").write_bytes(good)
-    color, broken, sum_of_good = python("-c", WITHOUT, folder=tmp_path).splitlines()
-    assert re.search("16-bit color needs nvImageCodec.*pip install", color)
+    color, broken, *sums = python("-c", WITHOUT, folder=tmp_path).splitlines()
+    assert re.search("16-bit color of JPEG 2000 needs nvImageCodec.*pip install", color)
     assert "16-bit color of damaged and interlaced PNG files needs" in broken
-    assert int(sum_of_good) == pixels.sum(dtype=int)
+    assert [int(one) for one in sums] == [pixels.sum(dtype=int)] * 2
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
