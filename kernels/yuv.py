@@ -19,11 +19,14 @@ V: Final = 2
 OFFSET: Final = 3
 GRAY: Final = 3  # its row
 
-#: The shares of red and of blue in luma, by matrix coefficients of H.273; all others are taken as BT.601, as in FFmpeg.
+#: The shares of red and of blue in luma, by matrix coefficients of H.273; others have another formula than this one.
 BT601: Final = (0.299, 0.114)
 SHARES: Final = {
     1: (0.2126, 0.0722),  # BT.709
+    2: BT601,  # unspecified, as in FFmpeg
     4: (0.30, 0.11),  # FCC
+    5: BT601,  # BT.470BG
+    6: BT601,  # SMPTE 170M
     7: (0.212, 0.087),  # SMPTE 240M
     9: (0.2627, 0.0593),  # BT.2020, not constant luminance
 }
@@ -32,7 +35,8 @@ SHARES: Final = {
 def matrix(coefficients: int, full: bool, bits: int) -> Any:
     """Return the conversion matrix, (4, 4) float32, for samples of ``bits`` bits and matrix coefficients of H.273.
 
-    With ``full``, black is 0 and white the largest sample, else they are 16 and 235 times ``2 ** (bits - 8)``.
+    With ``full``, black is 0 and white the largest sample, else they are 16 and 235 times ``2 ** (bits - 8)``. The
+    luma of gray frames does not depend on the coefficients, which may be any.
     """
     red, blue = SHARES.get(coefficients, BT601)
     green = 1.0 - red - blue
@@ -45,32 +49,41 @@ def matrix(coefficients: int, full: bool, bits: int) -> Any:
     return np.array([(luma, u, v, 0.5 - luma * black - (u + v) * middle) for u, v in parts], np.float32)
 
 
-def axes(bits: int, size: tuple[int, int], shifts: tuple[int, int]) -> Any:
-    """Return where the chroma of a pixel is, (2, 3) float32: for columns and rows, what :func:`near_chroma` takes.
+def axes(bits: int, size: tuple[int, int], shifts: tuple[int, int], field: int | None = None) -> Any:
+    """Return where the chroma of a pixel is, (2, 4) float32: for columns and rows, what :func:`near_chroma` takes.
+
+    ``field`` 0 or 1 stands for the even or odd rows of an interlaced frame, numbered like those of a frame: they have
+    the even or odd rows of chroma, at 1/4 or 3/4 of the distance between two rows of the field (H.264, 6.2).
 
     Swscale repeats the chroma of 8-bit frames with an even number of rows. Others it scales bilinearly from the size of
     chroma to that of luma, except that an even number of columns is repeated, too. ``size`` is (width, height);
     ``shifts`` are the bits by which columns and rows of chroma are shifted.
     """
-    scaled = bits > 8 or size[1] % 2 == 1 or shifts == (0, 1)
+    (width, height), (shift_x, shift_y) = size, shifts
+    last, phase = ((height + shift_y) >> shift_y) - 1, 0.0
+    if field is not None:  # the last row of chroma may be missing in the odd field
+        height, last, phase = (height + 1 - field) // 2, (last - field) // 2, 0.125 - 0.25 * field
+    scaled = bits > 8 or height % 2 == 1 or shifts == (0, 1)
+    columns = width, shift_x, width % 2 == 1, ((width + shift_x) >> shift_x) - 1, 0.0
     found = []
-    for n, shift, mixed in zip(size, shifts, (size[0] % 2 == 1, True), strict=True):
-        chroma = (n + shift) >> shift
+    for n, shift, mixed, end, moved in (columns, (height, shift_y, True, last, phase)):
         mixed = mixed and scaled and shift == 1
-        found.append((chroma / n if mixed else 0.5**shift, 0.5 if mixed else 0.0, chroma - 1))
+        step = ((n + 1) // 2) / n if mixed else 0.5**shift
+        found.append((step, 0.5 * step - 0.5 + moved if mixed else 0.0, 1.0 if mixed else 0.0, end))
     return np.array(found, np.float32)
 
 
 @scalar
-def near_chroma(at, step, half, last):
+def near_chroma(at, step, offset, mixed, last):
     """Return the samples of chroma before and after a sample of luma, and the weight of the latter.
 
-    ``step`` is from sample to sample of luma, in samples of chroma, of which ``last`` is the last; ``half`` is 0.5 if
-    chroma is interpolated between the centers of samples, and 0 if it is repeated: both samples are then the same.
+    ``step`` is from sample to sample of luma, in samples of chroma, and ``offset`` the place of the first one; ``last``
+    is the last sample of chroma. ``mixed`` is 1 if chroma is interpolated between the centers of samples, and 0 if it
+    is repeated: both samples are then the same.
     """
-    place = clamp((f32(at) + half) * step - half, f32(0.0), last)
+    place = clamp(f32(at) * step + offset, f32(0.0), last)
     near = i32(place)
-    return near, min(i32(near + i32(half + half)), i32(last)), (place - f32(near)) * (half + half)
+    return near, min(i32(near + i32(mixed)), i32(last)), (place - f32(near)) * mixed
 
 
 @scalar

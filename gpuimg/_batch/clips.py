@@ -153,8 +153,9 @@ def open_clips(
     -----
     Frames are exact, in whatever order they are stored: decoding starts at the preceding key frame, and continues
     until the requested time is reached. Damage in any frame decoded on the way is a failure. Colors are converted by
-    the matrix and range that the video names, or BT.601 and limited range if it names none; wide-gamut and high
-    dynamic range colors are not tone-mapped. Sample aspect ratios are not applied, and fields are not separated.
+    the matrix and range that the video names, or BT.601 and limited range (gray: full range) if it names none; a matrix
+    that is not supported is a failure. Wide-gamut and high dynamic range colors are not tone-mapped. Sample aspect
+    ratios are not applied. Interlaced frames stay interlaced; their fields are converted to RGB separately.
 
     Examples
     --------

@@ -31,7 +31,7 @@ from .._decoding import exif, jpeg, pillow, png
 from .._plan.compile import Stored, compile_plan, exact_resizes, kind_between, launches_of, regions_read, stored_bytes
 from .._plan.plan import Plan
 from .._threads.turn import zeros
-from .._video.convert import write_pixels
+from .._video.convert import readable, write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
@@ -348,7 +348,7 @@ class Call:
                 wanted = np.unique(numbers).tolist()
                 open_ = partial(opened, source.data[clip], source.options.max_pixels)
                 for number, frame in decoded_frames(open_, video, wanted):
-                    write = partial(write_pixels, frame, video.orientation, self._channels)
+                    write = partial(write_pixels, readable(frame), video.orientation, self._channels)
                     yield from ((first + int(t), write) for t in np.flatnonzero(numbers == number))
             except VideoError as error:
                 self.failures[clip] = str(error)

@@ -148,10 +148,8 @@ def _frame_of(frame: Any, device: int) -> _Frame:
 
 
 def _convert(frame: _Frame, target: _Target, row: int, stream: int) -> None:
-    """Enqueue the kernel that converts a frame into one row of the batch."""
-    x0, y0, x1, y1 = target.regions[row].tolist()
+    """Enqueue the kernel that converts a frame, or both of its fields, into one row of the batch."""
     kernel = kernels.FRAMES["frame8" if frame.surface.dtype == "uint8" else "frame16"]
-    launch(
-        kernel, stream, (-(-(x1 - x0) * (y1 - y0) // kernel.block), 1), *frame.planes,
-        *frame.surface.arguments(target.regions[row], target.channels), *target.places[row].tolist(), target.flat,
-    )  # fmt: skip
+    for pixels, starts, numbers in frame.surface.launches(target.regions[row], target.channels, target.places[row]):
+        planes = [plane[start:] for plane, start in zip(frame.planes, starts, strict=True)]
+        launch(kernel, stream, (-(-pixels // kernel.block), 1), *planes, *numbers, target.flat)

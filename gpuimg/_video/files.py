@@ -61,7 +61,7 @@ def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[An
     """Open the container and video stream of a path or bytes; errors of FFmpeg, also inside, are VideoErrors."""
     av = library()
     with ExitStack() as stack:
-        stack.enter_context(_ffmpeg_errors(av))
+        stack.enter_context(ffmpeg_errors(av))
         file = _file(data, stack)
         options = {"protocol_whitelist": "file", "format_whitelist": _FORMATS, "max_pixels": str(max_pixels)}
         # Titles in any encoding are no error: PyAV 19 takes them without being asked.
@@ -87,7 +87,7 @@ def _file(data: Any, stack: ExitStack) -> Any:
 
 
 @contextmanager
-def _ffmpeg_errors(av: Any) -> Iterator[None]:
+def ffmpeg_errors(av: Any) -> Iterator[None]:
     """Raise FFmpeg's errors as VideoError, without the file's name, which callers add."""
     try:
         yield
@@ -108,7 +108,7 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
     if not shown:
         kinds = sorted({stream.type for stream in container.streams})
         raise VideoError(f"no video stream, but {', '.join(kinds) or 'no stream at all'}")
-    stream = shown[0]
+    stream = next((one for one in shown if one.disposition & one.disposition.default), shown[0])
     context = stream.codec_context
     if context is None:
         raise VideoError("unknown codec")

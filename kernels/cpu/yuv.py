@@ -39,7 +39,7 @@ def _doubled(values, out):
 def _spread(values, first, x0, axis, out):
     """Interpolate values, of which the first is that of column ``first`` of chroma, at the columns from ``x0`` on."""
     for k in range(out.size):
-        near, far, weight = near_chroma(x0 + k, axis[0], axis[1], axis[2])
+        near, far, weight = near_chroma(x0 + k, axis[0], axis[1], axis[2], axis[3])
         out[k] = between(values[near - first], values[far - first], weight)
 
 
@@ -79,7 +79,7 @@ def rgb_of_frame(y, u, v, layout, axes, region, matrix, terms, planes, out):
         Planes. If chroma is interleaved, ``u`` and ``v`` are the same plane, each from its first sample on.
     layout : (3,) int64
         Elements from row to row of luma, from row to row of chroma, and from sample to sample of chroma.
-    axes, matrix : (2, 3) float32, (4, 4) float32
+    axes, matrix : (2, 4) float32, (4, 4) float32
         As :func:`gpuimg.kernels.yuv.axes` and :func:`gpuimg.kernels.yuv.matrix` return them.
     region : (4,) int64
         x0, y0, x1, y1.
@@ -90,19 +90,19 @@ def rgb_of_frame(y, u, v, layout, axes, region, matrix, terms, planes, out):
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     width = x1 - x0
     columns, rows = axes[0], axes[1]
-    first = near_chroma(x0, columns[0], columns[1], columns[2])[0]
-    count = near_chroma(x1 - 1, columns[0], columns[1], columns[2])[1] - first + 1
+    first = near_chroma(x0, columns[0], columns[1], columns[2], columns[3])[0]
+    count = near_chroma(x1 - 1, columns[0], columns[1], columns[2], columns[3])[1] - first + 1
     wide = width + 3  # a pair of pixels may begin before the region and end after it
     chroma_u = terms[3 * wide : 3 * wide + count]
     chroma_v = terms[4 * wide : 4 * wide + count]
     single = terms[5 * wide : 5 * wide + count]  # terms at the width of chroma
-    full, repeated = columns[0] == f32(1.0), columns[1] == f32(0.0)
+    full, repeated = columns[0] == f32(1.0), columns[2] == f32(0.0)
     skipped = x0 - 2 * first if repeated and not full else np.int64(0)  # columns of the first pair before the region
     plane = width + N
     luma = matrix[0, LUMA]
     before, share = i32(-1), f32(-1.0)
     for row in range(y0, y1):
-        near, far, weight = near_chroma(row, rows[0], rows[1], rows[2])
+        near, far, weight = near_chroma(row, rows[0], rows[1], rows[2], rows[3])
         if near != before or weight != share:  # two rows of 4:2:0 may share their terms
             one, other = near * c_row + first * step, far * c_row + first * step
             _mixed(u[one:], u[other:], step, weight, chroma_u)

@@ -101,7 +101,7 @@ EXACT = Kernel("exact_pass", DeviceCode("exact", "exact_pass"), (
 
 
 def _frame(name: str, sample: str) -> Kernel:
-    arguments = sample, sample, *["int32"] * 6, *["float32"] * 16, "int32", *["int64"] * 3, "uint8[]"
+    arguments = sample, sample, *["int32"] * 6, *["float32"] * 18, "int32", *["int64"] * 3, "uint8[]"
     return Kernel(name, DeviceCode("yuv", "frame"), arguments, BLOCK)
 
 

@@ -23,14 +23,15 @@ def _pair(chroma, row, left, right, share):
 
 
 def frame(
-    luma, chroma, luma_row, chroma_row, x0, y0, width, pixels, x_step, x_half, x_last, y_step, y_half, y_last,
-    of_luma, red_u, red_v, red, green_u, green_v, green, blue_u, blue_v, blue, channels, start, step_x, step_y, out
+    luma, chroma, luma_row, chroma_row, x0, y0, width, pixels, x_step, x_offset, x_mixed, x_last,
+    y_step, y_offset, y_mixed, y_last, of_luma, red_u, red_v, red, green_u, green_v, green, blue_u, blue_v, blue,
+    channels, start, step_x, step_y, out
 ):  # fmt: skip
     """Write the pixels of a region of a frame, turned, to the batch (kernel function).
 
     ``luma_row`` and ``chroma_row`` are samples per row. The region starts at (x0, y0), is ``width`` wide and has
-    ``pixels`` pixels. Steps, halves and last samples are those of :func:`gpuimg.kernels.yuv.axes`; ``of_luma`` and, per
-    color, the factors of U and V and the offset are the matrix. With one channel only the first color is written. The
+    ``pixels`` pixels. Steps to last samples are those of :func:`gpuimg.kernels.yuv.axes`; ``of_luma`` and, per color,
+    the factors of U and V and the offset are the matrix. With one channel only the first color is written. The
     frame's first pixel belongs at ``start``.
     """
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
@@ -39,8 +40,8 @@ def frame(
     row = i32(u32(number) // u32(width))
     x, y = i32(x0 + i32(number - row * width)), i32(y0 + row)
     value = f32(luma[up(i32(y * luma_row + x))])
-    left, right, share = near_chroma(x, x_step, x_half, x_last)
-    top, bottom, below = near_chroma(y, y_step, y_half, y_last)
+    left, right, share = near_chroma(x, x_step, x_offset, x_mixed, x_last)
+    top, bottom, below = near_chroma(y, y_step, y_offset, y_mixed, y_last)
     u, v = _pair(chroma, i32(top * chroma_row), left, right, share)
     if bottom != top:
         more_u, more_v = _pair(chroma, i32(bottom * chroma_row), left, right, share)

@@ -158,6 +158,7 @@ class Frame:
         self.pts, self.is_corrupt = frame.pts, frame.is_corrupt
         self.height, self.width = frame.height, frame.width
         self.colorspace, self.color_range = frame.colorspace, frame.color_range
+        self.interlaced_frame = frame.interlaced_frame
         name, shift = _FORMATS[frame.format.name]
         self.format, self.sw_format = SimpleNamespace(name="cuda"), SimpleNamespace(name=name)
         samples = [_samples(plane, frame.format) for plane in frame.planes]

@@ -14,7 +14,7 @@ from gpuimg._decoding import exif
 from gpuimg._video.convert import surface_of, write_pixels
 from gpuimg.kernels.cuda import FRAMES
 from tests.libraries import needs
-from tests.video.videos import BUILDS, make
+from tests.video.videos import BUILDS, interlaced, make
 
 needs("numba_cuda")
 
@@ -49,6 +49,7 @@ class OnDevice:
         self.planes = [SimpleNamespace(line_size=plane.line_size + more * itemsize) for plane in frame.planes]
         self.height, self.width = frame.height, frame.width
         self.colorspace, self.color_range = frame.colorspace, frame.color_range
+        self.interlaced_frame = frame.interlaced_frame
 
 
 def samples(plane: Any, dtype: str, row: int, count: int) -> Any:
@@ -72,13 +73,14 @@ def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any =
     size = height * width * channels
     out = np.full(size + 2 * _SLACK, 9, np.uint8)
     places = Pixels(out, np.array([_SLACK]), shape, channels).stored_places(turns)[0]
-    numbers = surface.arguments(exif.stored_regions(given, shape, turns)[0], channels)
     kernel = FRAMES[f"frame{8 * planes[0].itemsize}"]
-    arguments = [
-        value if kind.endswith("[]") else np.dtype(kind).type(value)
-        for kind, value in zip(kernel.arguments, (*planes, *numbers, *places, out), strict=True)
-    ]
-    run(ptx_of(kernel), (-(-int(numbers[5]) // kernel.block), 1), kernel.block, arguments)
+    for pixels, starts, numbers in surface.launches(exif.stored_regions(given, shape, turns)[0], channels, places):
+        parts = [plane[start:] for plane, start in zip(planes, starts, strict=True)]
+        arguments = [
+            value if kind.endswith("[]") else np.dtype(kind).type(value)
+            for kind, value in zip(kernel.arguments, (*parts, *numbers, out), strict=True)
+        ]
+        run(ptx_of(kernel), (-(-pixels // kernel.block), 1), kernel.block, arguments)
     assert (out[[*range(_SLACK), *range(-_SLACK, 0)]] == 9).all()
     return out[_SLACK:-_SLACK].reshape(height, width, channels)
 
@@ -109,12 +111,14 @@ def test_pixels_are_those_of_the_cpu(name: str) -> None:
         assert_the_cpus(noise(name, *size), 1, channels)
     for more in (1, 64, 500):
         assert_the_cpus(noise(name, 21, 30), 6, 3, None, more)
+    for height, channels in product((2, 3, 20, 21, 22, 23), (3, 1)):
+        assert_the_cpus(interlaced(noise(name, height, 31)), 1, channels)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("name", ["nv12", "p010le"])
 def test_regions_of_turned_frames(name: str, orientation: int) -> None:
-    frame = noise(name, 27, 35)
+    frame = RANDOM.choice([lambda frame: frame, interlaced])(noise(name, 27, 35))
     height, width = exif.stored_shape((27, 35, 1), orientation)[:2]
     for channels in (1, 3):
         start = RANDOM.integers(0, (width, height))
@@ -124,12 +128,13 @@ def test_regions_of_turned_frames(name: str, orientation: int) -> None:
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 def test_clips_have_the_cpus_pixels(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str) -> None:
-    """From the file to the result: whole frames, and regions of turned ones."""
-    builds = [BUILDS["h264 open gop"], BUILDS["hevc 10 bits"], BUILDS["h264"]._replace(turn=(90, False, False))]
+    """From the file to the result: whole frames, and regions of turned and of interlaced ones."""
+    fields = BUILDS["h264"]._replace(options={"flags": "+ildct+ilme", "x264-params": "tff=1"})
+    builds = [BUILDS["h264 open gop"], BUILDS["hevc 10 bits"], BUILDS["h264"]._replace(turn=(90, False, False)), fields]
     sources = [make(build, frames=16) for build in builds]
 
     def clips(device: str) -> list[gi.Batch]:
-        x = gi.open_clips(sources, 2, 3, start=[5, 0, 11], device=device, color=color)
+        x = gi.open_clips(sources, 2, 3, start=[5, 0, 11, 4], device=device, color=color)
         return [x.compute(), gi.resize(gi.crop(x, 9, 13, 21, 30), (10, 12)).compute("uint8")]
 
     monkeypatch.setattr(launches.gpu.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
@@ -139,4 +144,4 @@ def test_clips_have_the_cpus_pixels(launches: Launches, monkeypatch: pytest.Monk
             assert apart.max() <= 1
             assert apart.mean() <= 0.01
     names = [kernel.name for kernel in launches.kernels]
-    assert (names.count("frame8"), names.count("frame16")) == (8, 4)
+    assert (names.count("frame8"), names.count("frame16")) == (8 + 2 * 4, 4)

@@ -1,6 +1,7 @@
 """Clips of videos: exactly the frames that sequential decoding gives, as batches that every function works on."""
 
 import io
+import itertools
 import os
 import pickle
 from pathlib import Path
@@ -143,6 +144,9 @@ def test_sources(tmp_path: Path) -> None:
 
 # -- how they look -----------------------------------------------------------------------------------------------------
 
+#: Matrix coefficients of H.273 that are no shares of colors in luma, or whose shares are not known.
+_REFUSED = {0: "RGB", 3: "reserved", 8: "YCgCo", 10: "BT.2020 with c", 11: "SMPTE 2085", 12: "chroma.* non-constant",
+            13: "chroma.*with constant", 14: "ICtCp", 15: "IPT-C2", 16: "YCgCo-Re", 17: "YCgCo-Ro"}  # fmt: skip
 _FORMATS = {"yuv420p": 8, "yuv422p": 8, "yuv444p": 8, "yuv440p": 8, "yuvj420p": 8, "yuv420p10le": 10, "yuv444p12le": 12}
 
 
@@ -151,7 +155,7 @@ def _noise(name: str, height: int, width: int) -> Any:
     rng = np.random.default_rng()
     frame = av.VideoFrame(width, height, name)
     for one in frame.planes:
-        bits = _FORMATS[name]
+        bits = _FORMATS.get(name, 8)
         samples = rng.integers(0, 2**bits, one.buffer_size // (1 + (bits > 8)))
         one.update(samples.astype(np.uint8 if bits == 8 else np.uint16).tobytes())
     return frame
@@ -166,21 +170,29 @@ def _pixels(frame: Any, region: list[int], channels: int = 3, orientation: int =
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("coefficients", [1, 2, 5, 6, 7, 9])
-@pytest.mark.parametrize("name", _FORMATS)
+@pytest.mark.parametrize("coefficients", range(18))
+@pytest.mark.parametrize("name", [*_FORMATS, "yuyv422"])
 def test_colors_are_those_of_the_standards(name: str, coefficients: int, full: bool) -> None:
-    frame = _noise(name, 33, 50)
-    frame.colorspace, frame.color_range = coefficients, 2 if full else 1
-    found = _pixels(frame, [0, 0, 50, 33])
-    assert np.abs(found - rgb_of(frame)).max() <= 0.501
+    """Or refused by name."""
+    refused = rf"coefficients are {_REFUSED.get(coefficients)}.* \({coefficients} of ITU-T H.273\); "
+    for size in ((33, 50), *((rows, 7) for rows in (1, 2, 3, 4, 6, 31, 33, 34))):
+        frame = _noise(name, *size)
+        frame.colorspace, frame.color_range = coefficients, 2 if full else 1
+        for frame in (frame, videos.interlaced(frame)):  # noqa: B020
+            if coefficients in _REFUSED:
+                with pytest.raises(gi.VideoError, match=refused):
+                    _pixels(frame, [0, 0, *size[::-1]], 1 + 2 * full)
+            elif name in _FORMATS:
+                assert np.abs(_pixels(frame, [0, 0, *size[::-1]]) - rgb_of(frame)).max() <= 0.501
 
 
+@pytest.mark.parametrize("make_frame", [lambda frame: frame, videos.interlaced])
 @pytest.mark.parametrize("size", [(64, 96), (65, 96), (64, 97), (65, 97)])
 @pytest.mark.parametrize("name", ["yuv420p", "yuvj420p", "yuv420p10le"])
-def test_chroma_is_interpolated_where_swscale_does_so(name: str, size: tuple[int, int]) -> None:
+def test_chroma_is_interpolated_where_swscale_does_so(name: str, size: tuple[int, int], make_frame: Any) -> None:
     """Its default is darker, by at most 4 levels. Samples are of RGB: of others its sums may overflow."""
     noise = np.random.default_rng().integers(0, 256, (*size, 3), np.uint8)
-    frame = av.VideoFrame.from_ndarray(noise, "rgb24").reformat(format=name)
+    frame = make_frame(av.VideoFrame.from_ndarray(noise, "rgb24").reformat(format=name))
     apart = _pixels(frame, [0, 0, *size[::-1]]).astype(int) - frame.to_ndarray(format="rgb24")
     assert apart.min() >= -2
     assert apart.max() <= 4
@@ -205,6 +217,20 @@ def test_luma_is_gray() -> None:
     assert np.array_equal(_pixels(only, [1, 2, 30, 20], 3), _pixels(frame, [1, 2, 30, 20], 1).repeat(3, 2))
 
 
+@pytest.mark.parametrize("name", ["gray", "ya8", "gray10le", "gray10be", "gray16le", "gray16be", "ya16be"])
+def test_gray_is_of_full_range_unless_tagged(name: str) -> None:
+    frame, bits = av.VideoFrame(200, 2, name), int(name.strip("grayble") or 8)
+    dtype, step = "u1" if bits == 8 else f"{'>' if name.endswith('be') else '<'}u2", len(frame.format.components)
+    rows = np.zeros((2, frame.planes[0].line_size // np.dtype(dtype).itemsize), dtype)
+    rows[:, : 200 * step : step] = levels = np.linspace(0, 2**bits - 1, 200).astype(int)
+    frame.planes[0].update(rows.tobytes())
+    for tag, coefficients, channels in itertools.product((0, 1, 2), (0, 2, 14), (1, 3)):
+        frame.color_range, frame.colorspace = tag, coefficients
+        black, white = (np.array([16, 235]) << (bits - 8)) if tag == 1 else (0, 2**bits - 1)
+        expected = np.clip((levels - black) * 255 / (white - black), 0, 255)[None, :, None]
+        assert np.abs(_pixels(frame, [0, 0, 200, 2], channels) - expected).max() <= 0.501
+
+
 @pytest.mark.parametrize("name", ["rgb24", "gbrp", "yuyv422"])
 def test_other_formats_are_converted_by_ffmpeg(name: str) -> None:
     image = np.random.default_rng().integers(0, 256, (20, 30, 3), np.uint8)
@@ -223,7 +249,7 @@ def test_regions_are_parts_of_the_whole(data: st.DataObject) -> None:
     height, width = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 70))
     orientation = data.draw(st.integers(1, 8))
     channels = data.draw(st.sampled_from([1, 3]))
-    frame = _noise(name, height, width)
+    frame = data.draw(st.sampled_from([lambda frame: frame, videos.interlaced]))(_noise(name, height, width))
     shown = (width, height) if orientation >= 5 else (height, width)
     x0, y0 = data.draw(st.integers(0, shown[1] - 1)), data.draw(st.integers(0, shown[0] - 1))
     x1, y1 = data.draw(st.integers(x0 + 1, shown[1])), data.draw(st.integers(y0 + 1, shown[0]))
@@ -247,13 +273,18 @@ def test_rotation(degrees: int, quarters: int, mirrored: bool) -> None:
 
 @pytest.mark.parametrize("tags", [(1, 1), (1, 2), (6, 1), (9, 1)])
 def test_tags_of_a_file_are_followed(tags: tuple[int, int]) -> None:
+    """And which of its frames are interlaced."""
     noise = np.random.default_rng().integers(0, 256, (HEIGHT * 3 // 2, WIDTH), np.uint8)
-    data = make(
-        Build("libx264", options={"qp": "0"}, tags=tags), lambda number: av.VideoFrame.from_ndarray(noise, "yuv420p"), 2
+    build = Build("libx264", "h264", options={"qp": "0"}, tags=tags)
+    fields = build._replace(options={"qp": "0", "flags": "+ildct+ilme", "x264-params": "tff=1"})
+    data = b"".join(
+        make(one, lambda number: av.VideoFrame.from_ndarray(noise, "yuv420p"), 2) for one in (build, fields, build)
     )
-    frame = sequentially(data)[0].frame
-    assert (frame.colorspace, frame.color_range) == tags
-    assert np.abs(opened([data], 1)[0] - rgb_of(frame)).max() <= 0.501
+    frames = [one.frame for one in sequentially(data)]
+    assert {(frame.colorspace, frame.color_range) for frame in frames} == {tags}
+    assert [frame.interlaced_frame for frame in frames] == [False] * 2 + [True] * 2 + [False] * 2
+    for image, frame in zip(opened([data], 6), frames, strict=True):
+        assert np.abs(image - rgb_of(frame)).max() <= 0.501
 
 
 # -- as batches --------------------------------------------------------------------------------------------------------
@@ -406,6 +437,28 @@ def test_metadata_may_be_of_any_encoding() -> None:
     data = plain.replace(b"Lavf", b"\xff\xfe\xc3\x28")  # the name of its writer
     assert data != plain
     np.testing.assert_array_equal(opened([data], 2).array(), opened([plain], 2).array())
+
+
+def test_unknown_colors_fail_their_clip_alone() -> None:
+    x = opened([made("h264"), make(Build("libx264", tags=(8, 1)), frames=3)], 2, on_error="fill")
+    clips = x.array(layout="NTHWC")
+    assert (x.status[0], numbers(clips[:1]), clips[1].any()) == ("ok", [[0, 1]], False)
+    assert x.status[1].startswith("its matrix coefficients are YCgCo")
+
+
+@pytest.mark.parametrize("marked", [(), (1,), (2,), (2, 1)])
+def test_the_stream_marked_as_default_is_read(marked: tuple[int, ...]) -> None:
+    """Else the first, but not a cover."""
+    file = io.BytesIO()
+    with av.open(file, "w", "mp4") as container:
+        streams = [container.add_stream(codec, rate=25) for codec in ("mjpeg", "mpeg4", "mpeg4")]
+        for k, one in enumerate(streams):
+            one.width, one.height, one.pix_fmt = 16 * k + 16, 16, ("yuvj420p", "yuv420p")[k > 0]
+            one.disposition = 1024 * (k == 0) + (k in marked)
+        for one in streams:
+            container.mux([*one.encode(av.VideoFrame(one.width, 16, one.pix_fmt)), *one.encode()])
+    width = 16 * min(marked, default=1) + 16
+    assert gi.video_info(file.getvalue()).width == opened([file.getvalue()], 1).sizes[0, 1] == width
 
 
 def test_errors_name_the_file_and_the_limit(tmp_path: Path) -> None:

@@ -162,20 +162,40 @@ def plane(frame: Any, k: int) -> NDArray[Any]:
     return rows[: one.height, : one.width]
 
 
-def at_luma(chroma: Any, shape: tuple[int, int], bits: int) -> Any:
-    """A plane of chroma at the size of luma: repeated, or interpolated where swscale does so."""
+def at_luma(chroma: Any, shape: tuple[int, int], bits: int, phase: float = 0.0) -> Any:
+    """A plane of chroma at the size of luma: repeated, or interpolated where swscale does so, ``phase`` rows higher."""
     (height, width), (rows, columns) = shape, chroma.shape
     if columns == width and rows == height:
         return chroma
     repeated = bits == 8 and height % 2 == 0 and columns < width  # only of an even number of rows
     if rows < height and not repeated:
-        places = (np.arange(height) + 0.5) * rows / height - 0.5
+        places = (np.arange(height) + 0.5) * rows / height - 0.5 + phase
         chroma = np.stack([np.interp(places, np.arange(rows), column) for column in chroma.T], 1)
     if columns < width and width % 2 and not repeated:
         places = (np.arange(width) + 0.5) * columns / width - 0.5
         chroma = np.stack([np.interp(places, np.arange(columns), row) for row in chroma])
     down, across = (-(-n // m) for n, m in zip(shape, chroma.shape, strict=True))
     return chroma.repeat(down, 0).repeat(across, 1)[:height, :width]
+
+
+def fields_at_luma(chroma: Any, shape: tuple[int, int], bits: int) -> Any:
+    """The same for an interlaced frame, of whose rows every second one is of a field (H.264, figure 6-2)."""
+    if len(chroma) in (1, shape[0]):
+        return at_luma(chroma, shape, bits)
+    found = np.empty(shape)
+    for k, rows in enumerate((found[::2], found[1::2])):
+        missing = (len(rows) + 1) // 2 - len(chroma[k::2])
+        rows[:] = at_luma(np.pad(chroma[k::2], ((0, missing), (0, 0)), "edge"), rows.shape, bits, 0.125 - 0.25 * k)
+    return found
+
+
+def interlaced(frame: Any) -> Any:
+    """The same frame as an interlaced one, which PyAV itself does not make."""
+    graph = av.filter.Graph()
+    begin = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1, 25))
+    graph.link_nodes(begin, graph.add("setparams", "field_mode=tff"), graph.add("buffersink")).configure()
+    graph.push(frame)
+    return graph.pull()
 
 
 def rgb_of(frame: Any) -> NDArray[np.float64]:
@@ -187,7 +207,8 @@ def rgb_of(frame: Any) -> NDArray[np.float64]:
     top = 2.0**bits - 1.0
     y = plane(frame, 0).astype(np.float64)
     u, v = (plane(frame, k).astype(np.float64) for k in (1, 2))
-    u, v = (at_luma(c, y.shape, bits) - 2.0 ** (bits - 1) for c in (u, v))
+    spread = fields_at_luma if frame.interlaced_frame else at_luma
+    u, v = (spread(c, y.shape, bits) - 2.0 ** (bits - 1) for c in (u, v))
     step = 2.0 ** (bits - 8)
     luma, chroma = (top, top) if full else (219 * step, 224 * step)
     y, u, v = (y if full else y - 16 * step) / luma, u / chroma, v / chroma
