@@ -27,6 +27,7 @@ import numpy as np
 from . import sizes
 from ._batch import tokens as several
 from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of, run_into
+from ._batch.recording import Recording
 from ._checks import arguments
 from ._checks.docstrings import documented
 from ._checks.types import Array, Exact, Interpolation, Ints
@@ -460,13 +461,23 @@ def pixtral(
     (1, 3, 32, 48)
     """
     side, patch = arguments.sides(side=side, patch=patch)
-    return partial(_pixtral, side, patch, partial(_values, "bicubic", mean, std, exact))
+    return partial(_of_any_number, partial(_pixtral, side, patch, partial(_values, "bicubic", mean, std, exact)))
 
 
 def _pixtral(side: int, patch: int, values: _ToValues, images: Images, rng: Any = None) -> dict[str, Array]:
     x = as_batch(images)
     padded = values(x, sizes.longest(x.sizes, side, patch)).padded(layout="NCHW")
     return {"pixel_values": padded.values, "image_sizes": padded.sizes}
+
+
+def _of_any_number(function: _ToArrays, images: Images, rng: Any = None, **options: Any) -> dict[str, Array]:
+    """Call a function whose arrays are as large as the largest image needs; without images, as one needs."""
+    none = recording_of(images)
+    if len(none):
+        return function(images, **options)
+    shape = *np.maximum(none.plan.empty_size, 1), none.channels
+    black = Batch(Recording.start(none.runtime, none.runtime.from_arrays([np.zeros(shape, none.dtype)])))
+    return {name: array[:0] for name, array in function(black).items()}
 
 
 # -- tiles -------------------------------------------------------------------------------------------------------------
@@ -540,7 +551,7 @@ def llava_anyres(
     sizes.best_grid([], grids)  # checks them
     if np.any(np.array(grids) % tile):
         raise ValueError(f"grids must be multiples of tile, {tile} pixels, not {grids!r}")
-    return partial(_llava_anyres, tile, np.array(grids), mean, std, exact)
+    return partial(_of_any_number, partial(_llava_anyres, tile, np.array(grids), mean, std, exact))
 
 
 def _llava_anyres(
@@ -592,7 +603,7 @@ def idefics3(
     (1, 13, 3, 364, 364)
     """
     tile, side = arguments.sides(tile=tile, side=side)
-    return partial(_idefics3, tile, side, mean, std, exact)
+    return partial(_of_any_number, partial(_idefics3, tile, side, mean, std, exact))
 
 
 def _idefics3(

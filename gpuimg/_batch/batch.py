@@ -18,7 +18,7 @@ from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._data.images import EncodedImages, Pixels, name_of, offsets_of
 from .._data.patches import PatchLayout
-from .._plan.plan import Plan
+from .._plan.plan import Plan, evolve
 from .._runtimes import planes, whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.devices import runtime_for
@@ -206,10 +206,7 @@ class Batch(Sequence[Array]):
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
         """
-        before = self._recording
-        recording = Recording.start(before.runtime, self._result(dtype, layout), timings=before.timings)
-        if before.normalized:
-            recording = recording.with_plan(recording.plan.as_normalized())
+        recording = self._recording.with_results(self._result(dtype, layout))
         return Batch(recording, self._launches)
 
     def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
@@ -228,7 +225,9 @@ class Batch(Sequence[Array]):
         -------
         numpy.ndarray or cupy.ndarray
             (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T. The
-            batch returns the same memory again for the same dtype and layout: copy it before you write into it.
+            batch returns the same memory again for the same dtype and layout: copy it before you write into it. Without
+            images, H and W are those that one image would have had (after :meth:`take`, the first one), or 0 if no size
+            is known, as of ``open_batch([])``.
 
         Raises
         ------
@@ -393,7 +392,7 @@ class Batch(Sequence[Array]):
         if isinstance(layout, str) and layout in CLIP_LAYOUTS:
             return self._array_of_clips(allocate, dtype, layout, out)
         plan = self._recording.plan
-        height, width = one_size(plan.sizes)
+        height, width = one_size(plan)
         if out is None and len(plan):
             return self._result(dtype, layout, allocate).stacked()
         check_layout(layout)
@@ -409,7 +408,7 @@ class Batch(Sequence[Array]):
         recording = self._recording
         if recording.frames is None:
             raise ValueError(f"layout {layout!r} is for batches of clips, and these are images")
-        height, width = one_size(self.sizes)
+        height, width = one_size(recording.plan)
         flat = CLIP_LAYOUTS[layout]
         image = (height, width, self.channels) if flat == "NHWC" else (self.channels, height, width)
         shape = (recording.units, recording.frames, *image)
@@ -439,7 +438,7 @@ class Batch(Sequence[Array]):
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 return done
-            if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
+            if len(plan) and name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
                 result = recording.decoded()
             else:
                 offsets, total = offsets_of(plan.sizes, plan.channels)
@@ -475,6 +474,8 @@ class Batch(Sequence[Array]):
         recording = self._recording if times is None else self._recording.at_frames(times)
         name = name_of(flat.dtype)
         source, runtime = recording.source, recording.runtime
+        if not len(recording.plan):
+            return
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 done = done if times is None else done.at_frames(times)
@@ -488,11 +489,10 @@ class Batch(Sequence[Array]):
                     f"cannot record operations on a {source.dtype} {source.layout} result; use "
                     'compute("uint8" or "float32", layout="NHWC"), or record first'
                 )
-            if len(recording.plan):
-                run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
-                outcome = run() if runtime.on_host else delivered(run)
-                self._launches += outcome.launches
-                recording.record_outcome(outcome)
+            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+            outcome = run() if runtime.on_host else delivered(run)
+            self._launches += outcome.launches
+            recording.record_outcome(outcome)
 
     # -- sequence ----------------------------------------------------------------------------------------------
 
@@ -631,4 +631,5 @@ def recording_of(images: Images | Recording) -> Recording:
     if isinstance(images, Batch):
         return images._recording
     runtime, arrays = checked_arrays(images)
-    return Recording.start(runtime, runtime.from_arrays(arrays))
+    recording = Recording.start(runtime, runtime.from_arrays(arrays))
+    return recording if len(recording) else recording.with_plan(evolve(recording.plan, empty_size=arrays.shape[1:3]))

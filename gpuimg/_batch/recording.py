@@ -98,6 +98,11 @@ class Recording(Evolving):
         """Return the same images with other plans; without any, with nothing recorded."""
         return evolve(self, segments=segments or Recording.start(self.runtime, self.source).segments)
 
+    def with_results(self, pixels: Pixels) -> "Recording":
+        """Return a recording of the results, of which nothing is recorded."""
+        done = Recording.start(self.runtime, pixels, timings=self.timings)
+        return done.with_plan(evolve(done.plan, normalized=self.normalized, empty_size=self.plan.empty_size))
+
     def new_segment(self) -> "Recording":
         """Start a segment: its source is the results so far, in float32."""
         if self.plan.is_fresh:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints
 from .._data.images import KINDS, Pixels
+from .._plan.plan import Plan
 
 #: Dtypes that results can have.
 DTYPES = (*KINDS, "uint16")
@@ -44,18 +44,16 @@ def check_layout(layout: str) -> None:
         raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}{clips}')
 
 
-def one_size(sizes: Ints) -> tuple[int, int]:
-    """Return the common height and width of all results; 0 x 0 for an empty batch."""
-    if len(sizes) == 0:
-        return 0, 0
+def one_size(plan: Plan) -> tuple[int, int]:
+    """Return the common height and width of all results."""
+    sizes = plan.sizes
     if len(sizes) > 1 and (others := sizes != sizes[0]).any():
         k = int(np.argmax(others.any(1)))
         raise ValueError(
             f"the images differ in size (image 0 is {tuple(sizes[0].tolist())}, image {k} "
             f"{tuple(sizes[k].tolist())}) and cannot form one array; resize or crop them, or use compute()"
         )
-    height, width = sizes[0].tolist()
-    return height, width
+    return plan.first_size
 
 
 def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str:

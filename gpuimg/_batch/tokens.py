@@ -1,5 +1,6 @@
 """Results of images of several sizes: one flat array, padded arrays, and patches for transformers."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -92,7 +93,8 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
     limits = {"low": 0, "high": np.iinfo(name).max, "whole": True} if name.startswith("uint") else {}
     filling = arguments.number(value, "value", **limits)
     sizes, channels, n = batch.sizes, batch.channels, len(batch)
-    height, width = (-(-sizes.max(0, initial=0) // step) * step).tolist()
+    largest = np.maximum(sizes.max(0, initial=0), batch.plan.empty_size)
+    height, width = (-(-largest // step) * step).tolist()
     shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
     runtime = batch.runtime
     flat = runtime.empty(int(np.prod(shape)), name)  # waits for earlier readers of this memory
@@ -134,7 +136,8 @@ def tokens(
         raise ValueError("counts is for padded tokens: pass pad, too")
     samples = sample_ends(counts, len(sizes))
     used = np.diff(starts[samples])
-    room = _room(used, pad)
+    one = math.prod(length // side for length in batch.plan.empty_size) * max(clip // deep, 1)  # 0 with images
+    room = _room(used, pad, one)
     first = starts[:-1]
     if room is not None:
         first = first + np.repeat(np.arange(len(used)) * room - starts[samples[:-1]], np.diff(samples))
@@ -181,11 +184,11 @@ def _check_sizes(sizes: Ints, step: int) -> None:
         )
 
 
-def _room(used: Ints, pad: Any) -> int | None:
-    """Return the tokens that every sample has after padding; None without."""
+def _room(used: Ints, pad: Any, least: int) -> int | None:
+    """Return the tokens that every sample has after padding, at least as many; None without."""
     if pad is None:
         return None
-    most = int(used.max(initial=0))
+    most = int(used.max(initial=least))
     if isinstance(pad, str):
         arguments.one_of(pad, "pad", ("longest",))
         return most

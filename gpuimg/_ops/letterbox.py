@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._batch.no_images import of_resized
 from .._checks import arguments
-from .._checks.docstrings import of_resized
 from .._checks.types import Color, Ints, Size, Where
 from .resize_crop import pad, resize
 

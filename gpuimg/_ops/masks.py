@@ -16,6 +16,7 @@ from .._checks.types import AsPassed, Ints, MaskPerImage
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.pillow import decode_labels
 from .._io.file_bytes import MAX_BYTES, read
+from .._plan.plan import evolve
 from .._runtimes.devices import native, to_host
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -73,11 +74,13 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     if not (isinstance(fill, (int, np.integer)) and (limits.min <= fill <= limits.max if limits else 0 <= fill <= 1)):
         wanted = "0 or 1 for masks of objects" if of_objects else f"a label that {dtype} holds"
         raise ValueError(f"fill must be {wanted}, not {fill!r}")
+    if not len(batch):
+        shape: tuple[int, ...] = getattr(masks, "shape", ())
+        objects = shape[1:2] if len(shape) == 4 and shape[3] != 1 else ()
+        return np.zeros((0, *objects, *batch.plan.first_size), dtype)
     if of_objects:
         found = _moved_objects(batch, labels, fill)
         return np.stack(found) if hasattr(masks, "ndim") and images.is_uniform else found
-    if not len(batch):
-        return np.zeros((0, 0, 0), dtype)
     # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
     scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
     source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
@@ -139,7 +142,8 @@ def transform_images(
         plan.geometry(color, channels=other.channels, of_bytes=other.plan.of_bytes, nearest=interpolation is not None)
         for plan in batch.segments
     ]
-    return Batch(other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing))))
+    result = other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing)))
+    return Batch(result.with_plan(evolve(result.plan, empty_size=batch.plan.empty_size)))
 
 
 def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._batch.no_images import of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images, of_resized
+from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._data.images import rectangles

@@ -13,7 +13,7 @@ from .._checks.docstrings import of_images
 from .._checks.types import Size
 from .._data.images import rows_of
 from ..errors import ImageError
-from .resize_crop import crop, horizontal_flip
+from .resize_crop import center_crop, crop, horizontal_flip
 from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
 
@@ -54,7 +54,8 @@ def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | N
     units = np.tile(np.arange(n), count)
     view, rows = np.repeat(np.arange(count), len(batch)), rows_of(units, batch.frames)
     repeated = batch.take(units) if flip is None else flip(batch.take(units), where=view >= 5)
-    return crop(repeated, *corners[view % 5, rows].T, *new[rows].T)
+    crops = crop(repeated, *corners[view % 5, rows].T, *new[rows].T)
+    return crops if n else center_crop(crops, size)  # of the same size, which no arrays of none give
 
 
 @of_images

@@ -10,7 +10,7 @@ import numpy as np
 from .._batch.batch import Batch
 from .._checks import arguments
 from .._checks.types import Color, Floats, Ints, PaddingMode
-from .resize_crop import pad
+from .resize_crop import center_crop, pad
 
 
 def configuration(config: Any) -> Mapping[str, Any]:
@@ -46,4 +46,5 @@ def central_corner(old: Ints, size: tuple[int, int]) -> Ints:
 def crop_or_pad(batch: Batch, corner: Ints, size: tuple[int, int], mode: PaddingMode, fill: Color = 0) -> Batch:
     """Crop rectangles of one size; pad where they extend beyond the image."""
     after = corner + np.array(size) - batch.sizes
-    return pad(batch, np.stack([-corner[:, 1], -corner[:, 0], after[:, 1], after[:, 0]], 1), fill, mode)
+    whole = pad(batch, np.stack([-corner[:, 1], -corner[:, 0], after[:, 1], after[:, 0]], 1), fill, mode)
+    return whole if len(whole) else center_crop(whole, size)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._batch.no_images import of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images, of_resized
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .._plan.plan import shift_matrix
 from .resize_crop import fill_outside

@@ -114,6 +114,7 @@ class Plan(Evolving):
     history: tuple[Step, ...] = ()
     exact: int | None = None  # the grid is resized as bytes, by this rule of kernels/exact.py; the plan does no more
     of_exact: int | None = None  # the source are bytes that were resized by this rule
+    empty_size: tuple[int, int] = (0, 0)  # height and width of results, had the plan any; 0 x 0 if unknown
 
     @staticmethod
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> "Plan":
@@ -126,7 +127,7 @@ class Plan(Evolving):
     def then(self) -> "Plan":
         """Return the identity plan for the results of this one."""
         plan = Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
-        return evolve(plan, of_exact=self.exact)
+        return evolve(plan, of_exact=self.exact, empty_size=self.empty_size)
 
     def __len__(self) -> int:
         return len(self.grid.sizes)
@@ -135,6 +136,12 @@ class Plan(Evolving):
     def sizes(self) -> Ints:
         """(N, 2) heights and widths of the results."""
         return self.grid.sizes
+
+    @property
+    def first_size(self) -> tuple[int, int]:
+        """Height and width of the first result, or of no results."""
+        height, width = self.sizes[0].tolist() if len(self) else self.empty_size
+        return height, width
 
     @property
     def changes_nothing(self) -> bool:
@@ -362,8 +369,9 @@ class Plan(Evolving):
         )
         history = tuple(Step(step.at, step.matrix[rows], step.sizes[rows]) for step in self.history)
         return evolve(
-            self, grid=grid_of(self.grid), source_sizes=self.source_sizes[rows], entries=entries, history=history
-        )
+            self, grid=grid_of(self.grid), source_sizes=self.source_sizes[rows], entries=entries, history=history,
+            empty_size=(0, 0) if len(rows) else self.first_size,
+        )  # fmt: skip
 
     # -- boxes and masks ---------------------------------------------------------------------------------------
 

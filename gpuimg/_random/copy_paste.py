@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
-from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
@@ -177,5 +176,4 @@ def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
             np.multiply(source, keep, out=out)
             np.multiply(own.view(int(partner[i])), paste, out=part)
             np.add(out, part, out=out)
-    result = Recording.start(runtime, mixed, timings=recording_of(batch).timings)
-    return Batch(result.with_plan(result.plan.as_normalized()) if batch.normalized else result)
+    return Batch(recording_of(batch).with_results(mixed))

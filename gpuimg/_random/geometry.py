@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._batch.no_images import of_resized
 from .._checks import arguments
-from .._checks.docstrings import of_images, of_resized
+from .._checks.docstrings import of_images
 from .._checks.types import Color, Exact, Floats, Interpolation, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule

@@ -236,7 +236,7 @@ def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: I
     flat = before.runtime.take(total, "float32")
     before.runtime.mix(own, others, weight, partner, rectangle, flat)
     pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures, own.frames)
-    return Recording.start(before.runtime, pixels, timings=before.timings)
+    return before.with_results(pixels)
 
 
 def _rectangles(rectangle: Any, batch: Batch) -> Ints:

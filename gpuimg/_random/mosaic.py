@@ -26,7 +26,7 @@ from .._checks.types import (
 from .._data.images import rows_of
 from .._ops.letterbox import fitting
 from .._ops.masks import transform_masks
-from .._ops.resize_crop import crop, pad, resize
+from .._ops.resize_crop import center_crop, crop, pad, resize
 from .._ops.targets import transform_boxes
 from .mixing import blend
 from .rng import Rng, as_rng
@@ -207,7 +207,7 @@ def mosaic(
     for tile in range(1, _TILES):
         other = _placed(mixed.take(shown[:, tile]), corners, canvas, color, [tile])
         result = blend(result, other, 1.0, rectangle=_quadrants(every, canvas, tile))
-    return Mosaic(result, shown, corners, tiles)
+    return Mosaic(result if n else center_crop(result, size), shown, corners, tiles)
 
 
 def _assembled(parts: Any, quadrants: Ints, size: list[int]) -> Any:

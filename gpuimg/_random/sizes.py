@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
+from .._batch.no_images import of_resized
 from .._checks import arguments
-from .._checks.docstrings import of_resized
 from .._checks.types import Exact, Interpolation, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout

@@ -217,6 +217,18 @@ def test_images_that_were_reported_but_not_written(gpu: FakeGpu, color: str, fat
         assert recording_of(x).timings.unwritten == 3
 
 
+def test_batches_of_no_images(gpu: FakeGpu) -> None:
+    """Have the size that one image would have, in any form."""
+    for x in (gi.open_batch(files(), device="cuda:0"), gi.decode_batch(files(), device="cuda:0")):
+        resized, cropped = (
+            gi.pad(gi.resize(x, (8, 12)), 1).take([]),
+            gi.random_crop(gi.resize(x[:0], 30), (10, 14), rng=0),
+        )
+        for none in (resized, cropped, cropped.compute()):
+            assert none.array("float16", "NCHW").shape == (0, 3, 10, 14)
+            assert none.array(out=gpu.cupy.empty((0, 10, 14, 3), "uint8")).shape == (0, 10, 14, 3)
+
+
 def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: FakeGpu) -> None:
     """The engine does not wait for its stream; the kernels of the batch before may still run."""
     with gpu.stream() as stream:

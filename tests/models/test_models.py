@@ -79,11 +79,21 @@ def test_idefics3_names_all_bad_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(np.unique(image)) == 1 for image in values] == [False, True, False, True, False]
 
 
-@pytest.mark.parametrize("name", OURS)
+_ALL = [name for name in dir(gi.models) if getattr(getattr(gi.models, name), "__module__", "") == gi.models.__name__]
+MODELS = {name: getattr(gi.models, name) for name in _ALL if name[0] != "_"} | OURS
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
-    prepare = pickle.loads(pickle.dumps(OURS[name]()))
-    found = prepare(np.zeros((0, 40, 50, 3), np.uint8), gi.Rng(0, indices=[]))
-    assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
+    """Whose arrays are as those of one image, except for the first axis."""
+    prepare, found = pickle.loads(pickle.dumps(MODELS[name]())), []
+    images = np.zeros((1, 2, 40, 50, 3) if "video" in name else (1, 40, 50, 3), np.uint8)
+    for n in (1, 0):
+        outputs = prepare(images[:n], gi.Rng(0, indices=range(n)))
+        arrays = outputs if isinstance(outputs, dict) else {"images": outputs.array()}
+        found.append({key: (array.shape[1:], array.dtype) for key, array in arrays.items()})
+    assert found[0] == found[1]
+    assert not any(map(len, arrays.values()))
 
 
 CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD

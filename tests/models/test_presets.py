@@ -49,6 +49,7 @@ def test_shape_and_dtype(name: str, photos: list[NDArray[Any]]) -> None:
     assert y.shape == (len(photos), 3, SIZE, SIZE)
     assert np.isfinite(y).all()
     assert (-3 < y.min() < 0) and (1 <= y.max() < 3) if normalised else (y.min() >= 0 and y.max() <= 1)
+    assert ALL[name](SIZE)(gi.pad(photos, 0).take([]), rng(5, 0)).array("float32", "NCHW").shape == (0, 3, SIZE, SIZE)
     assert y.reshape(len(photos), -1).std(1).min() > 0.01  # something is to be seen in every one
 
 

@@ -1,5 +1,6 @@
 """Every function: its formula, and laws of parameters, ``where``, awkward and unchanged inputs, and N = 0."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from .. import references
 from ..compare import FORMULA, GEOMETRY, HUE, assert_bytes, assert_close, assert_same
 from ..references import to_bytes, to_unit
 from ..samples import SIZES, images, kinds, pictures_of
-from .calls import CALLS, RESIZING, Call
+from .calls import CALLS, MOVES, RESIZING, Call
 
 calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 with_parameters = pytest.mark.parametrize(
@@ -184,10 +185,49 @@ def test_value_of_each_clip(call: Call) -> None:
             call.run(x, each | {name: np.repeat(values, [2, 3], axis=0)})
 
 
-@calls
+#: The same of images of 50 x 60 pixels, without parameters for each of them.
+FIXED: dict[str, Callable[[Any], Any]] = {
+    **{name: move for name, (move, _) in MOVES.items()},
+    "short side": lambda x: gi.resize(x, 20, max_size=23), "exact": lambda x: gi.resize(x, (9, 7), exact="pillow"),
+    "letterbox": lambda x: gi.letterbox(x, (9, 7)), "expand": lambda x: gi.rotate(x, 30, expand=True),
+    "five_crop": lambda x: gi.five_crop(x, (9, 7)), "ten_crop": lambda x: gi.ten_crop(x, 8),
+    "mosaic": lambda x: gi.mosaic(x, (9, 8), rng=0).images, "mixup": lambda x: gi.mixup(x, rng=0).images,
+    "blend": lambda x: gi.blend(x, x, 0.5), "apply_plan": lambda x: gi.apply_plan(gi.resize(x, (9, 7)), x),
+    "transform_images": lambda x: gi.transform_images(gi.center_crop(x, 9), x),
+    "chain": lambda x: gi.normalize(gi.pad(gi.gaussian_blur(gi.resize(x, 20), 3), 2), 0.5, 0.5),
+    "choices": lambda x: gi.resize(x, (9, 7), np.full(1, "bicubic")[: len(x)]),
+}  # fmt: skip
+ANY_NUMBER = CALLS | {f"{name} fixed": Call(lambda x, f=f, **_: f(x)) for name, f in FIXED.items()}
+
+
+@pytest.mark.parametrize("call", ANY_NUMBER.values(), ids=ANY_NUMBER)
 def test_no_images(call: Call) -> None:
-    nothing = np.zeros((0, 5, 6, 3), np.uint8)
-    x = call.run(nothing, call.each(np.random.default_rng(0), 0, 1.0), where=np.zeros(0, bool))
-    assert len(x) == len(list(x.compute())) == 0
-    for layout in ("NHWC", "NCHW"):
-        assert x.array("float32", layout).shape[0] == x.array("float32", layout).size == 0
+    """They have the size that one would have, unless parameters of each image determine it."""
+    picture = np.zeros((1, 50, 60, 3), np.uint8)
+    each, other = (call.each(np.random.default_rng(seed), 1, 255.0) for seed in (0, 1))
+    one = call.run(picture, each).array()
+    any_size = call.run(picture, other).array().shape != one.shape
+    none = {key: values[:0] for key, values in each.items()}
+    for empty in (picture[:0], gi.pad(picture, 0).take([]), gi.invert(picture).compute().take([False])):
+        for x in (call.run(empty, none), call.run(empty, none, where=np.zeros(0, bool)).compute()):
+            assert len(x) == len(list(x.compute())) == 0
+            for found in (x.array(), x.array(layout="NCHW").transpose(0, 2, 3, 1)):
+                assert (len(found), found.dtype) == (0, one.dtype)
+                assert any_size or found.shape[1:] == one.shape[1:]
+
+
+def test_forms_of_no_images() -> None:
+    x, opened = gi.resize(np.zeros((2, 9, 9, 3), np.uint8), (8, 12)), gi.open_batch([], device="cpu")
+    for y in (x[:0], x.compute().take(np.zeros(2, bool)), gi.resize(opened, (8, 12)), copy.deepcopy(x.take([]))):
+        out = np.empty((0, 3, 8, 12), np.float32)
+        assert y.array(layout="NCHW", out=out) is out
+        assert np.asarray(y).shape == np.from_dlpack(y).shape == (0, 8, 12, 3)
+        assert y.padded(multiple=5, layout="NCHW").values.shape == (0, 3, 10, 15)
+        assert (y.tokens(4, pad="longest").values.shape, y.ragged().values.size, y.arrays()) == ((0, 6, 48), 0, [])
+        for dtype in ("uint8", "float16", "bfloat16", "float32"):
+            for found in (y.compute(dtype, "NCHW"), x.compute(dtype, "NCHW").take([])):
+                assert found.array(layout="NCHW").shape == (0, 3, 8, 12)
+                assert found.array().dtype == dtype
+    mixed = gi.resize(np.zeros((2, 9, 9, 3), np.uint8), ([4, 5], [6, 7]))
+    assert mixed.take([]).array().shape == (0, 4, 6, 3)  # that of the first one
+    assert gi.pad(opened, 3).array().shape == (0, 0, 0, 3)

@@ -213,8 +213,9 @@ def test_random_iou_crop_as_torchvision(options: Any) -> None:
 
 def test_no_images() -> None:
     x = gi.rotate(np.zeros((0, 5, 6, 3), np.uint8), 30)
-    assert gi.transform_masks(x, np.zeros((0, 5, 6), np.int32)).shape == (0, 0, 0)
-    assert gi.transform_masks(x, []).shape == (0, 0, 0)
+    assert gi.transform_masks(x, np.zeros((0, 5, 6), np.int32)).shape == (0, 5, 6)
+    assert gi.transform_masks(x, np.zeros((0, 2, 5, 6), np.int32)).shape == (0, 2, 5, 6)
+    assert gi.transform_masks(x, []).shape == (0, 5, 6)
     assert gi.transform_boxes(x, []) == ([], [])
     assert gi.transform_boxes(x, np.zeros((0, 3, 4)))[0].shape == (0, 3, 4)
     assert gi.transform_points(x, np.zeros((0, 3, 2))).shape == (0, 3, 2)

@@ -56,8 +56,10 @@ def test_int_seed_is_an_rng(name: str) -> None:
     images = pictures([(20 + i, 30 - i) for i in range(5)])
     split = gi.Rng(5, indices=range(5)).split(name)
     assert_same(list(run(name, images, rng=5).compute()), list(run(name, images, rng=split).compute()))
-    nothing = run(name, np.zeros((0, 9, 9, 3), np.uint8), rng=0)
+    nothing = run(name, np.zeros((0, 9, 9, 3), np.uint8), rng=gi.Rng(0, indices=[]))
     assert len(nothing) == len(list(nothing.compute())) == 0
+    drawn = {run(name, np.zeros((1, 9, 9, 3), np.uint8), rng=seed).array().shape[1:] for seed in range(9)}
+    assert len(drawn) > 1 or drawn == {nothing.array().shape[1:]}
 
 
 @pytest.mark.parametrize("name", [name for name in gi.__all__ if inspect.isfunction(getattr(gi, name))])

@@ -301,7 +301,8 @@ def test_a_batch_of_clips() -> None:
     assert (gray.channels, [number_in(image[..., 0]) for image in gray]) == (1, [40, 41, 42])
     empty = opened([], 4)
     assert (len(empty), empty.frames, empty.status) == (0, 4, [])
-    assert gi.resize(empty, (8, 8)).array().shape == (0, 0, 0, 3)
+    assert gi.resize(empty, (8, 8)).array(layout="NTHWC").shape == (0, 4, 8, 8, 3)
+    assert gi.crop(x.take([]), 1, 2, 3, 5).array(layout="NCTHW").shape == (0, 3, 3, 3, 5)
 
 
 def test_layouts() -> None:
