@@ -37,7 +37,7 @@ from .plain_parts import (
     pnm_values,
     with_palette,
 )
-from .recoded import is_recoded, stored_jpeg
+from .recoded import is_recoded, jpeg_header, stored_jpeg
 from .tiff_parts import pixels_of_rows, tiff_contents
 
 Pixels = NDArray[np.uint8]
@@ -75,12 +75,14 @@ BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
     """Read the header of file bytes; no memory is allocated for pixels. Raise ValueError if it cannot be decoded."""
-    data = _file_bytes(data)
+    data = data if isinstance(data, bytes) else bytes(data)
+    recoded = is_recoded(data)
+    data = jpeg_header(data) if recoded else data  # its JPEG is restored when it is decoded
     codec = _codec(data)
     with _reasons(codec):
         found = _contents(data, codec)
         check_size(found.height, found.width, max_pixels)
-    return found._replace(codec=codec)
+    return found._replace(codec=codec, parts=() if recoded else found.parts)
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:

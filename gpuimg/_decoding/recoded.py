@@ -30,6 +30,7 @@ _LAST = struct.Struct("<IQBH")
 _CONVERTED = 1  # flag: made of a progressive JPEG
 _MOST_BLOCK = 416  # bytes of a scan for a block
 _DHT = 0xC4
+_SHAPE = ("height", "width", "components", "sampling")  # fields by which blocks follow each other
 # A JPEG's segments of the usual Huffman tables, K.3 to K.6 of T.81, with which the last part is compressed.
 _USUAL_TABLES: Final = base64.b85decode(
     "|HJ?v000360RaI40RaF200000000330|W&I2M7rY3;)CbwGaRT0Rsa91Oo*H1Oxy80et}i0{{dO1ri}KK?W01VFw~{6f%L4p$H>FvB4Em(eNZQVse5"
@@ -40,7 +41,8 @@ _USUAL_TABLES: Final = base64.b85decode(
 )  # fmt: skip
 _SEGMENT_BYTES = 2600  # aimed at: smaller ones make files larger, larger ones take longer to crop from
 _MOST_ROWS = 255
-_MOST_TIMES = 1000  # that the last part may be packed: more than any photo has, which is then left a JPEG
+_MOST_TABLES = 1 << 16  # bytes of all Huffman tables with their places, of which eight of 273 bytes can be in use
+_MOST_TIMES, _SOME = 16, 1 << 20  # the last part has at most so many times the file's bytes, and some
 _BAD_END = "a recoded JPEG with a damaged end"
 
 
@@ -135,21 +137,28 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
     from ..kernels.jpeg import books, progressive, recode, recoded
 
     header, originals = headers[0], jpeg.read_header(original).records
-    if originals[0]["kind"] != layout.BASELINE:
+    if originals[0]["kind"] != layout.BASELINE or originals[0]["scan"] != len(original):
+        return b""
+    if any(np.any(header[field] != originals[0][field]) for field in _SHAPE):
         return b""
     _, columns, per = _grid(header)
     if header["kind"] == layout.PROGRESSIVE:
         room = progressive.coefficient_bytes(header)
     else:
         room = recoded.list_bytes(int(header["width"]))
-    out = np.empty(size + recode.SCAN_SLACK, np.uint8)
-    written = recode.write_scan(
+    arguments = (
         headers, np.frombuffer(data, np.uint8), books.books().__array_interface__["data"][0], originals,
         np.frombuffer(original, np.uint8), padding, np.zeros(layout.TABLES, layout.TABLE),
         np.empty((layout.TABLES, 256), np.int64), np.empty(recode.WORK_BYTES + room, np.uint8),
-        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8), out,
+        np.empty(64 * columns * per, np.int16), np.empty(columns * per, np.uint8),
     )  # fmt: skip
-    return out[: max(written, 0)].tobytes()
+    some = min(size, 2 * len(data))  # a forged file may say that its scan has any size
+    while True:
+        out = np.empty(some + recode.SCAN_SLACK, np.uint8)
+        written = recode.write_scan(*arguments, out)
+        if written != recode.LITTLE_ROOM or some == size:
+            return out[: max(written, 0)].tobytes()
+        some = min(size, 2 * some)
 
 
 def _forms(data: bytes, flags: int) -> Iterator[bytes]:
@@ -158,16 +167,21 @@ def _forms(data: bytes, flags: int) -> Iterator[bytes]:
 
     header, stop, each, chosen, stops, segments = _segments_of(data)
     scan = int(header["scan"])
-    kept, tables = _without_tables(data[:scan])
+    kept, found = _without_tables(data[:scan])
+    tables = b"".join(struct.pack("<I", place) + table for place, table in found)
+    if len(tables) > _MOST_TABLES or len(data) >= 1 << 32:
+        raise UnfitError("its scan comes after more Huffman tables than any photo has, or ends beyond 4 GiB")
     for padding in (1, 0):
-        last = _LAST.pack(zlib.crc32(data), stop - scan, padding, len(tables))
-        last += b"".join(struct.pack("<I", place) + table for place, table in tables) + data[stop:]
+        last = _LAST.pack(zlib.crc32(data), stop - scan, padding, len(found)) + tables + data[stop:]
         packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
-        last = packer.compress(last) + packer.flush()
-        head = _HEAD.pack(0, len(kept), len(stops), len(last), each, *chosen, flags)
+        packed = packer.compress(last) + packer.flush()
+        head = _HEAD.pack(0, len(kept), len(stops), len(packed), each, *chosen, flags)
         head = _NAME + bytes([_VERSION]) + head + kept + stops.astype("<u4").tobytes()
         sum_ = recode.checksum_of(np.frombuffer(head, np.uint8), len(_NAME) + 5)
-        yield b"".join([head[:8], struct.pack("<I", sum_), head[12:], segments, last])
+        found_file = b"".join([head[:8], struct.pack("<I", sum_), head[12:], segments, packed])
+        if len(last) > _most_unpacked(found_file):
+            raise UnfitError("many times its own bytes follow its scan")
+        yield found_file
 
 
 def _segments_of(data: bytes) -> tuple[Any, ...]:
@@ -183,6 +197,8 @@ def _segments_of(data: bytes) -> tuple[Any, ...]:
         progressive = header["kind"] == layout.PROGRESSIVE
         raise UnfitError("it is progressive" if progressive else "it is not a baseline JPEG that gpuimg decodes itself")
     rows, columns, per = _grid(header)
+    if 8 * (len(data) - int(header["scan"])) < 2 * rows * columns * per:  # before memory for them: codes of a bit each
+        raise UnfitError("its scan has fewer bytes than its blocks need")
     size = max(len(data) - int(header["scan"]), 1) / rows
     each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
     segments, blocks, most = -(-rows // each), rows * columns * per, each * columns * per
@@ -220,7 +236,8 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     Raises
     ------
     ValueError
-        If the file is not a recoded JPEG, is damaged, is of a newer version, or was made of a progressive JPEG.
+        If the file is not a recoded JPEG, is damaged, is of a newer version, was made of a progressive JPEG, or there
+        is not enough memory for its JPEG.
 
     Examples
     --------
@@ -237,9 +254,13 @@ def restore_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     return restored
 
 
-def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
-    """Return the JPEG that a recoded one stores: the original or, of a progressive one, a baseline JPEG like it."""
-    data = bytes(data)
+def jpeg_header(data: bytes) -> bytes:
+    """Return the header of a recoded JPEG: the JPEG's, without its Huffman tables, to the end of the scan header."""
+    return data[layout.RECODED_HEAD : int(_checked(data).records[0]["scan"])]
+
+
+def _checked(data: bytes) -> jpeg.Headers:
+    """Return the header of a recoded JPEG, of which everything up to its segments is undamaged."""
     if not is_recoded(data) or len(data) < layout.RECODED_HEAD:
         raise ValueError(f"not a recoded JPEG (starts with {data[:12]!r})")
     if data[7] != _VERSION or data[layout.RECODED_HEAD - 1] > _CONVERTED:
@@ -251,13 +272,31 @@ def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
     header = found.records[0]
     if header["kind"] != layout.RECODED:
         raise ValueError("a recoded JPEG with a damaged header")
+    return found
+
+
+def stored_jpeg(data: bytes | bytearray | memoryview) -> bytes:
+    """Return the JPEG that a recoded one stores: the original or, of a progressive one, a baseline JPEG like it."""
+    try:
+        return _stored_jpeg(bytes(data))
+    except MemoryError:
+        raise ValueError("there is not enough memory for the JPEG of a recoded one") from None
+
+
+def _stored_jpeg(data: bytes) -> bytes:
+    found = _checked(data)
+    header = found.records[0]
     last = _last_part(data, int(header["scan"]))
     crc, size, padding, count = _LAST.unpack_from(last)
-    original, at = data[layout.RECODED_HEAD : int(header["scan"])], _LAST.size
-    for _ in range(count):
+    kept, tables, at = data[layout.RECODED_HEAD : int(header["scan"])], list[tuple[int, bytes]](), _LAST.size
+    while len(tables) < count and at <= _LAST.size + _MOST_TABLES:
         place, length = int.from_bytes(last[at : at + 4], "little"), int.from_bytes(last[at + 6 : at + 8], "big")
-        original = original[:place] + last[at + 4 : at + 6 + length] + original[place:]
+        tables.append((place, last[at + 4 : at + 6 + length]))
         at += 6 + length
+    original = _with_tables(kept, tables)
+    # What splits into the same parts again has whole segments of Huffman tables between its others, and nothing else.
+    if len(tables) < count or at > _LAST.size + _MOST_TABLES or _without_tables(original) != (kept, tables):
+        raise ValueError(_BAD_END)
     if size > _MOST_BLOCK * math.prod(_grid(header)) + len(data):
         raise ValueError(_BAD_END)
     scan = _scan(data, found.records, original, padding, size)
@@ -276,12 +315,17 @@ def _last_part(data: bytes, scan: int) -> bytes:
     stop = begin + int.from_bytes(data[begin - 4 : begin], "little")
     unpacker = zlib.decompressobj(zdict=_USUAL_TABLES)
     try:
-        last = unpacker.decompress(data[stop:], _MOST_TIMES * len(data))
+        last = unpacker.decompress(data[stop:], _most_unpacked(data))
     except zlib.error:
         last = b""
     if not unpacker.eof or unpacker.unused_data or stop + size != len(data) or len(last) < _LAST.size:
         raise ValueError(_BAD_END)
     return last
+
+
+def _most_unpacked(data: bytes) -> int:
+    """Return the bytes that the last part of a file may have, unpacked."""
+    return _MOST_TIMES * len(data) + _SOME
 
 
 def _grid(header: Any) -> tuple[int, int, int]:
@@ -296,6 +340,16 @@ def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
     found = [one for one in jpeg_parts.segments(header) if one.marker == _DHT]
     tables = [(one.start, header[one.start : one.start + 4 + len(one.body)]) for one in found]
-    for place, table in reversed(tables):
-        header = header[:place] + header[place + len(table) :]
-    return header, tables
+    ends = [0, *(place + len(table) for place, table in tables)]
+    starts = [*(place for place, _ in tables), len(header)]
+    return b"".join(map(header.__getitem__, map(slice, ends, starts))), tables
+
+
+def _with_tables(kept: bytes, tables: list[tuple[int, bytes]]) -> bytes:
+    """Put segments of Huffman tables back to their places in a JPEG's header, which must be in order."""
+    parts, at, stop = list[bytes](), 0, 0  # the next byte that was kept, and the bytes of the parts
+    for place, table in tables:
+        until = at + max(place - stop, 0)
+        parts += [kept[at:until], table]
+        at, stop = until, max(place, stop) + len(table)
+    return b"".join([*parts, kept[at:]])

@@ -6,7 +6,7 @@ block has two places, for its DC and its AC coefficients: an index in ``SET.stat
 
 from numba import cuda
 
-from ..jpeg.tables import CATEGORY, END_OF_BLOCK
+from ..jpeg.tables import END_OF_BLOCK, is_legal
 from ..jpeg.upload import CODE_WORDS, IN_CODE, IN_SET, SET_WORDS, SLOTS
 from ..scalar import i32, scalar, up, word
 from .sample import u32, u64
@@ -69,7 +69,7 @@ def entry_of(codes, table, bits, length, longest):
     size = i32(symbol & 15)
     advance = i32(0)
     if table >= AC:
-        if size > CATEGORY:
+        if not is_legal(size):
             return i32(-1)
         run = i32(symbol >> 4)
         advance = i32(END_OF_BLOCK if size == 0 and run < 15 else run + 1)

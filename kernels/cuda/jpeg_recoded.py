@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda, types
 
 from ..jpeg.books import BOOK_BITS, BOOKS
-from ..jpeg.formulas import mixed_in, most_bytes, place_in_row
+from ..jpeg.formulas import is_spare, may_follow, mixed_in, most_bytes, place_in_row
 from ..jpeg.layout import LEVELS, WIDE
 from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
 from ..scalar import i32, scalar, up, word
@@ -139,12 +139,12 @@ def _count_heads(symbols, to, n, lane):
 
 
 @scalar
-def _read_symbols(words, scan, begin, byte, stop, books, symbols, first, luma, chroma, lane):
-    """Decode the symbols of all runs, of the stream that begins at a byte by each of four lanes.
+def _read_symbols(words, scan, begin, byte, end, books, symbols, first, luma, chroma, lane):
+    """Decode the symbols of all runs, of the stream from byte to ``end`` by each of four lanes.
 
-    Return whether no more bits were read than exist, the bits of DC differences, and the number of values.
+    Return whether the streams end with them, the bits of DC differences, and the number of values.
     """
-    limit = i32(begin + (stop >> 2) + 4)  # the next word of a stream is before it
+    limit = i32(begin + (end >> 2) + 4)  # a stream that comes to this word stays there, past its end
     stream = opened(words, i32(begin + (byte >> 2)), i32(i32(byte & 3) << 3))
     to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
     for group in range(2):
@@ -166,7 +166,9 @@ def _read_symbols(words, scan, begin, byte, stop, books, symbols, first, luma, c
             blocks = _of(counts, run)
         to = i32(to + _RUNS * count)
     cuda.syncwarp()
-    return not cuda.any_sync(_ALL, stream[3] >= limit), _total(bits, lane), _total(values, lane)
+    _, left, _, at = stream
+    spare = i32(i32(end << 3) - i32(i32(i32(at - 1 - begin) << 5) - left))
+    return not cuda.any_sync(_ALL, lane < _STREAMS and not is_spare(spare)), _total(bits, lane), _total(values, lane)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -185,6 +187,7 @@ def _find_planes(words, begin, byte, stop, n, lane):
             bit = i32(bit + 1024)
         plane = end if lane == k + 1 else plane
         n = _total(ones, lane)
+        fits = fits and may_follow(n, k >> 1)
         byte = i32(end + ((n + 7) >> 3))
     return plane, fits and n == 0 and byte == stop
 
@@ -285,8 +288,11 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     byte = i32(byte + _of(ends, _LAST))
     if byte > stop:
         return False
-    inside, bits, values = _read_symbols(words, scan, begin, own, stop, books, symbols, first, luma, chroma, lane)
-    if not inside:
+    own_end = i32(own + length)
+    ends_right, bits, values = _read_symbols(
+        words, scan, begin, own, own_end, books, symbols, first, luma, chroma, lane
+    )
+    if not ends_right:
         return False
     dc = i32(byte << 3)
     byte = i32(byte + ((bits + 7) >> 3))

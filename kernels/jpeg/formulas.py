@@ -28,6 +28,7 @@ from .idct import (
     SUM4,
 )
 from .layout import SEGMENT_BYTES
+from .tables import is_legal
 
 CENTER: Final = 128  # the level shift of samples before the transform, and the value of chroma for gray
 
@@ -253,6 +254,18 @@ def mixed_in(sum_, word):
 def most_bytes(blocks):
     """Return the bytes of a segment at most; its checksum and the sizes of its streams fit into the last ones."""
     return SEGMENT_BYTES * blocks + 128
+
+
+@scalar
+def is_spare(bits):
+    """Return whether a stream of codes may have these bits left, which fill up its last byte."""
+    return 0 <= bits < 8
+
+
+@scalar
+def may_follow(n, question):
+    """Return whether ``n`` magnitudes may go on after a question, from 0 on: each that does has one bit more."""
+    return n == 0 or is_legal(question + 2)
 
 
 @scalar

@@ -10,6 +10,7 @@ import numpy as np
 from ..compiled import cached_jit
 from ..cpu.intrinsics import address_of, bytes_at, load_bytes
 from ..scalar import loop
+from .books import SETS
 from .frame import blocks_of_mcu, grid
 from .layout import (
     BASELINE,
@@ -25,6 +26,7 @@ from .layout import (
     RECODED_HEAD,
     RECODED_MAGIC,
     RGB,
+    SEGMENT_BLOCKS,
     TOO_LARGE,
     YCBCR,
 )
@@ -328,6 +330,21 @@ def is_recoded(data):
 
 
 @loop
+def read_head(header, data):
+    """Return MCU rows of a segment, 0 for a damaged file, its sets of tables, and the blocks of an MCU row."""
+    rows, columns = grid(header)
+    blocks = columns * blocks_of_mcu(header)
+    each = min(i64(data[RECODED_HEAD - 4]), rows)
+    luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
+    if (each > 1 and each * blocks > SEGMENT_BLOCKS) or max(luma, chroma) >= SETS:
+        each = luma = chroma = i64(0)
+    total = -(-rows // max(each, 1))
+    if i64(load_bytes(data, 16)) != total or header.scan + 4 * total > data.size:
+        each = i64(0)
+    return each, luma, chroma, blocks
+
+
+@loop
 def _read_file(data, header, places):
     for k in range(places.size):
         places[k] = 0
@@ -336,7 +353,7 @@ def _read_file(data, header, places):
     elif is_recoded(data):
         stop = min(RECODED_HEAD + i64(load_bytes(data, 12)), data.size)  # changed since, perhaps
         _read(data[:stop], i64(RECODED_HEAD), header, places)
-        fits = header.kind == BASELINE and header.scan == stop
+        fits = header.kind == BASELINE and header.scan == stop and read_head(header, data)[0] != 0
         header.kind = RECODED if fits else OTHER
         header.strict = header.whole = 1 if fits else 0
     else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, BITS, DONE, ENDS, LONGEST, OVERRUN
-from .tables import CATEGORY, END_OF_BLOCK, LAST, single
+from .tables import END_OF_BLOCK, LAST, is_legal, single
 from .vectors import MASKED, copy_masked, count_bits, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
@@ -216,7 +216,7 @@ def _long_symbol(bits, table, is_ac):
             return i64(-1)
         symbol = table.symbols[(top >> LONGEST - length) + table.starts[length]]
     size = symbol & 15
-    if is_ac and size > CATEGORY:
+    if is_ac and not is_legal(size):
         return i64(-1)
     return single(length, symbol, _value(bits << u64(length), size), is_ac)
 

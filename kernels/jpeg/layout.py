@@ -41,6 +41,7 @@ RECODED: Final = 4  # a recoded JPEG, whose header is in the file
 RECODED_MAGIC: Final = tuple(b"GPUIMGJ\x01")  # first bytes of a recoded JPEG; the last one is the version
 RECODED_HEAD: Final = 28  # bytes of one before the JPEG's header
 WIDE: Final = 1 << 16  # bytes of a segment from which on the lengths of its streams take four bytes
+SEGMENT_BLOCKS: Final = 1536  # of a segment with more than one MCU row, at most
 LEVELS: Final = 4  # of magnitudes, three bits each: twelve, of which JPEG uses ten
 SEGMENT_BYTES: Final = 208  # of a block at most: 12 of symbols, 2 of DC, 63 values of 19 bits, and the ends of lists
 

@@ -23,6 +23,7 @@ from .vectors import count_bits, leading_zeros, trailing_zeros
 u64, i64, u32 = np.uint64, np.int64, np.uint32
 
 UNFIT: Final = -1  # a number does not fit into the format, or a symbol has no code
+LITTLE_ROOM: Final = -2  # a scan does not fit into its memory
 _STORED = i64(1)
 _LARGEST_DC = 11  # bits of a difference
 REST_BYTES: Final = 192  # of a block at most, without its symbols
@@ -344,7 +345,7 @@ def _write_block(block, coefficients, difference, dc, ac, writer, out):
 
 @loop
 def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
-    """Write the next ``n`` MCUs; return False if they do not fit."""
+    """Write the next ``n`` MCUs; return whether they fit."""
     per = mcu.blocks
     for b in range(n * per):
         j = b % per
@@ -378,9 +379,9 @@ def _write_mcus(n, interval, padding, mcu, codes, coefficients, writer, out):
 def write_scan(headers, data, books, originals, original, padding, tables, codes, memory, coefficients, lasts, out):
     """Write the scan of the JPEG that a recoded file was made of, or a baseline scan of a progressive file.
 
-    Return the bytes of the scan, or UNFIT; ``out`` needs SCAN_SLACK bytes more. ``headers`` and ``data`` are of the
-    recoded or progressive file, ``books`` is the address of the former's tables. ``original``, of the header
-    ``originals``, is the baseline JPEG up to its scan, whose intervals end with the bit ``padding``. Scratch:
+    Return the bytes of the scan, LITTLE_ROOM if ``out`` has not SCAN_SLACK bytes more, or UNFIT. ``headers`` and
+    ``data`` are of the recoded or progressive file, ``books`` is the address of the former's tables. ``original``, of
+    the header ``originals``, is the baseline JPEG up to its scan, whose intervals end with ``padding``. Scratch:
     ``tables`` of zeros; ``codes`` (TABLES, 256); ``memory`` of WORK_BYTES and ``recoded.list_bytes`` or
     ``progressive.coefficient_bytes``; ``coefficients`` and ``lasts`` for the blocks of an MCU row.
     """
@@ -388,7 +389,9 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     work = _work_in(memory, 0, 1)[0]
     writer, interval = work.writer, originals[0].restart
     rows, columns = grid(header)
-    if not build_tables(original, originals[0], tables):
+    if header.components != originals[0].components or (rows, columns) != grid(originals[0]):
+        return i64(UNFIT)  # blocks of one would be written in the order of the other
+    if factors(header) != factors(originals[0]) or not build_tables(original, originals[0], tables):
         return i64(UNFIT)
     _list_codes(tables, codes)
     list_blocks(originals[0], work.mcu)
@@ -398,8 +401,10 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
     if header.kind == PROGRESSIVE:
         whole = i64(0), columns, i64(0), rows
         good, every, _, _ = decode_scans(data, header, whole, i64(FULL), i64(3), tables, memory[WORK_BYTES:])
-        if not good or not _write_mcus(rows * columns, interval, padding, work.mcu, codes, every, writer, out):
+        if not good:
             return i64(UNFIT)
+        if not _write_mcus(rows * columns, interval, padding, work.mcu, codes, every, writer, out):
+            return i64(LITTLE_ROOM)
     else:
         each, lists, sets, _ = lay_lists(header, data, books, memory, WORK_BYTES)
         if each == 0:
@@ -411,6 +416,6 @@ def write_scan(headers, data, books, originals, original, padding, tables, codes
                     return i64(UNFIT)
             put_row(header, work.state, i64(0), columns, lists, coefficients, lasts)
             if not _write_mcus(columns, interval, padding, work.mcu, codes, coefficients, writer, out):
-                return i64(UNFIT)
+                return i64(LITTLE_ROOM)
     _fill_byte(writer, padding, out)
     return writer.at

@@ -2,7 +2,8 @@
 
 docs/recoded-jpeg.md describes the format. A segment holds one or more MCU rows and needs nothing from others, so that a
 region is decoded from the segments that it lies in. Each is copied to scratch before it is read: bytes that change
-meanwhile cannot mislead the decoder, and what it reads past the segment's end is scratch, too.
+meanwhile cannot mislead the decoder. It may read past the end of a stream, up to scratch behind the segment, where
+other files were: such a segment is refused afterwards.
 """
 
 from typing import Final
@@ -16,9 +17,10 @@ from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
 from .decode import DECODER
 from .deposit import deposit
-from .formulas import most_bytes, place_in_row
+from .formulas import is_spare, may_follow, most_bytes, place_in_row
 from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
-from .layout import BAD_SEGMENT, DONE, LEVELS, RECODED_HEAD, SEGMENT_BYTES, UNUSED, WIDE
+from .headers import read_head
+from .layout import BAD_SEGMENT, DONE, LEVELS, SEGMENT_BLOCKS, SEGMENT_BYTES, UNUSED, WIDE
 from .rows import SHAPE, finish_row, room_for_rows
 from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros
@@ -26,7 +28,6 @@ from .vectors import count_bits, load_big, trailing_zeros
 u64, i64, u32 = np.uint64, np.int64, np.uint32
 
 GROUP: Final = 56  # values that are decoded at once: a load of 64 bits at any bit has as many
-MOST_BLOCKS: Final = 1536  # of a segment with more than one MCU row
 _PADDING = 128  # elements after lists, which vectors read or write
 _STREAM_BYTES = 4  # of a block at most that a stream is read past a segment's end: 9 symbols of 10 bits, in 4 streams
 
@@ -40,7 +41,8 @@ _CORNER2, _CORNER4 = u64(0x0303), u64(0x0F0F0F0F)  # masks of the 2 x 2 and 4 x 
 STATE: Final = np.dtype(
     [
         ("bits", "<u8", 4),  # of each stream: bits to decode, the next one on top, and a one after the last of them
-        ("byte", "<i8", 4),  # of each stream: the byte of the segment that these began with
+        ("byte", "<i8", 4),  # of each stream: the byte of the segment that these began with,
+        ("stop", "<i8", 4),  # and the first byte after the stream
         ("values", "<i8", LEVELS),  # of each level: number of values,
         ("place", "<i8", LEVELS),  # where they are put,
         ("planes", "<i8", (LEVELS, 6)),  # and bytes of the segment where planes begin
@@ -62,7 +64,7 @@ _END_BYTES = 8192
 
 def list_bytes(width: int) -> int:
     """Return the bytes of scratch that images of ``width`` columns need in addition to those of a baseline file."""
-    blocks = max(MOST_BLOCKS, (width + 15) // 8 * 6)
+    blocks = max(SEGMENT_BLOCKS, (width + 15) // 8 * 6)
     return _WORK_BYTES + _LIST_BYTES * blocks + _END_BYTES
 
 
@@ -200,6 +202,8 @@ def _find_planes(data, byte, stop, n, state):
             if byte > stop:
                 return False
             n = _count_ones(data, planes[k], n)
+            if not may_follow(n, 3 * level + (k >> 1)):
+                return False
             planes[k + 1] = byte
             byte += (n + 7) >> 3
     return n == 0 and byte == stop
@@ -275,10 +279,14 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
         state.byte[k] = byte
         state.bits[k] = load_big(segment, up(byte)) | u64(1)
         byte += length
+        state.stop[k] = byte
     begin = _luma_end(luma)
     _read_masks(segment, state, books[0], luma, symbols, sizes, runs, masks)
     if one:
         _read_masks(segment, state, books[1], 2 * one, symbols, sizes[begin:], runs, masks[begin:])
+    for k in range(4):
+        if not is_spare(8 * (state.stop[k] - state.byte[k]) - i64(trailing_zeros(state.bits[k]))):
+            return False
     bit = _read_dc(segment, byte, sizes, rows * down, columns * across, i64(0), dcs)
     total = i64(0)
     for c in range(header.components):
@@ -343,20 +351,6 @@ def put_row(header, state, first, end, lists, coefficients, lasts):
             value = _value_after(masks, value, block, (columns - end) * h)
             block += (columns - end) * h
         state.block[c], state.value[c] = block, value
-
-
-@loop
-def read_head(header, data):
-    """Return MCU rows of a segment, 0 for a damaged file, its sets of tables, and the blocks of an MCU row."""
-    rows, columns = grid(header)
-    blocks = columns * blocks_of_mcu(header)
-    each = min(i64(data[RECODED_HEAD - 4]), rows)
-    luma, chroma = i64(data[RECODED_HEAD - 3]), i64(data[RECODED_HEAD - 2])
-    if (each > 1 and each * blocks > MOST_BLOCKS) or max(luma, chroma) >= SETS:
-        each = luma = chroma = i64(0)
-    if each and header.scan + 4 * -(-rows // each) > data.size:
-        each = i64(0)
-    return each, luma, chroma, blocks
 
 
 @loop

@@ -12,13 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import add_to, bytes_at, load_bytes
+from ..cpu.intrinsics import add_to, bytes_at
 from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, blocks_of_mcu, chroma_side, factors, grid, mcus_of, scaled
+from .headers import read_head
 from .huffman import restarts_follow
 from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
-from .recoded import read_head, segment_range
+from .recoded import segment_range
 from .seek import open_entry, row_start
 from .tables import read_codes
 from .vectors import MASKED
@@ -250,7 +251,7 @@ def _select_recoded(header, data, region, image):
     each, luma, chroma, blocks = read_head(header, data)
     total = -(-rows // max(each, 1))
     image.each, image.total = each, total
-    if each == 0 or i64(load_bytes(data, 16)) != total:
+    if each == 0:
         return LEFT_OUT
     _, _, top, bottom = mcus_of(header, image.scale, region, rows, columns)
     last = (bottom - 1) // each

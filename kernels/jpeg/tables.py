@@ -28,7 +28,7 @@ from typing import Final
 
 import numpy as np
 
-from ..scalar import loop
+from ..scalar import loop, scalar
 from .layout import BITS, ENTRIES, LONGEST, SYMBOLS, TABLES
 
 i64 = np.int64
@@ -46,6 +46,12 @@ _ZIGZAG = (
 )  # fmt: skip
 # Natural order; everything after the end is position 63, where the zero of an end of block does no harm.
 ZIGZAG: Final = np.array([*_ZIGZAG, *[LAST] * (2 * END_OF_BLOCK - 64 + 16)], np.uint8)
+
+
+@scalar
+def is_legal(size):
+    """Return whether an AC coefficient may have these bits: 8-bit samples have no larger ones."""
+    return size <= CATEGORY
 
 
 @loop
@@ -97,7 +103,7 @@ def _fill(code, length, symbol, is_ac, codes, entries):
     for k in range(start, start + (1 << after)):
         codes[k] = length << 8 | symbol
     missing = max(size - after, 0)
-    if (is_ac and size > CATEGORY) or (size and missing == size):
+    if (is_ac and not is_legal(size)) or (size and missing == size):
         return  # no legal coefficient, or not even its sign is known: the entry stays 0
     unused = max(after - size, 0)
     for k in range(1 << after):

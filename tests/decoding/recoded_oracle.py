@@ -1,12 +1,16 @@
 """A reader of recoded JPEGs in plain Python, as docs/recoded-jpeg.md describes them, and changes of such files."""
 
 import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuimg._decoding.recoded import _USUAL_TABLES
 from gpuimg.kernels.jpeg.books import lengths
 
 from .jpegs import header_segments
@@ -33,6 +37,12 @@ class Recoded(NamedTuple):
         return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
 
 
+def resummed(data: bytes) -> bytes:
+    """A file with the right checksum of everything before its segments."""
+    size, count = struct.unpack_from("<2I", data, 12)
+    return data[:8] + sum32(data[12 : HEAD.size + size + 4 * count]) + data[12:]
+
+
 def sum32(data: bytes) -> bytes:
     """The checksum of bytes, as it is stored."""
     return (checksum(data) & 0xFFFFFFFF).to_bytes(4, "little")
@@ -41,33 +51,52 @@ def sum32(data: bytes) -> bytes:
 def parts_of(data: bytes) -> Recoded:
     """The parts of an undamaged file."""
     head = HEAD.unpack_from(data)
-    magic, found, size, count, rest, *_ = head
-    assert magic == b"GPUIMGJ\x01"
+    magic, found, size, count, *_ = head
+    assert magic == b"GPUIMGJ\x01" and head[8] in (0, 1)
     begin = HEAD.size + size + 4 * count
     assert found.to_bytes(4, "little") == sum32(data[12:begin])
     stops = [0, *struct.unpack(f"<{count}I", data[begin - 4 * count : begin])]
     segments = [data[begin + first : begin + stop] for first, stop in pairwise(stops)]
+    assert all(0 <= first <= stop <= len(data) - begin for first, stop in pairwise(stops))
     assert all(one[:4] == sum32(one[4:]) for one in segments)
-    assert len(data) == begin + stops[-1] + rest
-    return Recoded(head, data[HEAD.size : HEAD.size + size], segments, data[len(data) - rest :])
+    return Recoded(head, data[HEAD.size : HEAD.size + size], segments, data[begin + stops[-1] :])
+
+
+def shapes_of(parts: Recoded) -> list[list[tuple[int, int]]]:
+    """Of each segment, the rows and columns of blocks of each component."""
+    frame = next(body for marker, body in header_segments(parts.header) if marker in (0xC0, 0xC1))
+    height, width, count = struct.unpack_from(">HHB", frame, 1)
+    blocks = [divmod(frame[7 + 3 * c], 16) for c in range(count)] if count > 1 else [(1, 1)]
+    rows, columns = -(-height // (8 * blocks[0][1])), -(-width // (8 * blocks[0][0]))
+    each = min(parts.head[5], rows)
+    assert each
+    assert each == 1 or each * columns * sum(across * down for across, down in blocks) <= 1536
+    heights = [min(each, rows - row) for row in range(0, rows, each)]
+    return [[(here * down, columns * across) for across, down in blocks] for here in heights]
+
+
+def codes_of(parts: Recoded) -> list[dict[str, int]]:
+    """The tables of a file's 18 runs: symbols by their canonical codes."""
+    _, luma, chroma, _ = parts.head[5:]
+    return [_codes(one) for one in (*lengths()[luma, 0], *lengths()[chroma, 1])]
 
 
 def coefficients(data: bytes) -> list[NDArray[np.int16]]:
     """The coefficients of each component, (block rows, block columns, 64), not dequantized."""
     parts = parts_of(data)
-    frame = next(body for marker, body in header_segments(parts.header) if marker in (0xC0, 0xC1))
-    height, width, count = struct.unpack_from(">HHB", frame, 1)
-    blocks = [divmod(frame[7 + 3 * c], 16) for c in range(count)] if count > 1 else [(1, 1)]
-    rows, columns = -(-height // (8 * blocks[0][1])), -(-width // (8 * blocks[0][0]))
-    each, luma, chroma, _ = parts.head[5:]
-    codes = [_codes(one) for one in (*lengths()[luma, 0], *lengths()[chroma, 1])]
-    out: list[list[Any]] = [[] for _ in blocks]
-    for k, segment in enumerate(parts.segments):
-        here = min(each, rows - k * each)
-        shapes = [(here * down, columns * across) for across, down in blocks]
-        for c, part in enumerate(_segment(segment, shapes, codes)):
-            out[c].append(part)
-    return [np.concatenate(parts) for parts in out]
+    shapes, codes = shapes_of(parts), codes_of(parts)
+    assert len(shapes) == len(parts.segments)
+    found = [_segment(*one, codes) for one in zip(parts.segments, shapes, strict=True)]
+    return [np.concatenate(one) for one in zip(*found, strict=True)]
+
+
+def is_taken(data: bytes) -> bool:
+    """Whether a decoder of the whole image takes a file whose JPEG header is in order."""
+    try:
+        coefficients(data)
+    except (AssertionError, IndexError, StopIteration, struct.error):
+        return False
+    return True
 
 
 def _codes(sizes: Any) -> dict[str, int]:
@@ -81,11 +110,11 @@ def _codes(sizes: Any) -> dict[str, int]:
     return found
 
 
-class _Streams:
+class Streams:
     """Four streams, from which symbols come in turn."""
 
-    def __init__(self, streams: list[bytes]) -> None:
-        self._bits = [iter("".join(f"{byte:08b}" for byte in one)) for one in streams]
+    def __init__(self, streams: list[Iterator[str]]) -> None:
+        self._bits = streams
 
     def symbols(self, codes: dict[str, int], n: int) -> list[int]:
         """The next symbols of a table; the first one is from the first stream."""
@@ -98,7 +127,7 @@ class _Streams:
         return found
 
 
-class _Planes:
+class Planes:
     """Bits, lowest first, in lists that each begin at a byte."""
 
     def __init__(self, data: bytes) -> None:
@@ -107,7 +136,7 @@ class _Planes:
     def take(self, n: int) -> list[int]:
         """The next list of ``n`` bits."""
         part = self._data[self._at : self._at + (n + 7) // 8]
-        self._at += len(part)
+        self._at += (n + 7) // 8
         return [part[k >> 3] >> (k & 7) & 1 for k in range(n)]
 
     def is_done(self) -> bool:
@@ -118,9 +147,19 @@ def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, i
     form = struct.Struct("<4I" if len(data) >= 1 << 16 else "<4H")
     sizes, at, streams = form.unpack_from(data, 4), 4 + form.size, []
     for size in sizes:
-        streams.append(data[at : at + size])
+        assert at + size <= len(data)
+        streams.append(iter("".join(f"{byte:08b}" for byte in data[at : at + size])))
         at += size
-    source, planes = _Streams(streams), _Planes(data[at:])
+    planes = Planes(data[at:])
+    found, values = read(Streams(streams), planes, shapes, codes)
+    assert planes.is_done() and all(len(list(rest)) < 8 for rest in streams) and max(map(abs, values), default=0) < 1024
+    return found
+
+
+def read(
+    source: Any, planes: Any, shapes: list[tuple[int, int]], codes: list[dict[str, int]]
+) -> tuple[list[NDArray[np.int16]], list[int]]:
+    """The coefficients of a segment, and its values, of symbols and planes."""
     counts = [height * width for height, width in shapes]
     masks: list[int] = []
     dc_sizes: list[int] = []
@@ -140,24 +179,66 @@ def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, i
         differences.append(value if not size or value >> size - 1 else value - (1 << size) + 1)
     n = sum(mask.bit_count() for mask in masks)
     signs = planes.take(n)
-    values = iter([-v if sign else v for v, sign in zip(_magnitudes(planes, n), signs, strict=True)])
-    assert planes.is_done()
-    out, b = [], 0
+    values = [-v if sign else v for v, sign in zip(_magnitudes(planes, n), signs, strict=True)]
+    left, out, b = iter(values), list[NDArray[np.int16]](), 0
     for height, width in shapes:
         part = np.zeros((height, width, 64), np.int16)
         for y in range(height):
             for x in range(width):
-                before = part[y, x - 1, 0] if x else part[y - 1, 0, 0] if y else 0
-                part[y, x, 0] = before + differences[b]
+                before = int(part[y, x - 1, 0] if x else part[y - 1, 0, 0] if y else 0)
+                part[y, x, 0] = wrapped(before + differences[b])
                 for k in range(64):
                     if masks[b] >> k & 1:
-                        part[y, x, k] = next(values)
+                        part[y, x, k] = wrapped(next(left))
                 b += 1
         out.append(part)
-    return out
+    return out, values
 
 
-def _magnitudes(planes: _Planes, n: int) -> list[int]:
+def wrapped(value: int) -> int:
+    """A number kept to 16 bits."""
+    return (value + (1 << 15)) % (1 << 16) - (1 << 15)
+
+
+def drawn(
+    random: Any, ones: float, shapes: list[tuple[int, int]], codes: list[dict[str, int]]
+) -> tuple[list[bytes], bytes, int]:
+    """Streams and planes of random symbols and bits, as a reader takes them; and the largest magnitude, of any size."""
+    streams, planes = [list[str]() for _ in range(4)], list[Any]()
+
+    def symbols(codes: dict[str, int], n: int) -> list[int]:
+        chosen = random.choices(list(codes), [0.5 ** len(code) for code in codes], k=n)
+        for k, code in enumerate(chosen):
+            streams[k % 4].append(code)
+        return [codes[code] for code in chosen]
+
+    def take(n: int) -> list[int]:
+        planes.append([random.random() < ones for _ in range(n)])
+        return list(map(int, planes[-1]))
+
+    _, values = read(SimpleNamespace(symbols=symbols), SimpleNamespace(take=take), shapes, codes)
+    packed = [np.packbits(np.array(one, bool), bitorder="little").tobytes() for one in planes]
+    coded = [np.packbits(np.array(list("".join(one))) == "1").tobytes() for one in streams]
+    return coded, b"".join(packed), max(map(abs, values), default=0)
+
+
+def put_together(streams: list[bytes], planes: bytes, sizes: Sequence[int] = ()) -> bytes:
+    """A segment, whose checksum is left out."""
+    data = b"".join(streams) + planes
+    return struct.pack("<I4I" if len(data) + 12 >= 1 << 16 else "<I4H", 0, *(sizes or map(len, streams))) + data
+
+
+def with_last(
+    parts: Recoded, tables: Iterable[tuple[int, bytes]], size: int, rest: bytes = b"", count: int | None = None
+) -> bytes:
+    """A file with another last part, of these tables by their places, and ``size`` bytes of a scan."""
+    packed = [struct.pack("<I", place) + table for place, table in tables]
+    last = struct.pack("<IQBH", 0, size, 1, len(packed) if count is None else count) + b"".join(packed) + rest
+    packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
+    return parts._replace(rest=packer.compress(last) + packer.flush()).joined()
+
+
+def _magnitudes(planes: Any, n: int) -> list[int]:
     found = [1] * n
     those = list(range(n))
     for bit in range(3):

@@ -3,9 +3,13 @@
 import hashlib
 import io
 import platform
+import tracemalloc
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -148,6 +152,9 @@ def test_what_is_not_recoded() -> None:
         "progressive": originals()["progressive"],
         "progressive, truncated": originals()["progressive"][:-300],
         "CMYK": originals()["cmyk"],
+        "tables without end": data[:2] + b"\xff\xc4\0\2" * 65_540 + data[2:],
+        "a large size": jpegs.resized(data, 65_500, 65_500),
+        "zeros without end": data + bytes(30_000_000),
         "PNG": file_of(picture(9, 9, 0), "PNG"),
         "nothing": b"",
     }.items():
@@ -233,6 +240,79 @@ def test_a_newer_version_is_named() -> None:
         one = parts._replace(head=(magic, *parts.head[1:8], flags)).joined()
         with pytest.raises(gi.DecodeError, match=f"of version {magic[7]} with flags {flags}, and this gpuimg reads"):
             gi.decode_image(one, device="cpu")
+
+
+def forged_segments() -> dict[str, bytes]:
+    """Files with right checksums, of which one thing is wrong."""
+    parts = recoded_oracle.parts_of(gi.recode_jpeg(originals()["rgb"]))
+    shapes, codes = recoded_oracle.shapes_of(parts)[0], recoded_oracle.codes_of(parts)
+    first: Any = SimpleNamespace(choices=lambda found, _, k: [found[0]] * k, random=lambda: 1.0)
+    streams, planes, _ = recoded_oracle.drawn(first, 0.0, shapes, codes)
+    assert not any(b"".join([*streams, planes]))  # so that one stream goes on in the next, and the last one in planes
+    segments = {"": recoded_oracle.put_together(streams, planes)}
+    for k in range(4):
+        for name, one in (("a byte too short", streams[k][:-1]), ("a byte too long", streams[k] + b"\0")):
+            some = [*streams[:k], one, *streams[k + 1 :]]
+            segments[f"stream {k} is {name}"] = recoded_oracle.put_together(some, planes)
+    for low, high in ((512, 1023), (1024, 2047), (2048, 4095)):
+        found = (recoded_oracle.drawn(Random(seed), 0.4, shapes, codes) for seed in count())
+        streams, planes, largest = next(one for one in found if low <= one[2] <= high)
+        segments["" if low == 512 else f"a magnitude of {largest}"] = recoded_oracle.put_together(streams, planes)
+        assert recoded_oracle.is_taken(parts._replace(segments=[segments[""], *parts.segments[1:]]).joined())
+    files = {key: parts._replace(segments=[one, *parts.segments[1:]]).joined() for key, one in segments.items() if key}
+    whole = parts.joined()
+    for size in (0, len(parts.segments) - 1, len(parts.segments) + 1):
+        files[f"{size} segments"] = recoded_oracle.resummed(whole[:16] + size.to_bytes(4, "little") + whole[20:])
+    return files
+
+
+def test_forged_segments() -> None:
+    for name, data in forged_segments().items():
+        assert not recoded_oracle.is_taken(data), name
+        with pytest.raises(gi.DecodeError, match="a recoded JPEG"):
+            gi.decode_image(data, device="cpu"), name
+
+
+def test_forged_last_parts() -> None:
+    """Each is refused, by what restores and by what needs the JPEG for Pillow, and takes little memory."""
+    wide = encoded(Image.new("L", (65_500, 8)), "gray", icc_profile=profile())
+    tiny = jpeg(picture(24, 24, 4), icc_profile=profile())
+
+    def tables_of(data: bytes, all_of_them: bool = False) -> list[tuple[int, bytes]]:
+        found, at = [], 2
+        for marker, body in jpegs.header_segments(data):
+            one = jpegs.segment(marker, body)
+            found += [(at, one)] if all_of_them or marker == DHT else []
+            at += len(one)
+        return found
+
+    tables = tables_of(tiny)
+    (first, table), *others = tables
+    for name, data, found, size in (
+        ("a header of its own", wide, tables_of(originals()["4:2:0"], True), 3_400_000),
+        ("a comment among the tables", tiny, [*tables, (tables[-1][0] + len(tables[-1][1]), b"\xff\xfe\0\3a")], 300),
+        ("half a table", tiny, [(first, table[:9]), *others], 300),
+        ("a table within another segment", tiny, [(8, table), *others], 300),
+        ("tables out of order", tiny, tables[::-1], 300),
+        ("tables without end", tiny, [(2, b"\xff\xc4\xff\xff" + bytes(65_533))] * 1000, 300),
+        ("a large scan", tiny, tables, 1 << 40),
+    ):
+        forged = recoded_oracle.with_last(recoded_oracle.parts_of(gi.recode_jpeg(data)), found, size)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="a recoded JPEG with a damaged"):
+                gi.restore_jpeg(forged), name
+            assert tracemalloc.get_traced_memory()[1] < 64 << 20, name
+        finally:
+            tracemalloc.stop()
+        with pytest.raises(gi.DecodeError, match="a recoded JPEG with a damaged"):
+            gi.decode_image(forged, device="cpu", icc="srgb"), name
+    zeros = recoded_oracle.with_last(recoded_oracle.parts_of(gi.recode_jpeg(tiny)), tables, 300, bytes(30_000_000))
+    with pytest.raises(ValueError, match="a damaged end"):
+        gi.restore_jpeg(zeros)
+    large = jpegs.header_of(zeros)
+    with pytest.raises(gi.DecodeError, match="over the limit"):
+        gi.decode_image(zeros, device="cpu", icc="srgb", max_pixels=int(large["height"] * large["width"]) - 1)
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------

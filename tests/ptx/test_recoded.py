@@ -13,6 +13,7 @@ from gpuimg.kernels.jpeg import layout as words
 from tests.cuda.test_cuda_jpeg import JPEG, photo, turned
 from tests.decoding import jpegs, recoded_oracle
 from tests.decoding.jpegs import SAMPLINGS, encoded, noise
+from tests.decoding.test_recoded import forged_segments
 from tests.libraries import needs
 from tests.samples import file_of
 
@@ -128,6 +129,13 @@ def test_damaged_segments_are_the_cpus(launches: Launches, right: bool) -> None:
     assert recording_of(x).timings.jpegs_on_cpu >= sum(status != "ok" for status in statuses) > 0
 
 
+def test_forged_segments_are_refused(launches: Launches) -> None:
+    """For the CPU's reasons; and by the CPU, which a test of its own has shown."""
+    statuses, x = assert_the_cpus(launches, list(forged_segments().values()))
+    assert "ok" not in statuses
+    assert recording_of(x).timings.jpegs_on_cpu == sum("segment of" in status for status in statuses) == 10
+
+
 def test_ends_of_segments_that_lie(launches: Launches) -> None:
     """With the right checksum of the header; a crop of other segments is decoded."""
     (data,) = recoded([encoded(photo(90, 80), "4:4:4", quality=95)])
@@ -136,7 +144,6 @@ def test_ends_of_segments_that_lie(launches: Launches) -> None:
     for k, value in product(range(count), (0, 1, 1 << 31, (1 << 32) - 1, int(RANDOM.integers(1 << 14)))):
         ends = np.frombuffer(data, "<u4", count, begin).copy()
         ends[k] = value
-        head = data[12:begin] + ends.tobytes()
-        files.append(data[:8] + recoded_oracle.sum32(head) + head + data[begin + 4 * count :])
+        files.append(recoded_oracle.resummed(data[:begin] + ends.tobytes() + data[begin + 4 * count :]))
     assert set(assert_the_cpus(launches, files)[0]) != {"ok"}
     assert "ok" in assert_the_cpus(launches, files, np.tile([0, 0, 7, 7], (len(files), 1)))[0]
