@@ -354,6 +354,7 @@ def _read_file(data, header, places):
         stop = min(RECODED_HEAD + i64(load_bytes(data, 12)), data.size)  # changed since, perhaps
         _read(data[:stop], i64(RECODED_HEAD), header, places)
         fits = header.kind == BASELINE and header.scan == stop and read_head(header, data)[0] != 0
+        fits = fits and data[RECODED_HEAD] == 0xFF and data[RECODED_HEAD + 1] == 0xD8
         header.kind = RECODED if fits else OTHER
         header.strict = header.whole = 1 if fits else 0
     else:

@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from .jpegs import header_segments
 from .seek_oracle import checksum
 
 HEAD = struct.Struct("<8sIIIIBBBB")
+LAST = struct.Struct("<IQBH")  # at the start of the last part
 
 
 class Recoded(NamedTuple):
@@ -36,6 +37,15 @@ class Recoded(NamedTuple):
         head += self.header + stops
         return head[:8] + sum32(head[12:]) + head[12:] + b"".join(segments) + self.rest
 
+    def last(self) -> bytes:
+        """The last part, unpacked."""
+        return zlib.decompressobj(zdict=_USUAL_TABLES).decompress(self.rest)
+
+    def with_last(self, last: bytes) -> "Recoded":
+        """The file with another last part."""
+        packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
+        return self._replace(rest=packer.compress(last) + packer.flush())
+
 
 def resummed(data: bytes) -> bytes:
     """A file with the right checksum of everything before its segments."""
@@ -52,7 +62,7 @@ def parts_of(data: bytes) -> Recoded:
     """The parts of an undamaged file."""
     head = HEAD.unpack_from(data)
     magic, found, size, count, *_ = head
-    assert magic == b"GPUIMGJ\x01" and head[8] in (0, 1)
+    assert (magic, head[8] >> 1) == (b"GPUIMGJ\x01", 0)
     begin = HEAD.size + size + 4 * count
     assert found.to_bytes(4, "little") == sum32(data[12:begin])
     stops = [0, *struct.unpack(f"<{count}I", data[begin - 4 * count : begin])]
@@ -152,7 +162,9 @@ def _segment(data: bytes, shapes: list[tuple[int, int]], codes: list[dict[str, i
         at += size
     planes = Planes(data[at:])
     found, values = read(Streams(streams), planes, shapes, codes)
-    assert planes.is_done() and all(len(list(rest)) < 8 for rest in streams) and max(map(abs, values), default=0) < 1024
+    assert planes.is_done()
+    assert max(len(list(rest)) for rest in streams) < 8
+    assert max(map(abs, values), default=0) < 1024
     return found
 
 
@@ -226,16 +238,6 @@ def put_together(streams: list[bytes], planes: bytes, sizes: Sequence[int] = ())
     """A segment, whose checksum is left out."""
     data = b"".join(streams) + planes
     return struct.pack("<I4I" if len(data) + 12 >= 1 << 16 else "<I4H", 0, *(sizes or map(len, streams))) + data
-
-
-def with_last(
-    parts: Recoded, tables: Iterable[tuple[int, bytes]], size: int, rest: bytes = b"", count: int | None = None
-) -> bytes:
-    """A file with another last part, of these tables by their places, and ``size`` bytes of a scan."""
-    packed = [struct.pack("<I", place) + table for place, table in tables]
-    last = struct.pack("<IQBH", 0, size, 1, len(packed) if count is None else count) + b"".join(packed) + rest
-    packer = zlib.compressobj(9, zdict=_USUAL_TABLES)
-    return parts._replace(rest=packer.compress(last) + packer.flush()).joined()
 
 
 def _magnitudes(planes: Any, n: int) -> list[int]:

@@ -11,6 +11,8 @@ the file too, its pixels are the reference.
 
 import ctypes
 import mmap
+import random
+import struct
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,16 +23,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuimg._decoding import recoded
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._decoding.recoded import is_recoded, recode_jpeg, stored_jpeg
+from gpuimg._decoding.recoded import recode_jpeg, stored_jpeg
 from gpuimg.kernels.jpeg import layout as words
 
-from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, pillow_pixels
+from ..decoding import recoded_oracle as oracle
+from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, header_of, pillow_pixels, segment
 from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
-from ..decoding.recoded_oracle import parts_of
 from ..decoding.seek_oracle import checksum_of_entry
-from .mutate import Draw, bit_flips, changed, mutation, scan_damage, splices, truncation
+from .mutate import DHT, NUMBERS, SOI, Draw, bit_flips, changed, mutation, scan_damage, segments, splices, truncation
+from .originals import originals
 
 _PAGE = mmap.PAGESIZE
 _GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
@@ -46,7 +50,7 @@ class Flush:
     Where not ``at_end``, it begins where such a page ends. It lies at any address, which x86 and Arm take.
     """
 
-    def __init__(self, size: int, fill: int, *, at_end: bool) -> None:
+    def __init__(self, size: int, fill: Any, *, at_end: bool) -> None:
         room = -(-max(size, 1) // _PAGE) * _PAGE
         self._memory = mmap.mmap(-1, room + 2 * _PAGE)
         self._all: NDArray[np.uint8] = np.frombuffer(self._memory, np.uint8)
@@ -57,7 +61,7 @@ class Flush:
         self._gap = self._all[_PAGE : self._start] if at_end else self._all[self._start + size : _PAGE + room]
         self._gap[:] = _GAP
         self.bytes: NDArray[np.uint8] = self._all[self._start : self._start + size]
-        self.bytes[:] = fill
+        self.bytes[:] = np.resize(fill, size) if np.ndim(fill) else fill
 
     def broken(self) -> str:
         """Return a description of writes outside it, or an empty string."""
@@ -120,29 +124,76 @@ def file(seed: int) -> bytes:
 
 
 def recoded_file(seed: int) -> bytes:
-    """Recoded file number ``seed``: a third are damaged anywhere, and a third behind right checksums."""
+    """Recoded file number ``seed``: a fifth are damaged anywhere, most others behind right checksums."""
     draw, data = Draw(seed), b""
     while not data:
         with suppress(ValueError):
             data = recode_jpeg(file(draw.word()), progressive=True)
-    how = draw.below(3)
-    if how == 0:
-        return data
-    if how == 1:
-        return changed(draw, data)[0]
-    parts = parts_of(data)
-    for _ in range(draw.between(1, 4)):
-        what = draw.below(8)
+    how = draw.below(5)
+    return data if how == 0 else changed(draw, data)[0] if how == 1 else _forged(draw, data)
+
+
+def _forged(draw: Draw, data: bytes) -> bytes:
+    """A file with one to three things changed, and right checksums."""
+    parts = oracle.parts_of(data)
+    shapes, codes = oracle.shapes_of(parts), oracle.codes_of(parts)
+    cut, fields = False, list[tuple[int, int]]()
+    for _ in range(draw.pick((1, 1, 1, 2, 3))):
+        what, k = draw.below(10), draw.below(len(shapes))
         if what == 0:
             head = list(parts.head)
             head[draw.pick((5, 6, 7, 8))] = draw.pick((0, 1, 2, 3, 5, 11, 12, 200))
             parts = parts._replace(head=tuple(head))
         elif what == 1:
             parts = parts._replace(header=changed(draw, parts.header)[0])
-        else:
-            k = draw.below(len(parts.segments))
+        elif what == 2:  # H, S, R or the end of a segment
+            place = draw.pick((12, 16, 16, 20, oracle.HEAD.size + len(parts.header) + 4 * k))
+            fields.append((place, draw.pick((*NUMBERS, len(shapes) - 1, len(shapes) + 1, draw.below(1 << 14)))))
+        elif what == 3:
+            parts = parts.with_last(_last_part(draw, parts.last()))
+        elif what == 4:
+            cut = True
+        elif what == 5:
             parts.segments[k] = changed(draw, parts.segments[k], draw.pick(parts.segments))[0]
-    return parts.joined()
+        else:
+            some = oracle.drawn(random.Random(draw.word()), draw.pick((0.1, 0.3, 0.45)), shapes[k], codes)
+            parts.segments[k] = _segment(draw, *some[:2])
+    data = parts.joined()
+    for place, value in fields:
+        data = oracle.resummed(data[:place] + (value & 0xFFFFFFFF).to_bytes(4, "little") + data[place + 4 :])
+    return data[: draw.below(len(data))] if cut else data
+
+
+def _segment(draw: Draw, streams: list[bytes], planes: bytes) -> bytes:
+    """A segment; most have one stream that is too short or too long, other sizes, or other planes."""
+    k, sizes = draw.below(4), list(map(len, streams))
+    other = draw.pick((streams[k], streams[k][:-1], b"", streams[k] + draw.text(draw.between(1, 9))))
+    what = draw.below(6)
+    if what < 3:
+        streams = [*streams[:k], other, *streams[k + 1 :]]
+        sizes[k] = len(other)
+    elif what == 3:  # bytes of a stream belong to the next one
+        sizes[k], sizes[(k + 1) % 4] = len(other), max(sizes[(k + 1) % 4] + sizes[k] - len(other), 0)
+    elif what == 4:
+        planes = changed(draw, planes)[0]
+    elif draw.below(4) == 0:
+        sizes[k] = draw.below(1 << 16)
+    return oracle.put_together(streams, planes, sizes)
+
+
+def _last_part(draw: Draw, last: bytes) -> bytes:
+    """A last part with other bytes, or with segments of another file as its tables and a scan of another size."""
+    if draw.below(2):
+        return changed(draw, last)[0]
+    pieces, at = list[bytes](), 2
+    for piece in segments(draw.pick(tuple(originals().values()))):
+        if piece[1] != SOI and (piece[1] == DHT or draw.below(3)):
+            piece = piece[: 2 + int.from_bytes(piece[2:4], "big")]  # of a scan, its header
+            pieces.append((at if draw.below(20) else draw.below(400)).to_bytes(4, "little") + piece)
+        at += len(piece)
+    size = draw.pick((int.from_bytes(last[4:12], "little"), draw.below(1 << 16), draw.pick(NUMBERS) & (1 << 64) - 1))
+    zeros = bytes(draw.pick((0, 0, 0, 1 << 21)))
+    return oracle.LAST.pack(0, size, draw.below(2), len(pieces)) + b"".join(pieces) + last[-9:] + zeros
 
 
 def _damaged(draw: Draw, data: bytes) -> bytes:
@@ -157,6 +208,8 @@ def _damaged(draw: Draw, data: bytes) -> bytes:
 class Checker:
     def __init__(self, file: Callable[[int], bytes], folder: Path) -> None:
         self._file = file
+        for name in ("4:2:0", "progressive"):  # compiles, and imports what Pillow needs, before memory is limited
+            _reference(stored_jpeg(recode_jpeg(originals()[name], progressive=True)), 3, 8)
         self._decoders = [
             Decoder(poison, partial(Flush, at_end=at_end))
             for poison, at_end in zip(_POISONS, (True, False), strict=True)
@@ -170,17 +223,24 @@ class Checker:
         assert header == again, "headers differ"
         width, height = int(header["width"]), int(header["height"])
         if header["kind"] not in (words.BASELINE, words.PROGRESSIVE, words.RECODED):
+            assert not _is_taken(data), "refused, and not by the description of the format"
             return "not ours"
         if width * height > _MOST_PIXELS:
             return "too large"
+        is_recoded = header["kind"] == words.RECODED
+        if is_recoded:  # what other files left in scratch steers no pixel
+            for k, decoder in enumerate(self._decoders):
+                decoder.fill = np.frombuffer(Draw(seed + k).text(4099), np.uint8)
         channels = 3 if header["color"] == words.RGB else draw.pick((3, 3, 1))
         scale = draw.pick((8, 8, 8, 4, 2, 1))
         whole = self._twice(placed, header, None, channels, scale=scale)
         region = draw.region(*whole.pixels.shape[:2])
         part = self._twice(placed, header, region, channels, scale=scale)
+        assert not is_recoded or (whole.how == words.DONE) == _is_taken(data), f"{whole.how}, unlike the description"
         baseline = header["kind"] == words.BASELINE
         ends = {whole.how} if baseline else {whole.how, part.how}
-        reference = _reference(data, channels, scale) if words.DONE in ends else None
+        restored = _restored(data, _Flushed()) if is_recoded else data
+        reference = _reference(restored, channels, scale) if words.DONE in ends else None
         for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
             if found.how == words.DONE and reference is not None:
                 assert np.array_equal(found.pixels, _cut(reference, box)), f"other pixels than Pillow's in {box}"
@@ -228,12 +288,63 @@ def _cut(pixels: Any, region: Region) -> Any:
     return pixels[y0:y1, x0:x1]
 
 
+def _is_taken(data: bytes) -> bool:
+    """Whether a recoded file is as docs/recoded-jpeg.md describes it; its JPEG's header, as our decoder takes it."""
+    try:
+        header = oracle.parts_of(data).header
+    except (AssertionError, struct.error):
+        return False
+    tables = b"".join(segment(DHT, bytes((k,)) + bytes(16)) for k in (0, 1, 2, 3, 16, 17, 18, 19))
+    record = header_of(header[:2] + tables + header[2:])
+    is_ours = record["kind"] == words.BASELINE and record["scan"] == len(header) + len(tables)
+    return bool(is_ours) and oracle.is_taken(data)
+
+
+class _Flushed:
+    """NumPy, whose new arrays are flush against a page that cannot be touched."""
+
+    def __init__(self) -> None:
+        self.at_end = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def empty(self, shape: Any, dtype: Any, fill: int = 0xA5) -> Any:
+        array = np.broadcast_to(np.zeros((), dtype), shape)
+        memory = Flush(array.nbytes, fill * self.at_end, at_end=self.at_end)
+        return memory.bytes.view(dtype).reshape(array.shape)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return self.empty(shape, dtype, 0)
+
+    def frombuffer(self, data: Any, dtype: Any) -> Any:
+        array = flush(data, at_end=self.at_end).view(dtype)
+        array.flags.writeable = False  # as NumPy's of bytes, so that no other loop is compiled
+        return array
+
+
+def _restored(data: bytes, flushed: _Flushed) -> bytes:
+    """The JPEG of a recoded file, the same in any memory; empty if it has none."""
+    found = []
+    vars(recoded)["np"] = flushed
+    for flushed.at_end in (True, False):
+        try:
+            found.append(stored_jpeg(data))
+        except ValueError as error:
+            if "memory" in str(error):
+                raise
+            found.append(b"")
+    vars(recoded)["np"] = np
+    assert found[0] == found[1], "restored to two files"
+    return found[0]
+
+
 def _reference(data: bytes, channels: int, scale: int) -> Any:
     """Pillow's pixels; None where it refuses the file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of damaged EXIF
         try:
-            return pillow_pixels(stored_jpeg(data) if is_recoded(data) else data, channels, scale)
+            return pillow_pixels(data, channels, scale)
         except (OSError, SyntaxError, ValueError):
             return None
 
