@@ -62,6 +62,8 @@ def _update(digest: Any, obj: Any, seen: dict[int, tuple[int, Any]]) -> None:
         digest.update(obj.co_code + repr((obj.co_names, obj.co_varnames, obj.co_freevars)).encode())
         for constant in obj.co_consts:
             _update(digest, constant, seen)
+    elif isinstance(obj, np.ndarray):  # whose text is shortened
+        digest.update(repr((obj.dtype, obj.shape)).encode() + obj.tobytes())
     elif isinstance(obj, (tuple, list)):
         digest.update(b"%d of;" % len(obj))
         for item in obj:

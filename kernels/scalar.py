@@ -24,6 +24,8 @@ f64 = np.float64
 i32 = np.int32
 i64 = np.int64
 up = np.uintp  # unsigned indices: no wrap-around check
+# Divide unsigned numbers: a division is then of 32 bits, whereas Numba divides signed integers in 64 bits.
+u32, u64 = np.uint32, np.uint64
 
 
 def scalar(function: Callable[..., Any]) -> Any:
@@ -74,3 +76,9 @@ def confine(x, low, high):
 def word(words, at, k):
     """Return element ``at + k``, neither of them negative; unsigned indices need no check for wrap-around."""
     return words[up(at) + up(k)]
+
+
+@scalar
+def wide(words, at):
+    """Return a 64-bit offset from two 32-bit words of a record."""
+    return (i64(word(words, at, 1)) << i64(32)) | (i64(word(words, at, 0)) & i64(0xFFFFFFFF))

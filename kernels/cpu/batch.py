@@ -238,11 +238,12 @@ def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch
         add_to(running, "threads", -1)
         pause()
         late = thread.limit != 0 and now(thread.time) - begin > thread.limit
-        if queue.stop != 0 or queue.next >= order.size or late:
-            return queue.stop == 0 and queue.next >= order.size
+        stopped, none_left = add_to(queue, "stop", 0) != 0, add_to(queue, "next", 0) >= order.size
+        if stopped or none_left or late:
+            return not stopped and none_left
     start = now(thread.time)  # the wait above does not count as work
     whole = False
-    while queue.stop == 0:
+    while add_to(queue, "stop", 0) == 0:  # a plain load might be of any time
         at = add_to(queue, "next", 1)
         if at >= order.size:
             whole = True

@@ -232,7 +232,7 @@ def address_of(builder, array):
 
 @intrinsic(prefer_literal=True)
 def add_to(typing_context, record, field, value):
-    """Add to an int64 field of a record atomically, and return its value before."""
+    """Add to an int64 field of a record atomically, and return its value before; 0 reads what other threads write."""
     name = field.literal_value  # a string that is known when the caller is compiled
 
     def generate(context, builder, signature, args):

@@ -28,9 +28,8 @@ from ..jpeg.formulas import (
 )
 from ..jpeg.idct import FIRST, SECOND
 from ..layout import SCALES
-from ..scalar import f32, i32, scalar, up, word
+from ..scalar import f32, i32, scalar, u32, up, wide, word
 from .artefact_records import HEIGHT, OUTPUT, PLANES, QUALITY, RECORD_WORDS, SIDE, SOURCE, STEP_WORDS, WIDTH
-from .sample import u32, wide
 
 _LUMA_BLOCKS: Final = 4
 _BLOCKS: Final = 6

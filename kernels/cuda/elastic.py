@@ -5,9 +5,8 @@ from numba import cuda
 
 from ..displacement import density, displacement, place, share
 from ..ops import ELASTIC
-from ..scalar import f32, i32, scalar, up, word
+from ..scalar import f32, i32, scalar, u32, up, wide, word
 from .elastic_records import HEIGHT, MOVED, OUTPUT, PARAMETERS, RECORD_WORDS, SOURCE, WIDTH
-from .sample import u32, wide
 
 _HALF = f32(0.5)
 _ONE = f32(1.0)

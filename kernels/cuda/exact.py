@@ -3,9 +3,8 @@
 import numpy as np
 from numba import cuda
 
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, up, wide, word
 from . import exact_records as fields
-from .sample import u32, wide
 
 
 @scalar

@@ -8,8 +8,7 @@ from numba import cuda
 
 from ..jpeg.tables import END_OF_BLOCK, is_legal
 from ..jpeg.upload import CODE_WORDS, IN_CODE, IN_SET, SET_WORDS, SLOTS
-from ..scalar import i32, scalar, up, word
-from .sample import u32, u64
+from ..scalar import i32, scalar, u32, u64, up, word
 
 LAST = 63  # index of a block's last coefficient
 AC = SLOTS // 2  # tables from this one on are for AC coefficients

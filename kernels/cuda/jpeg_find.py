@@ -26,9 +26,8 @@ from ..jpeg.upload import (
     SLOTS,
     UNSYNCHRONIZED,
 )
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, u64, up, word
 from .jpeg_codes import AC, entry_of, following, opened, refilled, tables_loader, value_of
-from .sample import u32, u64
 
 LOOKED_UP = 9  # bits that are looked up at once, in a quarter of the memory of the other kernel's tables
 _FAST = SLOTS << LOOKED_UP

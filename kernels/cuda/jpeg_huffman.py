@@ -11,9 +11,8 @@ from ..jpeg.formulas import short
 from ..jpeg.layout import BITS, LONGEST
 from ..jpeg.tables import END_OF_BLOCK
 from ..jpeg.upload import GROUP_WORDS, IN_GROUP, IN_SEGMENT, IN_SET, SEGMENT_WORDS, SET_WORDS, SLOTS, THREADS
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, u64, up, word
 from .jpeg_codes import AC, LAST, entry_of, following, opened, refilled, tables_loader, value_of
-from .sample import u32, u64
 
 _FAST = SLOTS << BITS  # entries of all look-up tables
 

@@ -21,8 +21,7 @@ from ..jpeg.upload import (
     PLANE_WORDS,
     QUADS_AT_ONCE,
 )
-from ..scalar import i32, scalar, up, word
-from .sample import u32, wide
+from ..scalar import i32, scalar, u32, up, wide, word
 
 
 @scalar

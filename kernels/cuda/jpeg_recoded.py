@@ -14,10 +14,9 @@ from ..jpeg.books import BOOK_BITS, BOOKS
 from ..jpeg.formulas import is_spare, may_follow, mixed_in, most_bytes, place_in_row
 from ..jpeg.layout import LEVELS, WIDE
 from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, u64, up, word
 from .jpeg_codes import opened, refilled, value_of
 from .jpeg_find import summed
-from .sample import u32, u64
 
 _ALL = 0xFFFFFFFF
 _LAST = 31  # lane of a warp

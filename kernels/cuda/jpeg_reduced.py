@@ -22,9 +22,8 @@ from ..jpeg.formulas import (
 from ..jpeg.frame import FULL
 from ..jpeg.layout import GRAY
 from ..jpeg.upload import BLOCKS_AT_ONCE, IMAGE_WORDS, IN_IMAGE, LANE_BITS, LANES
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, up, word
 from .jpeg_pixels import ALL, BLOCK, ROW, dequantized, eighth, place_of_block, plane_of
-from .sample import u32
 
 _WORK = BLOCKS_AT_ONCE * BLOCK
 

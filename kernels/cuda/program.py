@@ -9,8 +9,8 @@ from .. import color
 from ..layout import HEIGHT, WIDTH
 from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, NORMALIZE_BYTES, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
-from ..scalar import confine, f32, i32, scalar, word
-from .sample import frame_point, make_sample, u32
+from ..scalar import confine, f32, i32, scalar, u32, word
+from .sample import frame_point, make_sample
 
 _HALF = f32(0.5)
 _END = f32(END.code)

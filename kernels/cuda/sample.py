@@ -20,16 +20,7 @@ from ..layout import (
     TAPS,
     WINDOW,
 )
-from ..scalar import f32, i32, scalar, up, word
-
-# Divide unsigned numbers: a division is then of 32 bits, whereas Numba divides signed integers in 64 bits.
-u32, u64 = np.uint32, np.uint64
-
-
-@scalar
-def wide(words, at):
-    """Return a 64-bit offset from two 32-bit words of a record."""
-    return (np.int64(word(words, at, 1)) << np.int64(32)) | (np.int64(word(words, at, 0)) & np.int64(0xFFFFFFFF))
+from ..scalar import f32, i32, scalar, up, wide, word
 
 
 @scalar

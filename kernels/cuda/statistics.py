@@ -13,9 +13,8 @@ from .. import color, statistics
 from ..layout import EXTREMES, HEIGHT, RECORD_WORDS, WIDTH
 from ..ops import CHANNELS, END, INSTRUCTION_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
-from ..scalar import f32, i32, scalar, word
+from ..scalar import f32, i32, scalar, u32, word
 from .program import make_pixel
-from .sample import u32
 
 _CHUNK = 8  # levels that a thread adds up
 _CHUNKS = STATISTICS_WORDS // _CHUNK

@@ -8,9 +8,8 @@ from numba import cuda
 from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, PATCHES, PLANES, RECORD_WORDS, UINT8, WIDTH
 from ..ops import PLAIN
-from ..scalar import i32, scalar, up, word
+from ..scalar import i32, scalar, u32, up, wide, word
 from .program import make_pixel
-from .sample import u32, wide
 
 
 @scalar

@@ -6,9 +6,8 @@ with 8-bit samples, P010 and P016 with 16-bit samples.
 
 from numba import cuda
 
-from ..scalar import f32, i32, scalar, up
+from ..scalar import f32, i32, scalar, u32, up
 from ..yuv import between, chroma_term, level, near_chroma
-from .sample import u32
 
 
 @scalar

@@ -89,6 +89,16 @@ def test_fingerprint_covers_all_that_is_called() -> None:
     assert len({fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}) == 4
 
 
+def test_fingerprint_covers_arrays() -> None:
+    """Whose text NumPy shortens: to its ends, and to eight digits."""
+    long, fine = np.arange(2000), np.full(3, 0.1)
+    other, finer = long.copy(), fine + 1e-10
+    other[1000] = 7
+    arrays = [long, other, long.astype(np.uint64), long.reshape(2, 1000), fine, finer, fine.reshape(3, 1)]
+    assert len({fingerprint(one) for one in arrays}) == len(arrays)
+    assert fingerprint(long) == fingerprint(long.copy())
+
+
 def test_changed_formula_concerns_its_loops_only() -> None:
     from gpuimg.kernels import color
 

@@ -232,7 +232,7 @@ class Decoder:
     with a content; without, it is :class:`Guarded`.
     """
 
-    def __init__(self, fill: int = 0x55, memory: Callable[[int, int], Any] | None = None) -> None:
+    def __init__(self, fill: Any = 0x55, memory: Callable[[Any, Any], Any] | None = None) -> None:
         self.fill = fill
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)

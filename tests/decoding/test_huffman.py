@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import gpuimg as gi
+from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg.layout import BITS, LONGEST
 
-from .jpegs import Decoder, assert_pillows
-from .progressive_jpegs import Coding, Picture, Table, baseline
+from .jpegs import Decoder, assert_pillows, upright_pixels
+from .progressive_jpegs import Coding, Picture, Scan, Table, baseline, written
 
 Blocks = NDArray[np.int64]  # (N, 64) coefficients in the order of the file
 
@@ -36,9 +38,9 @@ AC_LENGTHS = {
 def coding(rng: np.random.Generator, dc: str, ac: str) -> Coding:
     """Tables of these lengths, of all symbols in any order; the codes by the procedure of T.81, C.2."""
 
-    def table(_: Any, of_ac: bool) -> Table:
-        lengths, every = (AC_LENGTHS[ac], AC_SYMBOLS) if of_ac else (DC_LENGTHS[dc], DC_SYMBOLS)
-        symbols = rng.permutation(every).tolist()
+    def table(used: Any, of_ac: bool) -> Table:
+        lengths, every = (AC_LENGTHS[ac], {*AC_SYMBOLS, *used}) if of_ac else (DC_LENGTHS[dc], DC_SYMBOLS)
+        symbols = rng.permutation(sorted(every)).tolist()
         counts = [*lengths, len(symbols) - sum(lengths)] + [0] * (LONGEST - 1 - len(lengths))
         codes, code, left = {}, 0, iter(symbols)
         for length, count in enumerate(counts, 1):
@@ -91,3 +93,25 @@ def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None
     image = Picture(64, 64, (0x11,), (blocks.reshape(8, 8, 64),))
     data = baseline(image, coding=coding(rng, "longest", "longest"))
     assert_pillows(decoders[0], data)
+
+
+def with_large_coefficients(ac: str) -> list[tuple[int, bytes, bytes]]:
+    """Baseline and progressive files with an AC coefficient of this many bits."""
+    files = []
+    for size in range(9, 16):
+        blocks = np.zeros((1, 2, 64), np.int64)
+        blocks[0, :, 0], blocks[0, 0, 3] = 9, (1 << size) - 1
+        image = Picture(8, 16, (0x11,), (blocks,))
+        tables, scans = coding(np.random.default_rng(size), "of a look-up", ac), [(0, 0), (1, 63)]
+        progressive = written(image, [Scan((0,), *band, 0, 0) for band in scans], coding=tables)
+        files.append((size, baseline(image, coding=tables), progressive))
+    return files
+
+
+@pytest.mark.parametrize("ac", AC_LENGTHS)
+def test_ac_coefficients_have_ten_bits(ac: str, decoders: tuple[Decoder, Decoder]) -> None:
+    """Those of more are left to Pillow, or have its pixels."""
+    for size, data, progressive in with_large_coefficients(ac):
+        assert decoders[0](data).how == (words.DONE if size <= 10 else words.BAD_CODE), size
+        for one in (data, progressive):
+            np.testing.assert_array_equal(gi.decode_image(one, device="cpu"), upright_pixels(one), err_msg=str(size))

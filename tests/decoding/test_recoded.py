@@ -4,6 +4,7 @@ import hashlib
 import io
 import platform
 import tracemalloc
+import zlib
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -277,8 +278,8 @@ def test_forged_segments() -> None:
 def test_forged_last_parts() -> None:
     """Each is refused, by what restores and by what needs the JPEG for Pillow, and takes little memory."""
 
-    def with_last(data: bytes, tables: list[tuple[int, bytes]], size: int, rest: bytes = b"") -> bytes:
-        last = recoded_oracle.LAST.pack(0, size, 1, len(tables))
+    def with_last(data: bytes, tables: list[tuple[int, bytes]], size: int, rest: bytes = b"", crc: int = 0) -> bytes:
+        last = recoded_oracle.LAST.pack(crc, size, 1, len(tables))
         last += b"".join(place.to_bytes(4, "little") + table for place, table in tables) + rest
         return recoded_oracle.parts_of(gi.recode_jpeg(data)).with_last(last).joined()
 
@@ -295,9 +296,14 @@ def test_forged_last_parts() -> None:
 
     tables = tables_of(tiny)
     (first, table), *others = tables
+    comment = (scan_start(tiny) - 14, b"\xff\xfe\0\3a")  # before the scan's header
+    other = tiny[: comment[0]] + comment[1] + tiny[comment[0] :]
+    assert gi.restore_jpeg(gi.recode_jpeg(other)) == other
+    forged = with_last(tiny, [*tables, comment], len(tiny) - scan_start(tiny) - 2, tiny[-2:], zlib.crc32(other))
+    with pytest.raises(ValueError, match="a damaged end"):
+        gi.restore_jpeg(forged)
     for name, data, found, size in (
         ("a header of its own", wide, tables_of(originals()["4:2:0"], True), 3_400_000),
-        ("a comment among the tables", tiny, [*tables, (tables[-1][0] + len(tables[-1][1]), b"\xff\xfe\0\3a")], 300),
         ("half a table", tiny, [(first, table[:9]), *others], 300),
         ("a table within another segment", tiny, [(8, table), *others], 300),
         ("tables out of order", tiny, tables[::-1], 300),

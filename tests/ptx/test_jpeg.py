@@ -26,6 +26,8 @@ from gpuimg.kernels.jpeg import upload
 from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
 from tests.decoding import jpegs
 from tests.decoding.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
+from tests.decoding.test_huffman import with_large_coefficients
+from tests.fakecuda.launches import packed
 from tests.libraries import needs
 from tests.samples import file_of
 
@@ -217,6 +219,32 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
     x = gi.crop(gi.open_batch([short[:-2]], device="cuda:0"), 5, 7, 20, 30)  # what is read is before the end
     whole = gi.decode_batch([data], device="cpu")[0]
     np.testing.assert_array_equal(x.compute("uint8")[0].values, whole[5:25, 7:37])
+
+
+def test_coefficients_of_more_than_ten_bits_are_left_to_the_cpu(launches: Launches) -> None:
+    files = [(size, data) for ac in ("shortest", "longest") for size, data, _ in with_large_coefficients(ac)]
+    x = assert_the_cpus(launches, [data for _, data in files], indexed=False)
+    assert recording_of(x).timings.jpegs_on_cpu == sum(size > 10 for size, _ in files)
+
+
+@pytest.mark.parametrize(("field", "more"), [("end", 1), ("between", 1 << 16), ("after", 1), ("after", 1 << 16)])
+def test_segments_end_where_the_next_one_was_found(
+    launches: Launches, monkeypatch: pytest.MonkeyPatch, field: str, more: int
+) -> None:
+    """With its predictors; else the CPU decodes the file."""
+    spans(monkeypatch, span=256)
+
+    def changed(entry: str, stream: Any, grid: Any, block: Any, extra: int) -> None:
+        launches.launch(entry, stream, grid, block, extra)
+        if launches.kernels[-1].name == "find":
+            memory, scans, _ = launches.gpu.driver.unpacked(launches.kernels[-1], packed(extra))
+            scan = memory.values[scans : scans + upload.SCAN_WORDS].view(upload.SCAN)[0]
+            found = memory.values[scan["found"] :][: scan["count"] * upload.SEGMENT_WORDS].view(upload.SEGMENT)
+            found[len(found) // 2][field] += more
+
+    monkeypatch.setattr(launches.gpu.cuda, "launch", changed)
+    x = assert_the_cpus(launches, [encoded(photo(60, 50), "gray", quality=90)], indexed=False)
+    assert recording_of(x).timings.jpegs_on_cpu == 1
 
 
 # -- draft -------------------------------------------------------------------------------------------------------------

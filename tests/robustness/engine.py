@@ -38,7 +38,7 @@ class Subject(NamedTuple):
 
     check: str  # "module:function"
     share: float = 1.0  # numbers of a run, as a share of ``--number``: some are many files, or take long
-    seconds: float = 5.0  # that a number may take twice
+    seconds: float = 5.0  # of the processor that a number may take twice
     kept: int = 60  # MiB that a child may keep: caches
     room: int = 0  # bytes of address space beyond what it begins with; 0 for any
     is_loud: bool = False  # libraries write to stderr, which Python cannot stop
@@ -114,18 +114,18 @@ def child(name: str, first: int, stop: int) -> None:
         before: dict[str, int] = {}
         report(first, {}, "")  # it has begun
         for number in range(first, stop):
-            said, start, broken = os.fstat(2).st_size, time.perf_counter(), list[str]()
+            said, start, broken = os.fstat(2).st_size, time.process_time(), list[str]()
             outcomes: Mapping[str, int] = {"broken": 1}
             try:
                 found = check(number)
-                if time.perf_counter() - start > subject.seconds:  # it compiled, or waited for other programs
-                    start = time.perf_counter()
+                if time.process_time() - start > subject.seconds:  # it compiled
+                    start = time.process_time()
                     check(number)
                 outcomes = {found: 1} if isinstance(found, str) else found
             except Exception as error:
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 broken.append(f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
-            if (seconds := time.perf_counter() - start) > subject.seconds:
+            if (seconds := time.process_time() - start) > subject.seconds:
                 broken.append(f"{seconds:.1f} s")
             if os.fstat(2).st_size > said and not subject.is_loud:
                 broken.append(f"{os.fstat(2).st_size - said} bytes on stderr")
