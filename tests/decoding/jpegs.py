@@ -66,6 +66,8 @@ def header_segments(data: bytes) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     at = 2
     while not found or found[-1][0] != SOS:
+        while data[at + 1] == 0xFF:  # fill bytes
+            at += 1
         size = int.from_bytes(data[at + 2 : at + 4], "big")
         found.append((data[at + 1], data[at + 4 : at + 2 + size]))
         at += 2 + size
