@@ -168,7 +168,7 @@ def _timm_eval(
     new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode != "center")
     x = resize(x, new, filter, exact=exact)
     # Central crops are black outside of the image, with "border" they have the color of the mean.
-    color = np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit if mode == "border" else 0
+    color = tuple(np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit) if mode == "border" else 0
     return normalize(crop_or_pad(x, central_corner(x.sizes, size), size, "constant", color), mean, std)
 
 

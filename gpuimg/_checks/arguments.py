@@ -171,7 +171,7 @@ def numbers(value: Any, name: str) -> Floats:
         raise ValueError(f"{name} must be a number or an array of numbers, not {value!r}") from error
     if array.dtype.kind not in "iufb":
         raise TypeError(f"{name} must be a number or an array of numbers, not {value!r}")
-    return array.astype(np.float64)
+    return array.astype(np.float64, "C")  # compiled loops take no other order
 
 
 def finite(value: Any, name: str) -> Floats:
@@ -196,18 +196,38 @@ def unwrapped(value: Any) -> Any:
     return value[0] if alone else value
 
 
+def one_for_each(value: Any, n: int, *widths: int) -> bool:
+    """Return True for one number, or an array (N,) of one for each image.
+
+    The meaning of an argument must not depend on the number of images, which may differ in the last batch. A list or
+    tuple is therefore one value of several parts, of all images; the first axis of an array is that of the images. An
+    array of as many numbers as there are parts, one of ``widths``, must be as long as the batch, see :func:`table`.
+    """
+    if is_single(value) or isinstance(value, Sequence):
+        return is_single(value)
+    return np.ndim(value) == 1 and (len(value) not in widths or fits(value, n))
+
+
+def table(value: Any, n: int, widths: tuple[int, ...], name: str, parts: str) -> Floats:
+    """Return an array of one row for each image, or for all, as (N, C), where C is one of ``widths``."""
+    array = numbers(value, name)
+    if array.ndim != 2 or array.shape[1] not in widths or not (fits(array, n) or len(array) == 1):
+        allowed = " or ".join(shapes(n, width) for width in widths)
+        hint = f"; write {parts} as a list or tuple, or as (1, {array.shape[-1]})" if array.shape[0] in widths else ""
+        raise ValueError(f"{name} as an array must have shape {allowed}, not {array.shape}{hint}")
+    return rows(array, n) if fits(array, n) else np.repeat(array, n, 0)
+
+
 def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
-    """Return two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
+    """Return two parameters as (N, 2) float64: a tuple of two, each one number or (N,), or an array (N, 2)."""
     first, second = parts
-    if isinstance(value, np.ndarray) and value.ndim == 2:
-        if value.shape[1] != 2 or not fits(value, n):
-            raise ValueError(f"{name} as an array must have shape {shapes(n, 2)}, not {value.shape}")
-        array = numbers(value, name)
+    if not is_single(value) and not isinstance(value, Sequence):
+        array = table(value, n, (2,), name, f"({first}, {second})")
         if _allowed(array, limits.get("low", -np.inf), limits.get("high", np.inf), limits.get("whole", False)).all():
-            return rows(array, n)
-        value = (value[:, 0], value[:, 1])  # let per_image raise the error for the wrong one
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
-        each = isinstance(value, Sequence) and len(value) == n and not isinstance(value, str)
+            return array
+        value = (array[:, 0], array[:, 1])  # let per_image raise the error for the wrong one
+    if is_single(value) or len(value) != 2:
+        each = not is_single(value) and len(value) == n
         hint = f"; to set it per image, pass a NumPy array of shape {shapes(n, 2)}" if each else ""
         raise ValueError(f"{name} must be ({first}, {second}), not {value!r}{hint}")
     if isinstance(value, list) and not (is_single(value[0]) or is_single(value[1])):
@@ -220,9 +240,9 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
 
 
 def both(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
-    """Extend :func:`pair`: one number, or a list or tuple of one, stands for both."""
+    """Extend :func:`pair`: one number, a list or tuple of one, or an array (N,) of one for each image, is both."""
     value = unwrapped(value)
-    if not is_single(value):
+    if not one_for_each(value, n, 2):
         return pair(value, n, name, parts, **limits)
     one = per_image(value, n, name, **limits)
     return np.stack([one, one], 1)
@@ -246,8 +266,9 @@ def low_high(value: Any, name: str, *, low: float = -np.inf, high: float = np.in
 
 
 def low_high_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> Floats:
-    """Return a checked (low, high) range as (1, 2), or as (N, 2) where one of the limits is (N,)."""
-    if not isinstance(value, tuple) or len(value) != 2 or all(map(is_single, value)):
+    """Return a checked (low, high) range as (1, 2), or as (N, 2) where one of the limits is (N,) or the range is."""
+    each_limit = isinstance(value, tuple) and len(value) == 2 and not all(map(is_single, value))
+    if not each_limit and (isinstance(value, Sequence) or np.ndim(value) != 2):
         return np.array([low_high(value, name, low=low, high=high)])
     each = pair(value, n, name, ("low", "high"), low=low, high=high)
     reversed_ = each[:, 0] > each[:, 1]
@@ -324,21 +345,23 @@ def positions(value: Any, n: int, name: str, each: str = "image") -> Ints:
 
 
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
-    """Return a color as (N, 3), scale 0 to 1, from one number, or one per image (N,), channel (C,) or both (N, C)."""
-    array = finite(value, name)
-    if channels not in (1, 3) and array.shape not in ((), (n, 1)):
-        raise ValueError(f"{name} must be one number for images of {channels} channels, not of shape {array.shape}")
-    if array.ndim == 1 and array.shape == (channels,) and channels != 1:
-        array = array[None, :]
-    elif array.ndim == 1 and (fits(array, n) or len(array) == 1):
-        array = array[:, None]
-    if array.ndim == 2 and (fits(array, n) or len(array) == 1) and array.shape[1] in (1, channels):
-        return np.broadcast_to((rows(array, n) if fits(array, n) else array) * unit, (n, 3))
+    """Return a color as (N, 3), scale 0 to 1, of one number, C as a list or tuple, or an array with rows."""
+    array = given = finite(unwrapped(value), name)
+    listed, known = isinstance(value, Sequence), channels in (1, 3)
+    if array.ndim == 1:  # only for images of one channel is a list not a color
+        array = array[None] if listed and (channels == 3 or isinstance(value, tuple)) else array[:, None]
     if array.ndim == 0:
         return np.full((n, 3), float(array) * unit)
+    columns = given.ndim == 2 and isinstance(value, tuple) and not isinstance(value[0], Sequence)
+    widths = (1, channels) if known else (1,)
+    if array.ndim == 2 and array.shape[1] in widths and (fits(array, n) or len(array) == 1) and not columns:
+        return np.broadcast_to((rows(array, n) if fits(array, n) else array) * unit, (n, 3))
+    of = "" if known else f" for images of {channels} channels"
+    several = f", {channels} as a list or tuple" if channels == 3 else ""
+    each = f"{shapes(n)} or {shapes(n, channels if known else 1)}, with a row for each image"
+    hint = f"; for one color of all images, write {(1, channels)} or a tuple" if not listed and channels == 3 else ""
     raise ValueError(
-        f"{name} must be one number, or an array of shape ({channels},) for the channels, {shapes(n)} for the images "
-        f"or {shapes(n, channels)} for both, not of shape {array.shape}"
+        f"{name} must be one number{of}{several}, or an array of shape {each}, not of shape {given.shape}{hint}"
     )
 
 

@@ -130,24 +130,12 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
 
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     """Return (N, 2) values from a list or tuple (x, y), or an array with one value or (x, y) for each image."""
-    if isinstance(value, (list, tuple)):
-        if len(value) > 2:
-            # Not (N,): a last batch of two images would read it as (x, y).
-            raise ValueError(
-                f"{name} as a list or tuple is (x, y), not {len(value)} values; to set one value per image, use a "
-                f"NumPy array of shape {arguments.shapes(n)}"
-            )
-        return arguments.both(value, n, name, ("x", "y"), **limits)
-    array = arguments.numbers(value, name)
-    if array.ndim == 2:
-        return arguments.pair(array, n, name, ("x", "y"), **limits)
-    if array.shape == (2,) and not arguments.fits(array, n):
+    if isinstance(value, (list, tuple)) and len(value) > 2:
         raise ValueError(
-            f"{name} as an array must have shape {arguments.shapes(n)} or {arguments.shapes(n, 2)}, not (2,); write "
-            "(x, y) as a list or tuple"
+            f"{name} as a list or tuple is (x, y), not {len(value)} values; to set one value per image, use a "
+            f"NumPy array of shape {arguments.shapes(n)}"
         )
-    one = arguments.per_image(array, n, name, **limits)
-    return np.stack([one, one], 1)
+    return arguments.both(value, n, name, ("x", "y"), **limits)
 
 
 @of_images

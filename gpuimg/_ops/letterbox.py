@@ -29,7 +29,7 @@ def letterbox(
 
     Parameters
     ----------
-    fill : number, (C,), (N,) or (N, C), optional
+    fill : number, tuple of C, or (N,) or (N, C) array, optional
         Color of the border, as in :func:`pad`. The default is gray: 114 of 255.
     scale_up : bool
         Enlarge images smaller than ``size``; if False, they are only padded.

@@ -49,7 +49,7 @@ def erase(
         First row and column of the rectangle, in pixels.
     h, w : int or (N,) int
         Height and width in pixels, at least 0; parts outside the image are ignored.
-    v : number, (C,), (N,), (N, C) or "random"
+    v : number, tuple of C, (N,) or (N, C) array or "random"
         Color, 0 to 255 for uint8 and 0 to 1 for float32; after :func:`normalize` it is painted unchanged. ``"random"``
         draws a separate value for each pixel and channel: uniform from black to white, as in the paper, or after
         :func:`normalize` from a standard normal distribution, as in torchvision.
@@ -177,7 +177,7 @@ def grid_mask(
         Rotation of the grid about the top left corner of the image, in degrees, counter-clockwise.
     offset : (x, y)
         Shift of the grid along its axes, in cells; each may be (N,).
-    value : number, (C,), (N,) or (N, C)
+    value : number, tuple of C, or (N,) or (N, C) array
         Color of the squares, as in :func:`erase`.
 
     References

@@ -7,6 +7,7 @@ resampled with the smoothest interpolation among its calls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ def resize(
     ----------
     size : int, (height, width) or None
         New size in pixels. An int, or a list or tuple of one, is the length of the shorter side; the longer side
-        follows from the aspect ratio, rounded down, as in torchvision. Height and width may each be one number or
-        (N,), or together an (N, 2) array. None resizes the longer side to ``max_size``.
+        follows from the aspect ratio, rounded down, as in torchvision. A NumPy array (N,) has a shorter side, and one
+        of shape (N, 2) height and width, for each image; in a tuple each may be (N,). None resizes the longer side to
+        ``max_size``.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
         ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
         ``"nearest-exact"`` do; at ties, Pillow's with ``exact``. torchvision's ``NEAREST`` chooses other pixels. The
@@ -103,7 +105,7 @@ def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
     size = arguments.unwrapped(size)
     if size is None and max_size is None:
         raise ValueError("size may be None only with max_size, the new length of the longer side")
-    if size is not None and not arguments.is_single(size):
+    if size is not None and not arguments.one_for_each(size, n, 2):
         if max_size is not None:
             raise ValueError(f"max_size needs an int size, the shorter side, or None, not {size!r}")
         return arguments.sizes(size, n)
@@ -207,8 +209,8 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     Parameters
     ----------
     output_size : int or (height, width)
-        Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
-        array has both for each image.
+        Size of the result in pixels. One number, or a list or tuple of one, sets both. In a tuple each may be (N,); a
+        NumPy array of shape (N,) or (N, 2) has one number or both for each image.
 
     Notes
     -----
@@ -307,9 +309,11 @@ def pad(
     ----------
     padding : int, (x, y) or (left, top, right, bottom)
         Width of the border in pixels. One number, or a list or tuple of one, sets all sides; each number may be (N,).
-        A NumPy array of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
-    fill : number, (C,), (N,) or (N, C)
-        Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+        A NumPy array of shape (N,), (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
+    fill : number, tuple of C, or (N,) or (N, C) array
+        Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32. A list or tuple of C
+        numbers is one color of all images. A NumPy array has a number (N,) or a color (N, C) for each image, or as
+        (1, C) one color of all.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
         ``"edge"`` repeats the outermost pixels. ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without
         and with its outermost pixels. All three ignore ``fill``.
@@ -350,13 +354,10 @@ def pad(
 def _sides(padding: Any, n: int) -> list[Ints]:
     """Return the padding of left, top, right and bottom, (N,) each."""
     padding = arguments.unwrapped(padding)
-    if arguments.is_single(padding):
+    if arguments.one_for_each(padding, n, 2, 4):
         return [arguments.integers(padding, n, "padding")] * 4
-    if isinstance(padding, np.ndarray) and padding.ndim == 2:
-        if padding.shape[1] not in (2, 4) or not arguments.fits(padding, n):
-            allowed = f"{arguments.shapes(n, 2)} or {arguments.shapes(n, 4)}"
-            raise ValueError(f"padding as an array must have shape {allowed}, not {padding.shape}")
-        padding = tuple(padding.T)
+    if not isinstance(padding, Sequence):
+        padding = tuple(arguments.table(padding, n, (2, 4), "padding", "(x, y) or (left, top, right, bottom)").T)
     names = {2: ("x", "y"), 4: ("left", "top", "right", "bottom")}.get(len(padding))
     if names is None:
         raise ValueError(f"padding must be one number, (x, y) or (left, top, right, bottom), not {padding!r}")

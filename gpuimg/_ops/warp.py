@@ -93,7 +93,7 @@ def rotate(
         Enlarge each result to contain the whole rotated image; ``center`` then has no effect.
     center : (x, y), optional
         Center of rotation in pixels from the top left corner; each may be (N,). The default is the image center.
-    fill : number, (C,), (N,), (N, C) or None
+    fill : number, tuple of C, (N,) or (N, C) array or None
         Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image, whereas
         torchvision fills with black.
 
@@ -167,9 +167,9 @@ def affine(
         Scale factor, at least 1e-6.
     shear : float or (x, y)
         Shear in degrees, -89 to 89. One number shears along x, a list or tuple of one along both axes, as in
-        torchvision. Each may be (N,).
+        torchvision. Each may be (N,); a NumPy array of shape (N,) or (N, 2) has one number or both for each image.
     interpolation : {"nearest", "bilinear", "bicubic"}
-    fill : number, (C,), (N,), (N, C) or None
+    fill : number, tuple of C, (N,) or (N, C) array or None
         Color around the image, as in :func:`rotate`.
     center : (x, y), optional
         Center of rotation, scale and shear in pixels, as in :func:`rotate`.
@@ -183,7 +183,7 @@ def affine(
     batch = recording_of(images).for_geometry()
     plan = batch.plan
     n = batch.image_count
-    sheared = (shear, 0.0) if arguments.is_single(shear) else shear
+    sheared = (shear, 0.0) if arguments.one_for_each(shear, n, 2) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
         arguments.pair(translate, n, "translate", ("x", "y")),
@@ -212,7 +212,7 @@ def perspective(
         Points of the image, and their positions in the result: ``(x, y)`` in pixels. No three may lie on a line, nor
         the horizon pass through the top left corner.
     interpolation : {"bilinear", "nearest", "bicubic"}
-    fill : number, (C,), (N,), (N, C) or None
+    fill : number, tuple of C, (N,) or (N, C) array or None
         Color around the image, as in :func:`rotate`.
 
     Examples

@@ -38,7 +38,8 @@ def random_resized_crop(
     Parameters
     ----------
     scale : (low, high)
-        Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,).
+        Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,), and an
+        (N, 2) array has a range for each image.
     ratio : (low, high)
         Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
 
@@ -210,7 +211,7 @@ def random_zoom_out(
 
     Parameters
     ----------
-    fill : number, (C,), (N,) or (N, C)
+    fill : number, tuple of C, or (N,) or (N, C) array
         Color of the canvas, as in :func:`pad`.
     side_range : (low, high)
         Range of the canvas's sides as multiples of the image's, at least 1.

@@ -158,7 +158,7 @@ def mosaic(
         Size of the results in pixels, at least 2.
     center : (low, high)
         Range of the point at which the images meet, as a fraction of both sides, 0 to 1.
-    fill : number, (C,), (N,) or (N, C)
+    fill : number, tuple of C, or (N,) or (N, C) array
         Color around the images, as in :func:`pad`.
     rng : Rng or int
         Generator for the images, or clips, or a seed.

@@ -43,7 +43,7 @@ def random_erasing(
         Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
         Range of the rectangle's height divided by its width; the logarithm is drawn uniformly.
-    value : number, (C,), (N,), (N, C), "random" or "color"
+    value : number, tuple of C, (N,) or (N, C) array, "random" or "color"
         Color of the rectangle, or noise, as in :func:`erase`. ``"color"`` draws one color for each rectangle, uniform
         from black to white, or after :func:`normalize` from a standard normal distribution.
     count : int
@@ -106,7 +106,7 @@ def coarse_dropout(
         Range of the number of rectangles, both limits included, within 1 to 64.
     height, width : (low, high)
         Range of a rectangle's sides as fractions of the image's, 0 to 1; sides are at least one pixel.
-    value : number, (C,), (N,), (N, C) or "random"
+    value : number, tuple of C, (N,) or (N, C) array or "random"
         Color of the rectangles, or noise, as in :func:`erase`.
 
     References
@@ -158,7 +158,7 @@ def random_grid_mask(
         Side of the squares as a fraction of the cell's side, 0 to 1; 1 minus the paper's r.
     degrees : (low, high)
         Range of the grid's angle in degrees, counter-clockwise.
-    value : number, (C,), (N,) or (N, C)
+    value : number, tuple of C, or (N,) or (N, C) array
         Color of the squares, as in :func:`erase`.
 
     Notes

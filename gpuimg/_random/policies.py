@@ -83,7 +83,7 @@ def rand_augment(
         Number of strengths, at least 2.
     interpolation : {"nearest", "bilinear", "bicubic"}
         Interpolation of the ops that move pixels.
-    fill : number, (C,), (N,) or (N, C)
+    fill : number, tuple of C, or (N,) or (N, C) array
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
 
     Notes

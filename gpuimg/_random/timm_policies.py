@@ -102,7 +102,7 @@ def timm_augment(
         ``mstd`` (0). Sections without a number, which timm ignores, are refused.
     interpolation : {"random", "nearest", "bilinear", "bicubic"}
         Interpolation of ops that move pixels; ``"random"`` draws bilinear or bicubic for each of them.
-    fill : number, (C,), (N,) or (N, C), optional
+    fill : number, tuple of C, or (N,) or (N, C) array, optional
         Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32. The default is timm's gray, 128 of 255.
 
     Returns

@@ -87,7 +87,7 @@ def timm_training(timm: Timm, images: Any, rng: Any) -> Batch:
     x = random_horizontal_flip(x, timm.hflip, rng=rng)
     x = random_vertical_flip(x, timm.vflip, rng=rng)
     if timm.auto_augment:
-        fill = np.minimum(np.round(255.0 * np.array(timm.mean)), 255.0) / 255.0 / recording_of(x).unit
+        fill = tuple(np.minimum(np.round(255.0 * np.array(timm.mean)), 255.0) / 255.0 / recording_of(x).unit)
         x = timm_augment(x, timm.auto_augment, timm.interpolation, fill, rng=rng)
     if timm.color_jitter is not None:
         x = color_jitter(x, **timm.color_jitter, p=timm.color_jitter_prob, rng=rng)
