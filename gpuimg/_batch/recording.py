@@ -7,7 +7,7 @@ import numpy as np
 
 from .._checks.arguments import Count
 from .._checks.text import images_or_clips
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels, rows_of
 from .._plan.plan import Evolving, Plan, evolve
 from .._runtimes import whole_files
@@ -59,6 +59,11 @@ class Recording(Evolving):
     def shown(self) -> str:
         """Number of images or clips, as text."""
         return images_or_clips(len(self), self.frames)
+
+    @property
+    def failed(self) -> Mask:
+        """(N,): True for images that could not be read or decoded: they are black, and no function may refuse them."""
+        return np.isin(np.arange(len(self)) // (self.frames or 1), list(self.source.failures))
 
     @property
     def sizes(self) -> Ints:

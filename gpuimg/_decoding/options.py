@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks.arguments import one_of, whole_number
 from .._io.file_bytes import MAX_BYTES
+from .._threads.threads import threads
 from .decoder import MAX_PIXELS
 
 #: Channels by the name of a color.
@@ -106,6 +107,7 @@ def _checked(decoder: str | None, *options: Any) -> DecodeOptions:
 
 def decode_options(*options: Any) -> DecodeOptions:
     """Return options in their order; the same as before are not checked again, which takes as long as a header."""
+    threads()  # a wrong setting is an error of the call: where files are decoded it would be one of each file
     try:
         return _checked(os.environ.get("GPUIMG_DECODER"), *options)
     except TypeError:  # a value that cannot be looked up, or of a wrong type

@@ -36,7 +36,7 @@ from .cache import DecodedImages
 from .order import BatchOrder
 from .prefetch import Prefetcher, Stopped, same
 from .reading import ReadChunk, ReadJobs
-from .samples import Sample, SampleNames, collate, label_examples, reread
+from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread
 from .settings import Reading, Result, Schedule
 from .sharding import Position
 
@@ -56,8 +56,9 @@ class LoadedBatch(NamedTuple):
         batches in a dict are computed likewise, and its other values are passed on.
     labels : array or list
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
-        types; None if no sample has a label. The label of a sample that could not be read is -1, NaN or zeros; in a
-        list None, or empty where labels are lists or arrays of several lengths, such as boxes. If no sample of a batch
+        types; None if no sample has a label. The label of a sample that could not be read is its own, if the source
+        knows it without the file; else -1, NaN or zeros, in a list None, or empty where labels are lists or arrays of
+        several lengths, such as boxes. If no sample of a batch
         could be read, the type is that of earlier batches or, without any, that of up to eight samples spread over the
         source; None if these cannot be read either.
     indices : (N,) int64
@@ -313,7 +314,7 @@ class Pipeline:
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
-        known = [sample.label for sample in samples if sample.error is None or sample.label is not None]
+        known = [sample.label for sample in samples if not sample.lacks_label]
         if known:
             self._labels = known
         elif self._labels is None:
@@ -356,21 +357,25 @@ class Pipeline:
         with runtime.private_stream(result.decoders * len(result.runtimes)):
             source = Batch(Recording.start(runtime, files, timings=timings))
             images: Any = source
-            with Watch() as watch:
-                if result.preprocess is not None:
-                    try:
+            try:
+                with Watch() as watch:
+                    if result.preprocess is not None:
                         images, labels = result.preprocess(images, self._rng(samples, epoch), labels)
-                    except ImageError:
-                        if not self._mark_unfit(source, samples, epoch, known):
-                            raise
-                        raise Unfit from None
-            if isinstance(images, Batch):
-                images = self._computed(images, source, which)
-            elif isinstance(images, Mapping):
-                images = {
-                    key: self._computed(one, source, which) if isinstance(one, Batch) else one
-                    for key, one in images.items()
-                }
+                        if isinstance(labels, list) and len(labels) == len(samples):  # as they were passed
+                            for k, sample in enumerate(samples):
+                                if sample.stand_in == 2 and labels[k] is sample.label:
+                                    labels[k] = sample.own
+                if isinstance(images, Batch):
+                    images = self._computed(images, source, which)
+                elif isinstance(images, Mapping):
+                    images = {
+                        key: self._computed(one, source, which) if isinstance(one, Batch) else one
+                        for key, one in images.items()
+                    }
+            except Exception as error:
+                if result.preprocess is None or not self._mark_unfit(error, source, samples, epoch, known):
+                    raise
+                raise Unfit from None
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
@@ -383,22 +388,49 @@ class Pipeline:
             {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
         )  # fmt: skip
 
-    def _mark_unfit(self, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
+    def _mark_unfit(self, error: Exception, source: Batch, samples: list[Sample], epoch: int, known: list[Any]) -> bool:
         """Mark the samples that ``preprocess`` is not possible for alone either; return True if there are any.
 
-        The error has a position in the batch that a function was called with, which may be a part of ``source``.
+        Its error may have a position in a part of ``source``. One that is not about an image counts only for a sample
+        without the label that others have. If all pass alone, a function of several images may not be possible for
+        those that it names: it is for most of the batch without them. Else it fails for what a sample without an image
+        has for a label, see :func:`ease`.
         """
-        preprocess, found = self._result.preprocess, False
-        for k, sample in enumerate(samples):
-            if sample.error is not None or preprocess is None:
-                continue
-            try:
-                preprocess(source.take([k]), self._rng([sample], epoch), _labels_of([sample], known))
-            except ImageError as error:
-                sample.data, sample.resident, sample.error, found = b"", None, error, True
-            except Exception:  # a function for several samples; the first error is that of all of them
-                return False
-        return found
+        failed = recording_of(source).source.failures
+        good = [k for k in range(len(samples)) if k not in failed]
+        no_label = {k for k in good if samples[k].label is None} if any(one is not None for one in known) else set()
+        reasons: dict[int, str] = {}
+        for k in good if no_label or isinstance(error, (ImageError, DecodeError)) else ():
+            wrong = self._error_of([k], source, samples, epoch, known)
+            if isinstance(wrong, ImageError):
+                reasons[k] = wrong.reason
+            elif isinstance(wrong, DecodeError) and wrong.failures:  # of a file that it opened
+                reasons[k] = f"{wrong.failures[0].source}: {wrong.failures[0].reason}"
+            elif wrong is not None and k in no_label:
+                reasons[k] = f"it has no label: {described(wrong)}"
+        rows, named, left = list(range(len(samples))), dict[int, str](), None if reasons else error
+        while isinstance(left, ImageError) and left.index < len(rows) and 2 * len(rows) - 2 > len(samples):
+            named[rows.pop(left.index)] = left.reason
+            left = self._error_of(rows, source, samples, epoch, known)
+        if left is None and named.keys().isdisjoint(failed):
+            reasons |= named
+        for k, reason in reasons.items():
+            samples[k].data, samples[k].resident, samples[k].error = b"", None, ImageError(0, reason)
+        return bool(reasons) or sum(ease(samples[k], known) for k in failed) > 0
+
+    def _error_of(
+        self, rows: list[int], source: Batch, samples: list[Sample], epoch: int, known: list[Any]
+    ) -> Exception | None:
+        """Return the error of ``preprocess``, and of its result, for some of the samples alone."""
+        some = [samples[k] for k in rows]
+        try:
+            images, _ = self._result.preprocess(source.take(rows), self._rng(some, epoch), _labels_of(some, known))  # type: ignore[misc]
+            for one in images.values() if isinstance(images, Mapping) else [images]:
+                if isinstance(one, Batch):
+                    one.compute()
+        except Exception as error:
+            return error
+        return None
 
     def _computed(self, images: Batch, source: Batch, which: int) -> Any:
         """Return the pixels of the result of ``preprocess`` for a batch: an array, or a batch if the sizes differ."""
@@ -438,7 +470,7 @@ def _keep_freed_memory() -> None:
 
 
 def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
-    return collate([sample.label for sample in samples], [sample.error is not None for sample in samples], known)
+    return collate([sample.label for sample in samples], [sample.lacks_label for sample in samples], known)
 
 
 def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArray[np.int32]]) -> dict[int, str]:

@@ -38,6 +38,8 @@ class Sample:
     memory: Any = None  # owner of the memory of the entry
     target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
+    stand_in: int = 0  # 1: without its label, 2: with that of another sample, see :func:`ease`
+    own: Any = None  # label in place of which another stands
     resident: Any = None  # record or place of a cached file or image, of which ``data`` has at most the header
 
     @property
@@ -54,10 +56,38 @@ class Sample:
         error = self.error
         if isinstance(error, ImageError):
             return error.reason
-        if isinstance(error, KeyError):  # its text is the key alone
-            return f"cannot be read: KeyError: {error}"
-        text = str((error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__)
+        text = str((error.strerror if isinstance(error, OSError) else None) or error)
+        if not text or (
+            type(error) not in (OSError, ValueError, RuntimeError) and not getattr(error, "strerror", None)
+        ):
+            text = described(error)  # the text of a KeyError is the key alone
         return f"cannot be read: {text.removeprefix(f'{self.name}: ')}{url_hint(self.path)}"
+
+    @property
+    def lacks_label(self) -> bool:
+        """True if the label is not known, or of no use to ``preprocess``; None may be a label."""
+        return self.label is None and (self.error is not None or self.stand_in > 0)
+
+
+def described(error: Exception | None) -> str:
+    """Return the type of an error, and its text if it has one."""
+    return type(error).__name__ + (f": {error}" if str(error) else "")
+
+
+def ease(sample: Sample, known: Sequence[Any]) -> bool:
+    """Replace the label of a sample that has no image, as ``preprocess`` fails for it; return False if it was before.
+
+    First it is left out, as that of a sample that cannot be read. Not every function expects that, so then it is
+    one of the ``known`` labels of other samples.
+    """
+    others = [label for label in known if label is not None]
+    if sample.stand_in == 0 and sample.label is not None:
+        sample.label, sample.own, sample.stand_in = None, sample.label, 1
+    elif sample.stand_in < 2 and others:
+        sample.label, sample.stand_in = others[0], 2
+    else:
+        return False
+    return True
 
 
 class SampleNames(Sequence[str]):
@@ -100,7 +130,7 @@ def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, rea
     """Fill samples with the items that a source returned for them, and read the files at their paths."""
     for sample, item in zip(samples, items, strict=True):
         if isinstance(item, Exception):
-            sample.error = item
+            _fail(sample, item)
             continue
         sample.data, sample.label = _pair(item, sample.index, columns)
         if not is_constant(sample.data) and isinstance(sample.data, (str, os.PathLike)):
@@ -115,6 +145,14 @@ def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, rea
             _read_plainly(sample, most)
     reader.add(watch.seconds, watch.cpu)
     return samples
+
+
+def _fail(sample: Sample, error: Exception) -> None:
+    """Record an exception of the source, and the label if it is known without the file."""
+    sample.error = error
+    if isinstance(sample.source, ImageFiles):
+        with suppress(Exception):  # of a derived class
+            sample.label = sample.source.label(sample.index)
 
 
 def reread(sample: Sample, columns: Columns, max_bytes: int) -> bool:
@@ -146,7 +184,7 @@ def name_videos(
     for sample in samples:
         item = _video(source, sample.index, max_bytes)
         if isinstance(item, Exception):
-            sample.error = item
+            _fail(sample, item)
             continue
         sample.data, sample.label = _pair(item, sample.index, columns)
         if isinstance(sample.data, (str, os.PathLike)):

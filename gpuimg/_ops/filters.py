@@ -52,6 +52,8 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     if chosen is not None:
         small &= chosen
     if np.any(small):
+        chosen = ~small if chosen is None else chosen & ~small
+    if np.any(small) and np.any(small := small & ~batch.failed):
         k = int(np.argmax(small))
         kernel = sizes[k].astype(np.int64)
         raise ImageError(

@@ -100,6 +100,5 @@ def mirrored(batch: Recording) -> Mask:
 
 def unread_images(batch: Recording) -> Mask:
     """Return (N,): True for images whose header could not be read, which one black pixel replaces."""
-    failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.source.failures))
-    result: Mask = failed & np.all(batch.source.sizes == 1, 1)
+    result: Mask = batch.failed & np.all(batch.source.sizes == 1, 1)
     return result

@@ -12,14 +12,16 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_targets
 from .._checks.text import counted
-from .._checks.types import AsPassed, Ints, MaskPerImage
+from .._checks.types import AsPassed, Ints, Mask, MaskPerImage
+from .._data.images import EncodedImages
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.pillow import decode_labels
-from .._io.file_bytes import MAX_BYTES, read
+from .._io.file_bytes import MAX_BYTES, describe, read
 from .._plan.plan import evolve
 from .._runtimes.devices import native, to_host
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
+from ..errors import ImageError
 from ..kernels import layout
 from .following import followed, unread_images
 
@@ -37,7 +39,8 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         Integer or boolean labels from -2**24 to 2**24, or with K a mask of 0 and 1 for each of K objects, which may
         overlap. Masks have one dtype, and each has the size of its source image; a last axis of length 1 is allowed for
         labels. NumPy or CuPy arrays; results are on the device of the masks. Or a list of paths or file bytes of label
-        images of one channel, as PNG: of files with a palette the labels are the indices.
+        images of one channel, as PNG: of files with a palette the labels are the indices. A bad file, or a mask of
+        another size than its image, is an :class:`ImageError`. An image that could not be read needs none: None.
     fill : int
         Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
 
@@ -132,11 +135,14 @@ def transform_images(
         raise ValueError(f"got {counted(len(other), 'other image')} for {counted(len(batch), 'image')}; each needs one")
     if interpolation is not None:
         arguments.one_of(interpolation, "interpolation", ("nearest",))
-    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch)
+    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch) & ~other.failed
     if unlike.any():
         i = int(np.argmax(unlike))
         size, source = ("{} x {}".format(*sizes[i].tolist()) for sizes in (other.sizes, batch.source.sizes))
-        raise ValueError(f"others[{i}] is {size}, but its source image is {source}; resize it before")
+        named = (
+            f"others[{i}]" if not isinstance(other.source, EncodedImages) else f"others[{i}] ({other.source.names[i]})"
+        )
+        raise ImageError(i, f"{named} is {size}, but its source image is {source}; resize it before")
     color = arguments.number(fill, "fill") * other.unit
     moved = [
         plan.geometry(color, channels=other.channels, of_bytes=other.plan.of_bytes, nearest=interpolation is not None)
@@ -200,19 +206,22 @@ def _as_source(mask: Any, scale: float) -> Any:
 def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
     """Check masks; return one (N, H, W) array or a list of (H, W) arrays and False, or (K, H, W) arrays and True."""
     stacked = not isinstance(masks, (list, tuple, Batch))
-    arrays: Any = native(masks) if stacked else _opened(masks)
+    unread = unread_images(batch)
+    arrays: Any = native(masks) if stacked else _opened(masks, unread)
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
     if len(arrays) != len(batch):
         raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
-    unread = unread_images(batch)
     found, of_objects = [], []
     for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
             raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
         if mask.dtype != arrays[0].dtype:
             raise TypeError(f"masks must have one dtype, but masks[0] is {arrays[0].dtype} and masks[{i}] {mask.dtype}")
-        found.append(_checked(mask, size, f"masks[{i}]", bool(unread[i])))
+        try:
+            found.append(_checked(mask, size, _named(masks, i), bool(unread[i])))
+        except ValueError as error:
+            raise ImageError(i, str(error)) from None
         of_objects.append(found[-1].ndim == 3)
         if of_objects[-1] != of_objects[0]:
             raise ValueError(f"masks must all be (H, W) or all (K, H, W), but masks[0] and masks[{i}] differ")
@@ -240,19 +249,30 @@ def _checked(mask: Any, size: list[int], name: str, unread: bool) -> Any:
     return mask.reshape(size) if is_map else mask
 
 
-def _opened(masks: Any) -> list[Any]:
-    """Return masks as arrays; decode those that are files."""
+def _named(masks: Any, i: int) -> str:
+    """Return what a mask is called in messages: by its position, and its path if it has one."""
+    return f"masks[{i}] ({describe(masks[i])})" if isinstance(masks[i], (str, os.PathLike)) else f"masks[{i}]"
+
+
+def _opened(masks: Any, unread: Mask) -> list[Any]:
+    """Return masks as arrays; decode those that are files. An image that could not be read needs none."""
     found = list(masks)
     files = [i for i, mask in enumerate(found) if isinstance(mask, (str, bytes, os.PathLike))]
+    missing = [i for i in np.flatnonzero(unread[: len(found)]).tolist() if found[i] is None or i in files]
 
     def work(i: int) -> None:
         try:
             found[i] = decode_labels(read(found[i], MAX_BYTES), MAX_PIXELS)
-        except ValueError as error:
-            raise ValueError(f"masks[{i}]: {error}") from error
+        except (ValueError, OSError) as error:
+            raise ImageError(i, f"{_named(masks, i)}: {getattr(error, 'strerror', None) or error}") from error
 
+    files = [i for i in files if i not in missing]
     each_side_by_side(work, files, min(threads(), len(files)))
-    return [np.asarray(one) if type(one).__module__.startswith("PIL.") else native(one) for one in found]
+    arrays = [np.asarray(one) if type(one).__module__.startswith("PIL.") else native(one) for one in found]
+    known = [one for i, one in enumerate(arrays) if i not in missing and hasattr(one, "dtype")]
+    for i in missing:
+        arrays[i] = np.zeros_like(known[0], shape=(1,) * known[0].ndim) if known else np.zeros((1, 1), np.uint8)
+    return arrays
 
 
 def _kind(value: Any) -> str:

@@ -270,6 +270,11 @@ def resized_crop(
     return resize(cropped, size, interpolation, None, antialias, exact=exact, where=where)
 
 
+def resized_where(batch: Batch, sizes: Ints, where: Mask) -> Batch:
+    """Resize the images (N,) of a mask to sizes (N, 2), and leave all others as they are."""
+    return resize(batch, np.where(where[:, None], sizes, batch.sizes), where=where) if where.any() else batch
+
+
 def resized_boxes(
     recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
 ) -> Batch:
@@ -339,10 +344,12 @@ def pad(
     new = plan.sizes + before + after
     # Pixels that negative numbers crop are not mirrored.
     kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
-    if np.any(kept < 1):
-        k = int(np.argmax(np.any(kept < 1, 1)))
-        raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
-    chosen = arguments.mask(where, n)
+    chosen, none = arguments.mask(where, n), np.any(kept < 1, 1)
+    if np.any(none):
+        if np.any(refused := none & ~batch.failed):
+            k = int(np.argmax(refused))
+            raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
+        before[none], new[none], kept[none] = 0, plan.sizes[none], plan.sizes[none]
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)
         y, x = np.minimum(-before, 0).T

@@ -102,8 +102,9 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
         return rows, corners
     size = batch.source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(corners[:, 0] > corners[:, 2], 1)
-    out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1) & ~unread_images(batch)[rows.owner]
+    out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1)
     for wrong, fault in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
+        wrong &= ~unread_images(batch)[rows.owner]
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
@@ -264,8 +265,10 @@ def transform_keypoints(
     batch = followed(images)
     flat, count = _flattened(keypoints)
     rows = rows_of(flat, len(batch), _COLUMNS, "keypoints")
-    if not np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)).all():
-        raise ValueError("the visibility of keypoints, the third number, must be 0, 1 or 2")
+    unknown = ~np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)) & ~unread_images(batch)[rows.owner]
+    if unknown.any():
+        i = int(rows.owner[np.argmax(unknown)])
+        raise ImageError(i, "the visibility of keypoints, the third number, must be 0, 1 or 2")
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     points, inside = move_points(batch, rows.flat[:, :2] + shift, rows.owner, border=THIN)
     seen = np.where(inside, rows.flat[:, 2], 0.0)[:, None]

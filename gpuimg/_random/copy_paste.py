@@ -13,7 +13,10 @@ from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._data.images import Pixels, offsets_of
 from .._ops.masks import masks_to_boxes
+from .._ops.resize_crop import resized_where
+from ..errors import ImageError
 from ..kernels import layout
+from .mixing import odd_one_out
 from .rng import Rng, as_rng
 
 
@@ -102,8 +105,12 @@ def copy_paste(
     n = len(batch)
     if batch.frames is not None:
         raise ValueError(f"copy_paste is for images, not for {recording_of(batch).shown}")
+    failed = recording_of(batch).failed
+    if not batch.is_uniform and not failed.all():
+        batch = resized_where(batch, batch.sizes[[int(np.argmin(failed))] * n], failed)
     if not batch.is_uniform:
-        raise ValueError(f"images must have one size, not {len(np.unique(batch.sizes, axis=0))} sizes")
+        sizes = len(np.unique(batch.sizes, axis=0))
+        raise ImageError(odd_one_out(batch.sizes), f"images must have one size, not {sizes} sizes")
     labels = _checked(masks, batch)
     generator = as_rng(rng, n, "copy_paste")
     chance = arguments.per_image(share, n, "share", low=0.0, high=1.0)
@@ -132,14 +139,17 @@ def _checked(masks: Any, batch: Batch) -> Ints:
     if len(masks) != n:
         raise ValueError(f"got masks for {len(masks)} images, but the batch has {n}")
     found = np.zeros((n, *(batch.sizes[0] if n else (1, 1))), np.int64)
+    failed = recording_of(batch).failed
     for i, mask in enumerate(masks):
+        if failed[i]:
+            continue
         array = arguments.numbers(mask, f"masks[{i}]")
         if np.asarray(mask).dtype.kind not in "iub":
             raise TypeError(f"masks[{i}] must be an integer or boolean array, not {np.asarray(mask).dtype}")
         if array.shape != found.shape[1:]:
-            raise ValueError(f"masks[{i}] has shape {array.shape}, but its image {found.shape[1:]}")
+            raise ImageError(i, f"masks[{i}] has shape {array.shape}, but its image {found.shape[1:]}")
         if array.min() < -layout.EXACT or array.max() > layout.EXACT:
-            raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
+            raise ImageError(i, f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
         found[i] = array
     return found
 

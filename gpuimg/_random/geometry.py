@@ -102,14 +102,15 @@ def random_crop(
         missing = np.maximum(new - batch.sizes, 0)
         batch = resize_crop.pad(batch, (missing[:, 1], missing[:, 0]), fill, padding_mode)
     spare = batch.sizes - new
-    if np.any(spare < 0):
-        k = int(np.argmax(np.any(spare < 0, 1)))
+    small = np.any(spare < 0, 1)
+    if np.any(small) and np.any(small := small & ~recording_of(batch).failed):
+        k = int(np.argmax(small))
         raise ImageError(
             k,
             f"its size {tuple(batch.sizes[k].tolist())} is smaller than the crop of {tuple(new[k].tolist())}; use "
             "padding or pad_if_needed=True",
         )
-    corner = np.floor(generator.units(2) * (spare + 1)).astype(np.int64)
+    corner = np.floor(generator.units(2) * (np.maximum(spare, 0) + 1)).astype(np.int64)
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
 
 

@@ -13,6 +13,8 @@ from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
+from .._ops.resize_crop import resized_where
+from ..errors import ImageError
 from .rng import LEAST_BETA, Rng, as_rng
 
 
@@ -214,16 +216,38 @@ def blend(
     if partner is not None:  # counts images, in batches of clips too
         index = arguments.integers(partner, len(one), "partner", low=0, high=len(other) - 1)
     boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one)
+    one, other, index = _of_one_size(one, other, index)
     if np.any(one.sizes != other.sizes[index]):
         k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
-        raise ValueError(
+        raise ImageError(
+            odd_one_out(one.sizes),
             f"an image and its partner must have one size, not {tuple(one.sizes[k].tolist())} and "
-            f"{tuple(other.sizes[index[k]].tolist())} for image {k}"
+            f"{tuple(other.sizes[index[k]].tolist())} for image {k}",
         )
     mixed = _mixed(one, other, shares, index, boxes)
     if one.normalized or other.normalized:
         mixed = mixed.with_plan(mixed.plan.as_normalized())
     return Batch(mixed)
+
+
+def odd_one_out(sizes: Ints) -> int:
+    """Return the index of the first image that has not the size of most."""
+    _, which, counts = np.unique(sizes, axis=0, return_inverse=True, return_counts=True)
+    return int(np.argmax(counts[which.reshape(-1)] < counts.max()))
+
+
+def _of_one_size(one: Batch, other: Batch, index: Ints) -> tuple[Batch, Batch, Ints]:
+    """Give images that could not be read the sizes of their partners, of whatever size these are."""
+    unlike = np.any(one.sizes != other.sizes[index], 1)
+    if not unlike.any():
+        return one, other, index
+    failed = recording_of(one).failed & unlike
+    one = resized_where(one, other.sizes[index], failed)
+    failed = recording_of(other).failed[index] & unlike & ~failed
+    units = index[:: one.frames or 1] // (other.frames or 1)
+    if not failed.any() or not np.array_equal(rows_of(units, other.frames), index):
+        return one, other, index
+    return one, resized_where(other.take(units), one.sizes, failed), np.arange(len(index))
 
 
 def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: Ints) -> Recording:

@@ -18,6 +18,7 @@ from .._batch.opening import open_batch
 from .._batch.tokens import RESULTS
 from .._checks.arguments import whole_number
 from .._checks.types import Device, DType, Ints, Layout, Samples
+from .._io.file_bytes import describe
 from .._io.native_read import ChunkReader
 from .._io.open_file import need_posix
 from .._loading.samples import collate, read_samples
@@ -142,8 +143,12 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
                 images, labels = preprocess(images, Rng(self._seed, epoch=epoch, indices=indices), labels)
             decoded = self._decoded(images, len(samples))
         except DecodeError as error:
-            of = [(samples[failure.index], failure.reason) for failure in error.failures]
-            raise DecodeError(tuple(Failure(one.index, one.name, why) for one, why in of), len(samples)) from None
+            failures = []
+            for k, source, reason in error.failures:
+                sample = samples[k]
+                opened = "" if source == describe(sample.data) else f"{source}: "  # by ``preprocess``, such as a mask
+                failures.append(Failure(sample.index, sample.name, opened + reason))
+            raise DecodeError(tuple(failures), len(samples)) from None
         except ImageError as error:
             if len(samples) == 1:
                 raise DecodeError((Failure(samples[0].index, samples[0].name, error.reason),), 1) from error

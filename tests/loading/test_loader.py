@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tracemalloc
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.typing import Failure
 from tests.data_sets import FILES, Altered, Source, cpu, jpeg, pixels_of, train, valid_indices
-from tests.samples import write_files
+from tests.samples import file_of, write_files
 from tests.sources.writers import archive
 from tests.watchdog import ours
 
@@ -343,6 +344,108 @@ def test_an_image_that_preprocess_refuses_is_bad(preprocess: Any, policy: str, r
         return
     assert sorted(set(valid_indices(loader))) == [i for i in range(20) if i not in (5, 12)]
     assert [(failure.index, reason in failure.reason) for failure in loader.failures] == [(5, True), (12, True)]
+
+
+def segmented(x: gi.Batch, rng: gi.Rng, paths: Any) -> Any:
+    return gi.random_crop(x, 16, rng=rng), list(gi.transform_masks(x, paths))
+
+
+def measured(x: gi.Batch, rng: gi.Rng, paths: Any) -> Any:
+    depth = gi.open_batch(paths, color="gray", depth="native", device="cpu")
+    return gi.transform_images(gi.random_crop(x, 16, rng=rng), depth), paths
+
+
+def detected(x: gi.Batch, rng: gi.Rng, labels: Any) -> Any:
+    return gi.resize(x, 9), [gi.transform_boxes(x.take([k]), [one["boxes"]])[0][0] for k, one in enumerate(labels)]
+
+
+PNGS = [file_of(np.full((20, 28), k, np.uint8), "PNG") for k in range(12)]
+BOXES = [{"boxes": [(1.0, 2.0, 3.0, 4.0)]}] * 12
+BROKEN: dict[str, tuple[str, bytes | None, str]] = {  # the file of sample 5 that is bad, what it holds, and the reason
+    "missing": ("5.jpg", None, "No such file"), "junk": ("5.jpg", b"junk", "not an image"),
+    "cut": ("5.jpg", FILES[5][:-60], "the data end"), "small": ("5.jpg", jpeg(5, (9, 28)), r"its size \(9, 28\) is"),
+    "mask missing": ("5.png", None, "5.png.*No such file"), "mask cut": ("5.png", PNGS[5][:60], "5.png.*data end"),
+    "mask of another size": ("5.png", file_of(np.zeros((20, 27), np.uint8), "PNG"), "5.png.* is 20 x 27, but its sou"),
+    "mask of colors": ("5.png", file_of(np.zeros((20, 28, 3), np.uint8), "PNG"), "5.png.* one channel"),
+}  # fmt: skip
+
+
+@ignored
+@pytest.mark.parametrize("policy", ["fill", "skip", "raise"])
+@pytest.mark.parametrize(("preprocess", "kind"), [
+    *((segmented, kind) for kind in BROKEN), *((measured, kind) for kind in BROKEN if kind not in ("cut", "mask of colors")),
+    *((detected, kind) for kind in [*BROKEN][:3]), (detected, "no label"),
+])  # fmt: skip
+def test_a_bad_sample_is_not_the_end(tmp_path: Path, preprocess: Any, kind: str, policy: str) -> None:
+    paths = [tmp_path / f"{k}.jpg" for k in range(12)]
+    labels: list[Any] = [path.with_suffix(".png") for path in paths] if preprocess is not detected else [*BOXES]
+    for k, path in enumerate(paths):
+        write_files(tmp_path, {path.name: FILES[k], f"{k}.png": PNGS[k]})
+    expected = pixels_of(cpu(gi.file_list(paths, labels), preprocess, batch_size=4))
+    name, data, reason = BROKEN.get(kind, ("5.jpg", FILES[5], "it has no label: TypeError"))
+    (tmp_path / name).unlink() if data is None else (tmp_path / name).write_bytes(data)
+    labels[5] = None if kind == "no label" else labels[5]
+    loader = cpu(gi.file_list(paths, labels), preprocess, batch_size=4, on_error=policy)
+    if policy == "raise":
+        with pytest.raises(gi.DecodeError, match=rf"image 5 \(.*5\.jpg\): .*{reason}"):
+            list(loader)
+        return
+    assert pixels_of(loader) == {i: digest for i, digest in expected.items() if i != 5}
+    ((index, path, why),) = loader.failures
+    assert (index, path, bool(re.search(reason, why))) == (5, str(paths[5]), True), why
+
+
+@ignored
+@pytest.mark.parametrize("mix", [gi.mixup, gi.cutmix])
+@pytest.mark.parametrize("data", [b"junk", jpeg(5, (9, 28))])
+def test_a_bad_partner_is_not_the_end(mix: Any, data: bytes) -> None:
+    source = [(data if k == 5 else FILES[k], k) for k in range(12)]
+    for policy in ("fill", "skip"):
+        loader = cpu(source, lambda x, rng: mix(x, rng=rng).images, batch_size=4, on_error=policy)
+        assert sorted(set(valid_indices(loader))) == [k for k in range(12) if k != 5]
+    with pytest.raises(gi.ImageError, match=r"image 1: .* one size, not \(9, 28\) and \(20, 28\)"):
+        mix(
+            gi.decode_batch([FILES[0], jpeg(5, (9, 28)), FILES[2], FILES[3]], device="cpu"), partner=[0, 2, 1, 3], rng=0
+        )
+
+
+class Raising(Source):
+    """A source that raises something else for sample 5."""
+
+    error: Exception
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        if i == 5:
+            raise self.error
+        return super().__getitem__(i)
+
+
+@ignored
+def test_labels_and_reasons_without_a_file(tmp_path: Path) -> None:
+    paths = [write_files(tmp_path, {f"{k}.jpg": FILES[k]}) / f"{k}.jpg" for k in range(7)]
+    paths[5].unlink()
+    (batch,) = cpu(gi.file_list(paths, list(range(7))), small, on_error="fill")
+    assert (batch.labels.tolist(), batch.valid.tolist()) == ([*range(7)], [k != 5 for k in range(7)])
+    for error, reason in (
+        (AssertionError(), "AssertionError"), (OSError(), "OSError"), (OSError("disk"), "disk"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"), (KeyError(0), "KeyError: 0"),
+        (TimeoutError("late"), "TimeoutError: late"),
+    ):  # fmt: skip
+        source = Raising(7)
+        source.error = error
+        with cpu(source, small, on_error="fill") as loader:
+            list(loader)
+        assert loader.failures[0].reason == f"cannot be read: {reason}"
+
+
+@pytest.mark.parametrize("call", [
+    lambda: gi.decode_image(FILES[0], device="cpu"), lambda: gi.decode_batch(FILES[:2], device="cpu", on_error="fill"),
+    lambda: list(cpu(Source(3), on_error="fill")), lambda: gi.open_batch([], device="cpu"),
+])  # fmt: skip
+def test_a_wrong_setting_is_no_bad_file(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "0")
+    with pytest.raises(ValueError, match=r"^GPUIMG_NUM_THREADS must be a whole number of at least 1, not '0'"):
+        call()
 
 
 @pytest.mark.parametrize("policy", ["skip", "fill"])

@@ -149,7 +149,7 @@ def test_label_files_are_their_labels_and_indices(tmp_path: Path) -> None:
         np.testing.assert_array_equal(gi.transform_masks(x, files), array[:, 3:13, 4:24][:, :, ::-1])
     with pytest.raises(ValueError, match=r"masks\[1\]: a file of labels must have one channel"):
         gi.transform_masks(x, [paths[0], file_of(np.zeros((20, 30, 3), np.uint8), "PNG"), *paths[2:]])
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(gi.ImageError, match=r"image 0: masks\[0\] \(nowhere.png\): No such file"):
         gi.transform_masks(x, ["nowhere.png"] * 6)
 
 

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import gpuimg as gi
 from ..compare import assert_same
 from ..operations.calls import CALLS
 from ..random.test_every_random_function import ARGUMENTS
-from ..samples import pictures
+from ..samples import file_of, pictures
 
 N, PARTS = 13, [slice(0, 1), slice(1, 3), slice(3, 6), slice(6, 10), slice(10, 13)]
 #: Shapes of a value, by the annotation or the name of its parameter.
@@ -67,9 +68,9 @@ def form(value: Any, kind: str, k: int) -> Any:
     return value[:, 0] if k == 1 or "Color" in kind else tuple(value.T)
 
 
-def results(name: str, k: int, images: Any, part: slice) -> list[list[Any]]:
-    """All arrays of the results of some of N images, a list for each part of a result."""
-    drawn, x, rng = np.random.default_rng(k), gi.invert(images[part]), gi.Rng(k, indices=np.arange(N)[part])
+def results(name: str, k: int, x: gi.Batch, part: slice) -> list[list[Any]]:
+    """All arrays of the results of ``x``, some of N images: a list for each part of a result."""
+    drawn, rng = np.random.default_rng(k), gi.Rng(k, indices=np.arange(N)[part])
     if name in OTHERS:
         found = OTHERS[name](x, rng, lambda *shape: drawn.integers(1, 9, (N, *shape))[part])
     else:
@@ -87,16 +88,29 @@ def results(name: str, k: int, images: Any, part: slice) -> list[list[Any]]:
     ]
 
 
+NAMES = [name for name, kinds in FUNCTIONS.items() if kinds or "rng" in inspect.signature(getattr(gi, name)).parameters]
+
+
 @pytest.mark.parametrize("k", range(3))
-@pytest.mark.parametrize(
-    "name",
-    [name for name, kinds in FUNCTIONS.items() if kinds or "rng" in inspect.signature(getattr(gi, name)).parameters],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_batch_split_in_any_way(name: str, k: int) -> None:
     images = pictures([(20, 24)] * N)
-    parts = [results(name, k, images, part) for part in PARTS]
-    for i, expected in enumerate(results(name, k, images, slice(N))):
+    parts = [results(name, k, gi.invert(images[part]), part) for part in PARTS]
+    for i, expected in enumerate(results(name, k, gi.invert(images), slice(N))):
         assert_same([one for part in parts for one in part[i]], expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_cannot_be_read_leaves_the_others_as_they_are(name: str) -> None:
+    good = [file_of(one, "PNG") for one in pictures([(20, 24)] * N)]
+    found = [
+        results(name, 0, gi.invert(gi.open_batch(files, device="cpu", on_error="fill")), slice(N))
+        for files in (good, [*good[:4], b"no image", *good[5:]])
+    ]
+    for expected, given in zip(*found, strict=True):
+        others = [one != 4 for one in range(N) for _ in range(len(expected) // N)]
+        assert_same(list(compress(given, others)), list(compress(expected, others)))
+        assert len(given) == len(expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
