@@ -140,7 +140,8 @@ def load(
         no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
     on_error : {"raise", "skip", "fill"}
         Policy for samples that cannot be read or decoded, and those that ``preprocess`` raises an :class:`ImageError`
-        for, such as images that are too narrow. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
+        for, such as images that are too small for a crop, or a :class:`DecodeError` of a file that it opens, such as a
+        depth map. ``"raise"``: raise a :class:`DecodeError` in place of the batch.
         ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
         samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
         a black image, not ``valid``.

@@ -40,6 +40,8 @@ from .samples import Sample, SampleNames, collate, described, ease, label_exampl
 from .settings import Reading, Result, Schedule
 from .sharding import Position
 
+_STAND_INS = 3  # labels of other samples that are tried in place of one
+
 
 class LoadedBatch(NamedTuple):
     """One batch of a loader.
@@ -314,7 +316,7 @@ class Pipeline:
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
-        known = [sample.label for sample in samples if not sample.lacks_label]
+        known = [sample.label for sample in samples if not sample.lacks_label or sample.label is not None]
         if known:
             self._labels = known
         elif self._labels is None:
@@ -363,7 +365,7 @@ class Pipeline:
                         images, labels = result.preprocess(images, self._rng(samples, epoch), labels)
                         if isinstance(labels, list) and len(labels) == len(samples):  # as they were passed
                             for k, sample in enumerate(samples):
-                                if sample.stand_in == 2 and labels[k] is sample.label:
+                                if sample.stand_in > 1 and labels[k] is sample.label:
                                     labels[k] = sample.own
                 if isinstance(images, Batch):
                     images = self._computed(images, source, which)
@@ -398,7 +400,10 @@ class Pipeline:
         """
         failed = recording_of(source).source.failures
         good = [k for k in range(len(samples)) if k not in failed]
-        no_label = {k for k in good if samples[k].label is None} if any(one is not None for one in known) else set()
+        others = [samples[k].label for k in good if samples[k].label is not None]
+        others = others or label_examples(self._reading.source, self._reading.columns)
+        others = [label for label in others if label is not None][:_STAND_INS]
+        no_label = {k for k in good if samples[k].label is None} if others else set()
         reasons: dict[int, str] = {}
         for k in good if no_label or isinstance(error, (ImageError, DecodeError)) else ():
             wrong = self._error_of([k], source, samples, epoch, known)
@@ -416,7 +421,9 @@ class Pipeline:
             reasons |= named
         for k, reason in reasons.items():
             samples[k].data, samples[k].resident, samples[k].error = b"", None, ImageError(0, reason)
-        return bool(reasons) or sum(ease(samples[k], known) for k in failed) > 0
+        if reasons or not failed:
+            return bool(reasons)
+        return sum(ease(samples[k], others) for k in failed) > 0
 
     def _error_of(
         self, rows: list[int], source: Batch, samples: list[Sample], epoch: int, known: list[Any]

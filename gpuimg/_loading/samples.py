@@ -38,7 +38,7 @@ class Sample:
     memory: Any = None  # owner of the memory of the entry
     target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
-    stand_in: int = 0  # 1: without its label, 2: with that of another sample, see :func:`ease`
+    stand_in: int = 0  # 1: without its label, 2 and more: with that of another sample, see :func:`ease`
     own: Any = None  # label in place of which another stands
     resident: Any = None  # record or place of a cached file or image, of which ``data`` has at most the header
 
@@ -65,8 +65,9 @@ class Sample:
 
     @property
     def lacks_label(self) -> bool:
-        """True if the label is not known, or of no use to ``preprocess``; None may be a label."""
-        return self.label is None and (self.error is not None or self.stand_in > 0)
+        """True if the label is left out: of a sample without a file, unless the source knows the label by itself."""
+        own = self.error is None or (self.label is not None and isinstance(self.source, ImageFiles))
+        return self.stand_in == 1 or (self.stand_in == 0 and not own)
 
 
 def described(error: Exception | None) -> str:
@@ -74,19 +75,20 @@ def described(error: Exception | None) -> str:
     return type(error).__name__ + (f": {error}" if str(error) else "")
 
 
-def ease(sample: Sample, known: Sequence[Any]) -> bool:
-    """Replace the label of a sample that has no image, as ``preprocess`` fails for it; return False if it was before.
+def ease(sample: Sample, others: Sequence[Any]) -> bool:
+    """Replace the label of a sample that has no image, as ``preprocess`` fails for it; return False if nothing is left.
 
-    First it is left out, as that of a sample that cannot be read. Not every function expects that, so then it is
-    one of the ``known`` labels of other samples.
+    First it is left out, as that of a sample that cannot be read. Not every function expects that, so then it is one of
+    the labels of ``others`` after the other: these may be of no use, too.
     """
-    others = [label for label in known if label is not None]
-    if sample.stand_in == 0 and sample.label is not None:
-        sample.label, sample.own, sample.stand_in = None, sample.label, 1
-    elif sample.stand_in < 2 and others:
-        sample.label, sample.stand_in = others[0], 2
-    else:
+    if sample.stand_in == 0 and not sample.lacks_label:
+        sample.stand_in = 1
+        return True
+    place = max(sample.stand_in - 1, 0)
+    if place == len(others):
         return False
+    sample.own = sample.own if place else sample.label
+    sample.label, sample.stand_in = others[place], place + 2
     return True
 
 

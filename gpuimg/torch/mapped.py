@@ -143,12 +143,12 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
                 images, labels = preprocess(images, Rng(self._seed, epoch=epoch, indices=indices), labels)
             decoded = self._decoded(images, len(samples))
         except DecodeError as error:
-            failures = []
+            found = []
             for k, source, reason in error.failures:
                 sample = samples[k]
                 opened = "" if source == describe(sample.data) else f"{source}: "  # by ``preprocess``, such as a mask
-                failures.append(Failure(sample.index, sample.name, opened + reason))
-            raise DecodeError(tuple(failures), len(samples)) from None
+                found.append(Failure(sample.index, sample.name, opened + reason))
+            raise DecodeError(tuple(found), len(samples)) from None
         except ImageError as error:
             if len(samples) == 1:
                 raise DecodeError((Failure(samples[0].index, samples[0].name, error.reason),), 1) from error
