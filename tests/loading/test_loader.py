@@ -4,6 +4,7 @@ import io
 import json
 import re
 import tracemalloc
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -410,15 +411,10 @@ def test_a_bad_partner_is_not_the_end(mix: Any, data: bytes) -> None:
         )
 
 
-class Raising(Source):
-    """A source that raises something else for sample 5."""
-
-    error: Exception
-
-    def __getitem__(self, i: int) -> tuple[bytes, int]:
-        if i == 5:
-            raise self.error
-        return super().__getitem__(i)
+def raising(error: Exception, data: bytes, i: int) -> Any:
+    if i == 5:
+        raise error
+    return data, i
 
 
 @ignored
@@ -432,9 +428,7 @@ def test_labels_and_reasons_without_a_file(tmp_path: Path) -> None:
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"), (KeyError(0), "KeyError: 0"),
         (TimeoutError("late"), "TimeoutError: late"),
     ):  # fmt: skip
-        source = Raising(7)
-        source.error = error
-        with cpu(source, small, on_error="fill") as loader:
+        with cpu(Altered(7, partial(raising, error)), small, on_error="fill") as loader:
             list(loader)
         assert loader.failures[0].reason == f"cannot be read: {reason}"
 
