@@ -31,7 +31,7 @@ class Table(ABC):
     ``len(table)`` is the number of samples and ``table[i]`` the pair of file bytes and label; negative numbers count
     from the end, as in a list. Any number of threads may read at once. A sample that cannot be read raises an
     ``OSError`` or a ``ValueError`` that starts with ``describe(i)``, and so does a file of more than 1 GiB, a limit
-    that :func:`gpuimg.load` can change. Subclasses define ``__len__``, ``_read`` and ``_name``.
+    that :func:`gpuimg.load` can change. Subclasses define ``__len__``, ``_read`` and ``_file_and_key``.
 
     Examples
     --------
@@ -40,10 +40,10 @@ class Table(ABC):
     ...         return 2
     ...     def _read(self, i):
     ...         return b"ab"[i : i + 1], i
-    ...     def _name(self, i):
-    ...         return f"letter {i}"
-    >>> Letters()[-1], Letters().describe(-1)
-    ((b'b', 1), 'letter 1')
+    ...     def _file_and_key(self, i):
+    ...         return "books/abc", f"letter {i}"
+    >>> Letters()[-1], Letters().describe(-1), Letters().listed_name(1)
+    ((b'b', 1), 'books/abc: letter 1', 'abc: letter 1')
     >>> Letters()
     <Letters: 2 samples>
     """
@@ -60,8 +60,17 @@ class Table(ABC):
         """Return file bytes and label of sample ``i``, which is in range."""
 
     @abstractmethod
+    def _file_and_key(self, i: int) -> tuple[str | bytes, str | None]:
+        """Return the path of the file of sample ``i``, and its key or number in there; None for a whole file."""
+
     def _name(self, i: int) -> str:
-        """Return the name of sample ``i`` for messages: its file, and its key or number in there."""
+        file, key = self._file_and_key(i)
+        return printable(file) if key is None else f"{printable(file)}: {key}"
+
+    def listed_name(self, i: int) -> str:
+        """Name of sample ``i`` wherever its file is: the file's name, and the sample's key or number in there."""
+        file, key = self._file_and_key(i)
+        return f"{printable(file).rpartition('/')[2]}: {key}"
 
     @property
     def _is_remote(self) -> bool:

@@ -44,9 +44,9 @@ class ArrayRecord(Table):
         file = int(np.searchsorted(self._end, i, "right"))
         return file, i - (int(self._end[file - 1]) if file else 0)
 
-    def _name(self, i: int) -> str:
+    def _file_and_key(self, i: int) -> tuple[str, str]:
         file, record = self._place(i)
-        return f"{printable(self._paths[file])}: record {record}"
+        return str(self._paths[file]), f"record {record}"
 
     def _open(self, file: int) -> Any:
         return _opened(self._paths[file])

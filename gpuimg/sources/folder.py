@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,11 @@ EXTENSIONS = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
     ".gif", ".avif", ".jp2", ".j2k", ".jfif", ".jpe", ".pnm", ".dib", ".gji",
 )  # fmt: skip
+# Numbers in a column of a table; int() and float() also take underscores, spaces and digits of other scripts.
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,18}")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_EXACT = 1 << 53  # limit of the integers that float64 holds
+
 # Endings that decode with pillow-heif.
 _WITH_PLUGIN = (".heic", ".heif")
 
@@ -83,8 +88,8 @@ class ImageFiles(Stored):
         folders = {os.path.dirname(os.path.abspath(self.path(i))) for i in range(len(self))}
         return os.fsdecode(os.path.commonpath(folders))
 
-    def _name(self, i: int) -> str:
-        return printable(self.path(i))
+    def _file_and_key(self, i: int) -> tuple[bytes, None]:
+        return self.path(i), None
 
     def _places(self, i: int) -> list[bytes | RemoteWhole]:
         path = self.path(i)
@@ -343,14 +348,16 @@ def file_list(
     -------
     ImageFiles
         Labels are the items of ``labels``, those of the text file as ``int``, those of a column as ``int``, ``float``
-        or ``str``, or None.
+        or ``str``, or None. A column is numbers if all its values are integers as Python writes them, which 64 bits
+        hold, or decimal fractions such as ``0.5`` and ``1e-3``: identifiers such as ``007`` stay texts. The numbers of
+        ``classes`` are all written as Python writes them, so that different texts are different classes.
 
     Raises
     ------
     ValueError
         If the numbers of labels and paths differ, labels are given twice, there are no paths, a line lacks the label
-        that others have or has one that is not an integer (naming the line), a table lacks a column, or a label is not
-        in ``classes``.
+        that others have or has one that is not an integer (naming the line), a table lacks a column, or a label is
+        missing (None or NaN) where classes are numbered, is not in ``classes``, or cannot be sorted with the others.
     OSError
         If the file that lists them cannot be read.
 
@@ -380,12 +387,17 @@ def file_list(
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
         base = os.path.dirname(listed_in) if root is None else root
-        names, listed = _parsed(listed_in, columns, remote)
+        names, listed = _parsed(listed_in, columns, numbered, remote)
         if listed is not None and labels is not None:
             raise ValueError(f"{printable(listed_in)} has labels, but labels were passed, too")
         labels = labels if listed is None else listed
     else:
-        names = [os.fsencode(path) for path in paths]
+        names = []
+        for i, path in enumerate(paths):
+            if not isinstance(path, (str, bytes, os.PathLike)):
+                kind = ValueError if _is_missing(path) else TypeError
+                raise kind(f"paths[{i}] must be the path of an image, not {path!r}")
+            names.append(os.fsencode(path))
         if not names:
             raise ValueError("paths must name at least one file")
     if columns is not None and not _is_table(listed_in):
@@ -395,28 +407,46 @@ def file_list(
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
     result = ImageFiles(base, names, labels, listed_in, remote)
-    return _classified(result, classes) if numbered else result
+    if numbered:
+        if labels is None:
+            raise ValueError("classes needs labels, and there are none")
+        result.classes, result._labels = class_numbers(result.labels, classes, result.describe)
+    return result
 
 
-def _classified(source: ImageFiles, classes: Any) -> ImageFiles:
-    """Number the labels of a source by ``classes``, or by all that occur if that is True."""
-    labels = source.labels
-    if labels[0] is None:
-        raise ValueError("classes needs labels, and there are none")
-    source.classes = sorted(set(labels)) if classes is True else list(classes)
-    numbers = source.class_to_idx
+def class_numbers(
+    labels: Sequence[Any], classes: Any = True, describe: Callable[[int], str] = "sample {}".format
+) -> tuple[list[Any], NDArray[np.int32]]:
+    """Return classes, which are all labels that occur if ``classes`` is True, and the number of each label's class."""
     for i, label in enumerate(labels):
-        if label not in numbers:
-            raise ValueError(f"the label {label!r} of {source.describe(i)} is not one of the {len(numbers)} classes")
-    source._labels = np.array([numbers[label] for label in labels], np.int32)
-    return source
+        if _is_missing(label):
+            raise ValueError(f"{describe(i)} has no class: its label is {label!r}; leave it out, or give it one")
+    try:
+        classes = sorted(set(labels)) if classes is True else list(classes)
+        numbers = {label: k for k, label in enumerate(classes)}
+        for i, label in enumerate(labels):
+            if label not in numbers:
+                raise ValueError(f"the label {label!r} of {describe(i)} is not one of the {len(numbers)} classes")
+    except TypeError:
+        first = {type(label).__name__: i for i, label in reversed(list(enumerate(labels)))}
+        found = " and ".join(f"{labels[i]!r} of {describe(i)}" for i in sorted(first.values())[:2])
+        raise ValueError(f"labels of classes must be all texts or all numbers, not {found}") from None
+    return classes, np.array([numbers[label] for label in labels], np.int32)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return True for None, NaN, and pandas' NA and NaT."""
+    is_nan = isinstance(value, (float, np.floating)) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _is_table(path: bytes | None) -> bool:
     return path is not None and path.lower().endswith((b".csv", b".tsv"))
 
 
-def _parsed(path: bytes, columns: Sequence[str] | None, remote: Remote | None) -> tuple[list[bytes], Any]:
+def _parsed(
+    path: bytes, columns: Sequence[str] | None, numbered: bool, remote: Remote | None
+) -> tuple[list[bytes], Any]:
     """Return paths and labels of a file that lists them; None for the labels if no line has one."""
     with OpenFiles([os.fsdecode(path)], remote).scanning(0) as scan:
         lines = list(scan.file)
@@ -427,7 +457,7 @@ def _parsed(path: bytes, columns: Sequence[str] | None, remote: Remote | None) -
         )
     if _is_table(path):
         try:
-            return _parsed_table(lines, path.lower().endswith(b".tsv"), columns)
+            return _parsed_table(lines, path.lower().endswith(b".tsv"), columns, numbered)
         except ValueError as error:
             raise ValueError(f"{printable(path)}: {error}") from None
     return _parsed_lines(path, lines)
@@ -471,7 +501,9 @@ def _fields(line: bytes) -> tuple[bytes, int | None]:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _parsed_table(lines: Sequence[bytes], is_tsv: bool, columns: Sequence[str] | None) -> tuple[list[bytes], Any]:
+def _parsed_table(
+    lines: Sequence[bytes], is_tsv: bool, columns: Sequence[str] | None, numbered: bool
+) -> tuple[list[bytes], Any]:
     """Return paths and labels of a table; None for the labels of a table without a column of them."""
     text = [line.decode("utf-8", "surrogateescape") for line in lines]
     text[:1] = [line.removeprefix("\ufeff") for line in text[:1]]
@@ -501,8 +533,8 @@ def _parsed_table(lines: Sequence[bytes], is_tsv: bool, columns: Sequence[str] |
     found = {header[k]: [row[k] for _, row in rows] for k in places}
     paths = [os.fsencode(value) for value in found.pop(header[places[0]])]
     if len(found) < 2:
-        return paths, _numbers(*found.values()) if found else None
-    values = [_numbers(column) for column in found.values()]
+        return paths, _numbers(*found.values(), numbered) if found else None
+    values = [_numbers(column, numbered) for column in found.values()]
     values = [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
     return paths, [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -524,11 +556,20 @@ def _chosen(header: list[str], columns: Sequence[str] | None) -> Sequence[str]:
     return sorted(header, key=lambda name: name != "path")  # a column "path" first; others in their order
 
 
-def _numbers(column: list[str]) -> Any:
-    """Return a column as an array of int64 or float64 if all its values are numbers."""
-    for kind, dtype in ((int, np.int64), (float, np.float64)):
-        try:
-            return np.array(list(map(kind, column)), dtype)
-        except (ValueError, OverflowError):
-            pass
-    return column
+def _numbers(column: list[str], numbered: bool) -> Any:
+    """Return a column as an array of int64 or float64 if all its values are numbers; else, as texts.
+
+    An integer is written as Python writes it, so that identifiers such as 007 and 1_2 stay as they are, and is exact in
+    the type of the array. The numbers of classes (``numbered``) all are written so: different texts are different classes.
+    """
+    whole = [_INTEGER.fullmatch(text) is not None for text in column]
+    limit = _EXACT if not all(whole) else 1 << 63
+    for text, is_whole in zip(column, whole, strict=True):
+        if not (-limit <= int(text) < limit if is_whole else _DECIMAL.fullmatch(text)):
+            return column
+    if all(whole):
+        return np.array(list(map(int, column)), np.int64)
+    values = list(map(float, column))
+    if not np.isfinite(values).all() or (numbered and (list(map(repr, values)) != column or "-0.0" in column)):
+        return column
+    return np.array(values)

@@ -53,8 +53,8 @@ class LMDB(Parts):
         folder, name = os.path.split(os.path.abspath(self._paths[0]))
         return folder if name == _DATA else self._paths[0]
 
-    def _name(self, i: int) -> str:
-        return f"{self._files.name(0)}: key {printable(self._keys[i])}"
+    def _file_and_key(self, i: int) -> tuple[str, str]:
+        return self._files.paths[0], f"key {printable(self._keys[i])}"
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         key = self._keys[i]

@@ -34,9 +34,9 @@ class Parquet(Table):
     def __len__(self) -> int:
         return int(self._end[-1]) if len(self._end) else 0
 
-    def _name(self, i: int) -> str:
+    def _file_and_key(self, i: int) -> tuple[str, str]:
         file = int(self._file[np.searchsorted(self._end, i, "right")])
-        return f"{printable(self._paths[file])}: row {i - self._start(int(self._first[file]))}"
+        return str(self._paths[file]), f"row {i - self._start(int(self._first[file]))}"
 
     def _start(self, group: int) -> int:
         return int(self._end[group - 1]) if group else 0

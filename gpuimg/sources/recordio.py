@@ -33,8 +33,8 @@ class RecordIO(Parts):
         super().__init__(files, arrays["offset"], arrays["span"])
         self._key = arrays["key"]
 
-    def _name(self, i: int) -> str:
-        return f"{self._files.name(0)}: record {self._key[i]}"
+    def _file_and_key(self, i: int) -> tuple[str, str]:
+        return self._files.paths[0], f"record {self._key[i]}"
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return unpack(joined(contents[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +46,8 @@ class Tar(Parts):
         super().__init__(files, arrays["offset"], arrays["size"], arrays["shard"])
         self._names, self._images, self._fields, self._single = Names.of(arrays), images, fields, single
 
-    def _name(self, i: int) -> str:
-        return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
+    def _file_and_key(self, i: int) -> tuple[str, str]:
+        return self._files.paths[self._shard[i]], printable(self._names[i])
 
     def _places(self, i: int) -> list[Place]:
         shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
@@ -207,7 +208,7 @@ def _content(field: str, value: bytes) -> Any:
     try:
         if kind == "cls":
             text = value.decode().strip()
-            return int(text) if text.lstrip("+-").isdecimal() else text
+            return int(text) if re.fullmatch("[-+]?[0-9]+", text) else text
         if kind == "json":
             return json.loads(value)
         return value.decode() if kind == "txt" else value

@@ -32,9 +32,9 @@ class TFRecord(Parts):
         self._first = np.searchsorted(self._shard, np.arange(len(files.paths)))
         self._keys = keys
 
-    def _name(self, i: int) -> str:
+    def _file_and_key(self, i: int) -> tuple[str, str]:
         shard = int(self._shard[i])
-        return f"{self._files.name(shard)}: record {i - self._first[shard]}"
+        return self._files.paths[shard], f"record {i - self._first[shard]}"
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         stored, size = contents[0], int(self._size[i]) - _CHECKSUM.size

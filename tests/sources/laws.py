@@ -16,6 +16,7 @@ import pytest
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 from gpuimg.sources._table import Stored
+from gpuimg.sources.folder import ImageFiles
 
 from ..samples import file_of
 
@@ -48,6 +49,10 @@ def assert_table(table: Table, samples: Sequence[tuple[bytes, Any]], names: Sequ
         assert data == wanted
         assert_same(label, wanted_label)
     assert [table.describe(i) for i in range(n)] == list(names)
+    if not isinstance(table, ImageFiles):  # wherever its files are
+        files, _, keys = zip(*(name.partition(": ") for name in names), strict=True)
+        listed = [f"{Path(file).name}: {key}" for file, key in zip(files, keys, strict=True)]
+        assert [table.listed_name(i) for i in range(n)] == listed
     assert table[-1][0] == table[np.int64(n - 1)][0] == samples[-1][0]
     assert table[-n][0] == samples[0][0]
     assert table.describe(-1) == names[-1]

@@ -179,6 +179,13 @@ def test_list_errors(tmp_path: Path) -> None:
     ("a.csv", "a.jpg,dog\nb c.jpg,cat", {"classes": True}, [1, 0]),
     ("a.csv", "a.jpg,10\nb c.jpg,9", {"classes": True}, [1, 0]),
     ("a.csv", "a.jpg,dog\nb c.jpg,cat", {"classes": ["cow", "dog", "cat"]}, [1, 2]),
+    ("a.csv", "f,x\na.jpg,1e3\nb c.jpg,-.5", {}, [1000.0, -0.5]),
+    *[("a.csv", f"f,x\na.jpg,{a}\nb c.jpg,{b}", {"classes": True}, [0, 1]) for a, b in (
+        ("1_1", "2"), ("007", "7"), ("1.0", "1.00"), ("+1", "1"), ("1", "1.0"), ("-0.0", "0.0"), ("100.0", "1e2"),
+        ("18446744073709551614", "18446744073709551615"), ("9007199254740992.0", "9007199254740993"), ("2", "10"))],
+    *[("a.tsv", f"f\tx\na.jpg\t{text}\nb c.jpg\t1", {}, [text, "1"]) for text in (
+        "1_1", "007", "+1", "-0", "1 ", "\u0663", "nan", "inf", "1e999", "1_0.5", str(1 << 63), "9" * 5000, "0x10")],
+    ("a.csv", f"f,x\na.jpg,{-1 << 63}\nb c.jpg,{(1 << 63) - 1}", {}, [-1 << 63, (1 << 63) - 1]),
 ])  # fmt: skip
 def test_table(tmp_path: Path, name: str, content: str, options: dict[str, Any], labels: list[Any]) -> None:
     tree(tmp_path, "in/a.jpg", "in/b c.jpg")
@@ -188,6 +195,17 @@ def test_table(tmp_path: Path, name: str, content: str, options: dict[str, Any],
         str(tmp_path / "in" / "a.jpg"), str(tmp_path / "in" / "b c.jpg")
     ])  # fmt: skip
     assert found.class_to_idx == {label: k for k, label in enumerate(found.classes)}
+
+
+@pytest.mark.parametrize(("paths", "labels", "match"), [
+    ("ab", ["cat", float("nan")], "b has no class: its label is nan"), ("ab", [None, "a"], "a has no class: .* None"),
+    ("ab", np.array([1.0, np.nan], np.float32), "b has no class: its label is nan"),
+    ("ab", [1, "cat"], "labels of classes must be all texts or all numbers, not 1 of a and 'cat' of b"),
+    (["a", float("nan")], ["a", "b"], r"paths\[1\] must be the path of an image, not nan"),
+])  # fmt: skip
+def test_missing_and_mixed_labels(paths: Any, labels: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        file_list(list(paths), labels, classes=True)
 
 
 def test_columns_of_a_table_are_taken_by_position() -> None:

@@ -1,6 +1,8 @@
 """Splits of a source by names."""
 
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +53,38 @@ def test_names_and_seeds(tmp_path: Path) -> None:
     assert len(gi.load(pairs, batch_size=2, indices=gi.split(pairs, 0.9)[0])) > 30
 
 
+@pytest.mark.parametrize("kind", ["tar", "describe", "listed_name"])
+def test_keys_with_folders_are_whole_names(tmp_path: Path, kind: str) -> None:
+    names = [f"{folder}/{k:04d}.jpg" for folder in ("cat", "dog") for k in range(300)]
+    with tarfile.open(tmp_path / "s.tar", "w") as file:
+        for name in names:
+            file.addfile(tarfile.TarInfo(name))
+    records = gi.tar(tmp_path / "s.tar", label=None)
+    wrapper: Any = type("Wrapper", (list,), {kind: lambda self, i: records.describe(i)})
+    source = records if kind == "tar" else wrapper(names)
+    part = np.zeros(600, int)
+    part[gi.split(source, 0.7)[1]] = 1
+    assert 130 < part.sum() < 230  # 180, 5 standard deviations of 11
+    assert 90 < (part[:300] != part[300:]).sum() < 160  # 2 * 0.7 * 0.3 of 300: independent of the namesake
+
+
+@pytest.mark.parametrize(("counts", "fractions"), [
+    ([4] * 200, [0.9, 0.1]), ([3] * 200, [0.2] * 5), ([1] * 200, [0.5, 0.5]), ([1] * 10, [0.9, 0.1]),
+    (list(range(1, 40)), [0.9, 0.1]), ([1, 2, 3, 4], [0.9, 0.1]), ([500, 80, 20, *[2] * 30, *[1] * 50], [0.25] * 4),
+])  # fmt: skip
+def test_rare_classes_are_in_all_parts(counts: list[int], fractions: list[float]) -> None:
+    classes = np.repeat(np.arange(len(counts)), counts)
+    names = [f"{k}.jpg" for k in range(len(classes))]
+    for seed in range(5):
+        parts = gi.split(gi.file_list(names), fractions, seed=seed, stratified=classes)
+        for part, fraction in zip(parts, fractions, strict=True):
+            assert abs(len(part) - len(names) * fraction) < 0.5 * len(set(counts)) ** 0.5 + 1.0
+            assert len(part) > 0
+            assert np.all(np.abs(np.bincount(classes[part], minlength=len(counts)) - np.multiply(counts, fraction)) < 1)
+        more = gi.split(gi.file_list([*names, "more"]), fractions, seed=seed, stratified=[*classes, 0])
+        assert sum(len(np.setdiff1d(a, b)) for a, b in zip(parts, more, strict=True)) <= 4 * len(fractions)
+
+
 def test_errors() -> None:
     pairs = [(b"", 1)] * 3
     for fractions in (0.0, 1.0, 1.5, [0.5, 0.6], [1.2, -0.2], [[0.5, 0.5]]):
@@ -60,3 +94,5 @@ def test_errors() -> None:
         gi.split(pairs, 0.5, stratified=True)
     with pytest.raises(ValueError, match=r"stratified must be 3 labels, one for each sample, not of shape \(2,\)"):
         gi.split(pairs, 0.5, stratified=[1, 2])
+    with pytest.raises(ValueError, match="sample 1 has no class: its label is None; leave it out"):
+        gi.split(pairs, 0.5, stratified=["cat", None, "dog"])  # type: ignore[arg-type]
