@@ -29,18 +29,18 @@ def run(options: Namespace) -> int:
     """Restore, print how many files there are, and return the exit status."""
     source: Path = options.source
     root = source if source.is_dir() else source.parent
-    paths = sorted(source.rglob(f"*.{ENDING}")) if source.is_dir() else [source]
-    if not all(path.is_file() for path in paths) or not paths:
+    paths = sorted(filter(Path.is_file, source.rglob(f"*.{ENDING}") if source.is_dir() else [source]))
+    if not paths:
         raise UserError(f"{source} is not a .{ENDING} file, nor a folder with such files")
 
     def restored(path: Path) -> str:
         out = options.destination / path.relative_to(root).with_suffix(".jpg")
         try:
             data = restore_jpeg(path.read_bytes())
-        except ValueError as error:
-            return f"failed     {path}: {error}"
-        out.parent.mkdir(parents=True, exist_ok=True)
-        replace_by(os.fspath(out), data)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            replace_by(os.fspath(out), data)
+        except (ValueError, OSError, MemoryError) as error:
+            return f"failed     {path}: {str(error) or type(error).__name__}"
         return ""
 
     with ThreadPoolExecutor(threads()) as pool:

@@ -5,7 +5,7 @@ Memory is never moved or reused, so that a batch reads its images where they are
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ _ABSENT, _COMING = -1, -2  # places of images that are not there, and that a thr
 
 
 class DecodedImages:
-    """Decoded images of a source by the index of their sample, until one does not fit into a number of bytes."""
+    """Decoded images of a source by the index of their sample, until one and its label do not fit."""
 
     def __init__(self, runtime: Runtime, size: int, samples: int, options: DecodeOptions) -> None:
         self._runtime, self._options = runtime, options
@@ -40,6 +40,7 @@ class DecodedImages:
         self._labels: dict[int, Any] = {}
         # Elements in use; a thread takes it to change it. Not a lock, which a fork may leave locked in the child.
         self._used = deque([0])
+        self._of_labels = 0  # elements that labels take of ``size``; changed by the thread that has the former
 
     @property
     def count(self) -> int:
@@ -73,10 +74,12 @@ class DecodedImages:
         added = []
         for sample, k in read:
             size = decoded.view(k).size
-            if used + size > self._memory.size:
+            label = -(-_bytes_of(sample.label) // self._memory.itemsize)
+            if used + size + self._of_labels + label > self._memory.size:
                 break
             if self._places[sample.index] == _ABSENT:
                 self._places[sample.index] = _COMING
+                self._of_labels += label
                 added.append((sample, k, used))
                 used += -(-size // ALIGNMENT) * ALIGNMENT
         self._used.append(used)
@@ -103,6 +106,17 @@ class DecodedImages:
         for k in range(len(samples)):
             found.view(k)[:] = decoded.view(rows[k]) if k in rows else there.view(k)
         return found
+
+
+def _bytes_of(label: Any) -> int:
+    """Return the bytes of the arrays, bytes, texts and containers in a label; a single number is not counted."""
+    if isinstance(label, Mapping):
+        label = label.values()
+    elif isinstance(label, (str, bytes, bytearray)):
+        return len(label)
+    elif not isinstance(label, (list, tuple, set, frozenset)):
+        return int(getattr(label, "nbytes", 0))
+    return sum(map(_bytes_of, label), 8 * len(label))
 
 
 def cache_of(

@@ -115,8 +115,8 @@ class _Image:
                 for one in (ending, *(other for other, _ in others)):
                     if problem := problem_with(f"{plan.keys[number]}.{one}"):
                         raise ValueError(problem)
-            except (ValueError, OSError) as error:
-                failed = str(error)
+            except Exception as error:  # of any kind: one image must not end the call
+                failed = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
         line["source_bytes"] = len(self._data) if self._sample.error is None else 0
         if failed:
             return failure(line, failed)

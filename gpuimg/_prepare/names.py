@@ -51,7 +51,7 @@ def naming_of(source: Any, shards: bool) -> Naming:
 
 
 class Keys:
-    """Unique keys: samples with the same key, except the first, get their index appended."""
+    """Unique keys: samples with the same key, except the first, get their index appended, and what makes it unused."""
 
     def __init__(self, naming: Naming, samples: int) -> None:
         self._naming = naming
@@ -61,10 +61,13 @@ class Keys:
         if len(known) == samples:
             return
         again = np.setdiff1d(np.arange(samples), first).tolist()
-        self._changed = {i: f"{naming.key(i)}_{i}" for i in again}
-        for i, key in self._changed.items():
-            if _hash(key) in known:
-                raise ValueError(f"{naming.source(i)}: another sample is named {naming.key(i)}, and one is named {key}")
+        taken = set(known.tolist())
+        for i in again:
+            key = f"{naming.key(i)}_{i}"
+            while _hash(key) in taken:
+                key += "_"
+            taken.add(_hash(key))
+            self._changed[i] = key
 
     def __getitem__(self, i: int) -> str:
         return self._changed.get(i) or self._naming.key(i)
@@ -130,7 +133,7 @@ class _Members(Naming):
         self._members = TarMembers(source)
 
     def source(self, i: int) -> str:
-        return f"{self._source.shard_name(i)}: {self._source.key(i)}"
+        return self._source.listed_name(i)
 
     def key(self, i: int) -> str:
         return self._source.key(i)

@@ -35,7 +35,18 @@ from .manifest import Line, Manifest, is_written_for
 from .names import Keys, naming_of
 from .options import Options, checked_options
 from .report import PrepareReport, Tally, TrainRate
-from .writing import ANNOTATIONS, LIST, Files, Result, Shards, Writer, make_class_folders, shard_name, write_labels
+from .writing import (
+    ANNOTATIONS,
+    LIST,
+    Files,
+    Result,
+    Shards,
+    Writer,
+    check_labels,
+    make_class_folders,
+    shard_name,
+    write_labels,
+)  # fmt: skip
 
 _SHARD_BYTES = 1_000_000_000  # default size of a tar file
 _MEASURED = 64  # images whose training is measured
@@ -138,7 +149,7 @@ def prepare(
     ``.cls``, ``.txt``, ``.bin`` or ``.json``; the other members of a sample of :func:`tar` are copied. Nothing is
     written outside of the folder, or under names that could make unpacking a tar file write elsewhere: samples with
     ``..`` in their names, absolute names, drive letters or control characters fail. Separate files come with
-    ``list.txt`` for :func:`file_list`, or with ``annotations.json`` for :func:`coco`, in which boxes have the new
+    ``list.csv`` for :func:`file_list`, or with ``annotations.json`` for :func:`coco`, in which boxes have the new
     sizes.
 
     ``manifest.jsonl`` has one line per sample. After an interruption of any kind the same call resumes, and the results
@@ -166,6 +177,8 @@ def prepare(
         recode=recode, progressive=progressive, decode=DecodeOptions(alpha=alpha, icc=icc), tar_size=size,
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    if not options.tar_size:
+        check_labels(source)
     folder = _create_folder(source, destination)
     start = time.perf_counter()
     native_read.prepare()
@@ -246,7 +259,7 @@ def _results(source: Any, folder: str, shards: int) -> Any:
         return sources.folder(folder)
     if isinstance(source, Coco):
         return sources.coco(folder, os.path.join(folder, ANNOTATIONS))
-    return sources.file_list(os.path.join(folder, LIST))
+    return sources.file_list(os.path.join(folder, LIST), columns=("path",))
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Writers of results: separate files, or tar files; and of labels. Only complete files have their final name."""
 
+import csv
 import errno
+import io
 import json
 import os
 import stat
@@ -10,17 +12,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from .._index.writing import write_at
 from .._io.file_bytes import printable
 from .._io.open_file import naming_file
 from ..sources.coco import Coco
-from ..sources.folder import Folder, ImageFiles
+from ..sources.folder import Folder, ImageFiles, parsed_table
 from .manifest import Line
 from .names import Other, problem_with, scaled_label
 
-LIST = "list.txt"
+LIST = "list.csv"
 ANNOTATIONS = "annotations.json"
 PART = ".part"
 _END = bytes(2 * tarfile.BLOCKSIZE)  # end-of-archive marker
@@ -59,10 +59,14 @@ def replace_by(path: str, content: bytes) -> None:
     """Write a file atomically: under a temporary name in the same folder, then rename it."""
     descriptor = _new(path + PART)
     try:
-        write_at(descriptor, content, 0, path)
-    finally:
-        os.close(descriptor)
-    os.replace(path + PART, path)
+        try:
+            write_at(descriptor, content, 0, path)
+        finally:
+            os.close(descriptor)
+        os.replace(path + PART, path)
+    except OSError:
+        os.unlink(path + PART)
+        raise
 
 
 def _new(path: str) -> int:
@@ -256,12 +260,48 @@ def write_labels(source: Any, folder: str, lines: Iterable[Line]) -> None:
     if isinstance(source, Coco):
         replace_by(os.path.join(folder, ANNOTATIONS), json.dumps(_annotations(source, written)).encode())
     elif isinstance(source, ImageFiles) and not isinstance(source, Folder):
-        text = ""
-        for line in written:
-            label = source.label(line["sample"])
-            is_number = isinstance(label, (int, np.integer)) and not isinstance(label, bool)  # others have no text
-            text += f"{line['output']}\t{label}\n" if is_number else f"{line['output']}\n"
-        replace_by(os.path.join(folder, LIST), text.encode("utf-8", "surrogateescape"))
+        replace_by(os.path.join(folder, LIST), _table(source, ((line["sample"], line["output"]) for line in written)))
+
+
+def check_labels(source: Any) -> None:
+    """Raise ValueError if a label of a list of files would be another one, read from its table of results."""
+    if not isinstance(source, ImageFiles) or isinstance(source, (Coco, Folder)):
+        return
+    labels = source.labels
+    names = ["path", *(labels[0] if isinstance(labels[0], dict) else () if labels[0] is None else ("label",))]
+    found: list[Any] = []
+    with suppress(ValueError):  # said of the first label below
+        text = _table(source, ((i, "1.jpg") for i in range(len(labels))))
+        read = parsed_table(text.splitlines(keepends=True), False, names, False)[1]
+        found = [None] * len(labels) if read is None else list(read)
+    for i, label in enumerate(labels):
+        values = list(label.values()) if isinstance(label, dict) else [label]
+        plain = all(
+            value is None or (isinstance(value, (str, int, float)) and "\0" not in str(value)) for value in values
+        )
+        if not found or not plain or found[i] != label:
+            raise ValueError(
+                f"{source.describe(i)}: {LIST} cannot hold the label {label!r} with those of the other samples, only "
+                "integers, floats, texts that are not numbers, or dicts of them; tar files can: pass tar_size="
+            )
+
+
+def _table(source: ImageFiles, results: Iterable[tuple[int, str]]) -> bytes:
+    """Return a table of the paths of results and their labels, which :func:`gpuimg.file_list` reads."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    columns: list[str] | None = None
+    for i, path in results:
+        label = source.label(i)
+        if source.classes:
+            label = {"label": label, "class": source.classes[label]}
+        elif not isinstance(label, dict):
+            label = {} if label is None else {"label": label}
+        if columns is None:
+            columns = list(label)
+            writer.writerow(["path", *columns])
+        writer.writerow([path, *label.values()])
+    return file.getvalue().encode("utf-8", "surrogateescape")
 
 
 def _annotations(source: Coco, lines: Iterable[Line]) -> dict[str, Any]:

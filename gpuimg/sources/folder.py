@@ -457,7 +457,7 @@ def _parsed(
         )
     if _is_table(path):
         try:
-            return _parsed_table(lines, path.lower().endswith(b".tsv"), columns, numbered)
+            return parsed_table(lines, path.lower().endswith(b".tsv"), columns, numbered)
         except ValueError as error:
             raise ValueError(f"{printable(path)}: {error}") from None
     return _parsed_lines(path, lines)
@@ -501,7 +501,7 @@ def _fields(line: bytes) -> tuple[bytes, int | None]:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _parsed_table(
+def parsed_table(
     lines: Sequence[bytes], is_tsv: bool, columns: Sequence[str] | None, numbered: bool
 ) -> tuple[list[bytes], Any]:
     """Return paths and labels of a table; None for the labels of a table without a column of them."""
@@ -560,7 +560,7 @@ def _numbers(column: list[str], numbered: bool) -> Any:
     """Return a column as an array of int64 or float64 if all its values are numbers; else, as texts.
 
     An integer is written as Python writes it, so that identifiers such as 007 and 1_2 stay as they are, and is exact in
-    the type of the array. The numbers of classes (``numbered``) all are written so: different texts are different classes.
+    the type of the array. The numbers of classes (``numbered``) are all written so: each text is a class.
     """
     whole = [_INTEGER.fullmatch(text) is not None for text in column]
     limit = _EXACT if not all(whole) else 1 << 63

@@ -56,11 +56,11 @@ def split(
     -----
     The part of a sample depends on the seed and its name only, so that it stays there when samples are added, removed
     or reordered; the parts' sizes are therefore random, with a standard deviation of at most half the square root of
-    the number of samples. If ``stratified``, each class has a part's fraction of its samples, rounded up or down so that
-    those of all classes with as many samples add up to it; added samples may move some others, about as many as are
-    added. The name of a file is its path below the folder of :func:`folder`, or as it was listed; of a record, its file's
-    name and its key or number. A source of your own may define ``listed_name(i)``; the next choices are the text of its
-    ``describe(i)`` and the index.
+    the number of samples. If ``stratified``, each class has a part's fraction of its samples, rounded up or down so
+    that those of all classes with as many samples add up to it; added samples may move some others, about as many as
+    are added. The name of a file is its path below the folder of :func:`folder`, or as it was listed; of a record, its
+    file's name and its key or number. A source of your own may define ``listed_name(i)``; the next choices are the text
+    of its ``describe(i)`` and the index.
 
     References
     ----------

@@ -66,10 +66,6 @@ class Tar(Parts):
         """Return the key of sample ``i``: the path of its members up to the first dot of the last part."""
         return os.fsdecode(self._names[i])
 
-    def shard_name(self, i: int) -> str:
-        """Return the file name of the shard of sample ``i``, without its folder."""
-        return os.path.basename(self._files.paths[int(self._shard[i])])
-
 
 class TarMembers:
     """All members of the samples of a :class:`Tar`, also those that are neither image nor label.

@@ -402,6 +402,21 @@ def test_prepared_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert cli.main(["restore", str(damaged), str(tmp_path / "back")]) == 1
     assert "a recoded JPEG with a damaged end" in capsys.readouterr().out
+    (tmp_path / f"new/folder.{ENDING}").mkdir()
+    (tmp_path / f"new/link.{ENDING}").symlink_to("nowhere")
+    (tmp_path / "back/a/1.jpg").unlink()
+    (tmp_path / "back/a/1.jpg").mkdir()  # cannot be replaced
+    (tmp_path / "back/a/2.jpg").unlink()
+    assert cli.main(["restore", str(tmp_path / "new"), str(tmp_path / "back")]) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"restored   1 file\nfailed     {tmp_path}/new/a/1.{ENDING}: [Errno "), printed
+    assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["1.jpg", "2.jpg", "a"]
+    tables = b"\xff\xc4\0\2" * 65_540
+    one = files["a/1.jpg"]
+    write_files(tmp_path / "many", {"a/1.jpg": one[:2] + tables + one[2:], "a/2.jpg": one})
+    report = gi.prepare(gi.folder(tmp_path / "many"), tmp_path / "kept", recode=True, measure=False)
+    assert (report.recoded, report.copied, report.kept[0].index) == (1, 1, 0)
+    assert "segments of Huffman tables, more than 65,535" in report.kept[0].reason
     with pytest.raises(ValueError, match="recode leaves the pixels as they are, and excludes short_side"):
         gi.prepare(gi.folder(tmp_path / "in"), tmp_path / "no", recode=True, short_side=20)
     with pytest.raises(ValueError, match="progressive is an option of recode"):

@@ -76,6 +76,17 @@ def test_results_are_no_part_of_the_cache() -> None:
                 image[:] = 3
 
 
+@pytest.mark.parametrize("label", [
+    np.zeros(1000), b"a" * 8000, "a" * 8000, {"a": [b"a" * 4000, ("b" * 4000,)]}, [0.5] * 1000
+])  # fmt: skip
+def test_labels_take_of_the_size(label: Any) -> None:
+    image = 16 * 64 * 3
+    loader = cpu([(jpeg(k, (16, 64)), label) for k in range(8)], cache=4 * (image + 8000) + 500, batch_size=1)
+    for _ in range(2):
+        list(loader)
+    assert loader.stats()["cached"] == 4
+
+
 def test_samples_are_asked_for_once() -> None:
     source = Source(20)
     loader, other = cpu(source, cache="1 MB", shuffle=True), cpu(Source(20), shuffle=True)

@@ -299,7 +299,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     if kind == "folder":
         results: Any = gi.folder(tmp_path / "out")
     elif kind in ("file_list", "text file"):
-        results = gi.file_list(tmp_path / "out" / "list.txt")
+        results = gi.file_list(tmp_path / "out" / "list.csv")
     else:
         results = gi.tar(sorted((tmp_path / "out").glob("shard-*.tar")), label=None)
     assert gi.SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
@@ -319,9 +319,9 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     write_files(tmp_path / "in", {"p/1.jpg": data, "q/2 3.jpg": data})
     paths = [tmp_path / "in" / name for name in ("p/1.jpg", "q/2 3.jpg")]
     prepared(gi.file_list(paths, [7, -3]), tmp_path / "files", short_side=20)
-    found = gi.file_list(tmp_path / "files" / "list.txt")
+    found = gi.file_list(tmp_path / "files" / "list.csv")
     assert [(pixels(one).shape, label) for one, label in found] == [((20, 30, 3), 7), ((20, 30, 3), -3)]
-    assert (tmp_path / "files" / "list.txt").read_text() == "p/1.jpg\t7\nq/2 3.jpg\t-3\n"
+    assert (tmp_path / "files" / "list.csv").read_text() == '"path","label"\n"p/1.jpg","7"\n"q/2 3.jpg","-3"\n'
     labels = [3, "words", b"bytes", 0.5, {"boxes": np.ones((1, 4), np.float32)}, None, True]
     prepared([(data, label) for label in labels], tmp_path / "records", short_side=20)
     with tarfile.open(tmp_path / "records" / "shard-000000.tar") as file:
@@ -587,3 +587,38 @@ def test_an_interrupted_command_says_how_to_go_on(
     monkeypatch.setattr("gpuimg._cli.prepare.prepare", stop)
     assert command(bad_set(tmp_path), tmp_path / "out", "--short-side", 20) == 130
     assert capfd.readouterr().err.endswith("gpuimg: interrupted; the same command resumes\n")
+
+
+NAMES = [" a.jpg", "b .jpg", 'c"d,e;f.jpg', "g/1_2.jpg"]
+
+
+@pytest.mark.parametrize(("labels", "refused"), [
+    (None, ""), ([0.5, 1, 1e-9, -2.5], ""), (["cat", 'a "b", c', " d ", "two\nlines;"], ""), (["007", "7", "1_1", "x"], ""),
+    ([{"x": k, "y": "u"} for k in range(4)], ""), (["1", "2", "3", "4"], "'1'"), ([1, None, 2, 3], "1"),
+    ([np.ones(2)] * 4, r"array\(\[1., 1.\]\)"), ([True] * 4, "True"), ([float("nan")] * 4, "nan"),
+])  # fmt: skip
+def test_labels_and_names_of_lists_are_read_as_they_were(tmp_path: Path, labels: Any, refused: str) -> None:
+    write_files(tmp_path / "in", dict.fromkeys(NAMES, jpeg(picture(9, 9, 0))))
+    source = gi.file_list([tmp_path / "in" / name for name in NAMES], labels)
+    if refused:
+        with pytest.raises(ValueError, match=f" a.jpg: list.csv cannot hold the label {refused} .* pass tar_size="):
+            prepared(source, tmp_path / "out", short_side=5)
+        return
+    prepared(source, tmp_path / "out", short_side=5)
+    columns = ("path", "x", "y") if labels and isinstance(labels[0], dict) else None
+    found = gi.file_list(tmp_path / "out" / "list.csv", columns=columns)
+    assert (found.labels, [found.listed_name(i) for i in range(4)]) == (source.labels, NAMES)
+    assert all(pixels(data).shape == (5, 5, 3) for data, _ in found)
+
+
+def test_classes_of_lists_and_names_in_use(tmp_path: Path) -> None:
+    names = ["a.jpg", "a.png", "a_1.jpg", "a_1_.jpg", "b.jpg"]
+    write_files(tmp_path / "in", dict.fromkeys(names, jpeg(picture(9, 9, 0))))
+    source = gi.file_list([tmp_path / "in" / name for name in names], list("xyxyz"), classes=True)
+    report = prepared(source, tmp_path / "out", short_side=5)
+    assert (report.samples, report.failed) == (5, ())
+    table = tmp_path / "out" / "list.csv"
+    assert gi.file_list(table).labels == [0, 1, 0, 1, 2]
+    assert gi.file_list(table, columns=("path", "class"), classes=True).classes == ["x", "y", "z"]
+    found = gi.file_list(table)
+    assert [found.listed_name(i) for i in range(5)] == ["a.jpg", "a_1__.jpg", "a_1.jpg", "a_1_.jpg", "b.jpg"]

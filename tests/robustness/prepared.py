@@ -95,7 +95,7 @@ def a_file_cut(draw: Draw, out: Path) -> None:
 
 def another_thing(draw: Draw, out: Path) -> None:
     """A link, a pipe nobody writes to, or a folder."""
-    path = draw.pick((_some(draw, out), out / NAME, out / "list.txt.part"))
+    path = draw.pick((_some(draw, out), out / NAME, out / "list.csv.part"))
     _clear(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     target = draw.pick(("outside", "outside/kept", "outside/gone", "outside/a", "in", "nowhere/deep"))
