@@ -260,7 +260,13 @@ __all__ = [
 
 if not _typing.TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
 
-    def __getattr__(name: str) -> None:
+    def __getattr__(name: str) -> _typing.Any:
+        import importlib
         import sys
 
+        if name == "torch":  # imported when it is named, as it imports torch
+            try:
+                return importlib.import_module(".torch", __name__)
+            except ImportError as error:
+                raise AttributeError(f"gpuimg.torch: {error}", name=name, obj=sys.modules[__name__]) from error
         raise AttributeError(_not_here(__name__, name), name=name, obj=sys.modules[__name__])

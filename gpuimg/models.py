@@ -85,7 +85,7 @@ def dinov2(
     resize_size : int
         Length of the shorter side before the crop, in pixels.
     """
-    size, resize_size = arguments.sides(size=size, resize_size=resize_size)
+    size, resize_size = arguments.crop_sides(size, resize_size)
     return partial(_fixed, resize_size, size, False, "bicubic", mean, std, exact)
 
 

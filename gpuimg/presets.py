@@ -88,7 +88,7 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
     ----------
     torchvision ``references/classification``.
     """
-    size, resize_size = arguments.whole_number(size, "size"), arguments.whole_number(resize_size, "resize_size")
+    size, resize_size = arguments.crop_sides(size, resize_size)
     return partial(_imagenet_eval, size, resize_size, exact)
 
 

@@ -7,8 +7,9 @@
 
 ``Images``
     Images passed to functions: a :class:`gpuimg.Batch`, one (N, H, W, C) array, or a list of (H, W, C) arrays. An array
-    with the channels first is refused if its shape shows it: more than 16 elements in the last axis, or (N, 1, S, S)
-    and (N, 3, S, S) with S from 5 to 16. Pass images of 1 or 3 rows with as many channels as columns as a list.
+    with the channels first is refused if its shape shows it: more than 16 elements in the last axis; (N, C, S, S) with
+    C of 1, 3 or 4 and S of more than 4; in a list also (C, H, W) with such a C, and W of more than 4. Values of float32
+    images are from 0 to 1.
 ``Array``
     Arrays returned by functions: NumPy arrays, on a GPU CuPy arrays.
 ``PerImage``

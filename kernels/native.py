@@ -184,7 +184,10 @@ def _wanted_levels() -> list[str]:
     names = {level.rpartition("-")[2]: level for level in known}
     chosen = wanted()
     if chosen not in ("", "jit", *names):
-        raise ValueError(f"GPUIMG_NATIVE must be one of {', '.join(['jit', *names])}, not {chosen!r}")
+        message = f"GPUIMG_NATIVE must be one of {', '.join(['jit', *names])}, not {chosen!r}"
+        if sys.orig_argv[1:3] == ["-m", "gpuimg"]:  # the command, which Python starts by importing the package
+            raise SystemExit(f"gpuimg: {message}")
+        raise ValueError(message)
     return [level for name, level in names.items() if chosen in ("", name)]
 
 

@@ -8,8 +8,11 @@ from .._runtimes.planes import MOST_CHANNELS
 from .._runtimes.protocol import Runtime
 from .result_spec import UNITS
 
-#: Channel counts of most images: an axis of this length before two other axes is taken for channels first.
-_USUAL = (1, 3)
+#: Channel counts of most images: an axis of this length before two others, of which the last is longer than any of
+#: these, is taken for channels first.
+_USUAL = (1, 3, 4)
+
+_GRAY = "; gray images have one channel: image[..., None]"
 
 
 def checked_arrays(images: Any) -> tuple[Runtime, Any]:
@@ -19,10 +22,12 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
     images = listed if is_list else listed[0]
     if hasattr(images, "shape") and hasattr(images, "dtype"):
         if len(images.shape) != 4:
-            hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
+            hint = _GRAY if len(images.shape) == 2 else ""
+            if len(images.shape) == 3:
+                hint = _transposed(images, "image") if _is_channels_first(images) else ""
+                hint = hint or "; wrap a single image in a list: [image]"
             raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
         _check_image(images, "images")
-        _check_order(images)
         return runtimes[0], images
     if not isinstance(images, list):
         raise TypeError(
@@ -42,13 +47,16 @@ def _check_alike(images: list[Any], runtimes: list[Runtime]) -> None:
     first = images[0]
     for i, image in enumerate(images):
         if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
-            what = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
-            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}{_unopened(image)}")
+            is_array = hasattr(image, "shape") and hasattr(image, "dtype")
+            what = f"shape {tuple(image.shape)}" if is_array else type(image).__name__
+            hint = _GRAY if is_array and len(image.shape) == 2 else _unopened(image)
+            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}{hint}")
         _check_image(image, f"images[{i}]")
         if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
             raise ValueError(
                 f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
-                f"images[{i}] is {image.dtype} with {image.shape[2]}"
+                f"images[{i}] is {image.dtype} with {image.shape[2]}; pass them as two batches, or convert some: "
+                "np.repeat(gray, 3, 2), gpuimg.rgb_to_grayscale"
             )
         if runtimes[i] is not runtimes[0]:
             raise ValueError(
@@ -68,7 +76,10 @@ def _unopened(image: Any) -> str:
 def _check_image(image: Any, name: str) -> None:
     *_, height, width, channels = image.shape
     if str(image.dtype) not in UNITS:
-        raise TypeError(f"{name} must be uint8, uint16 or float32, not {image.dtype}")
+        raise TypeError(
+            f"{name} must be uint8, uint16 or float32, not {image.dtype}; pass {name}.astype('float32') for values "
+            f"from 0 to 1, {name}.astype('uint8') for 0 to 255"
+        )
     if not 1 <= channels <= MOST_CHANNELS:
         raise ValueError(
             f"{name} must have 1 to {MOST_CHANNELS} channels in the last axis, not shape {tuple(image.shape)}"
@@ -76,6 +87,17 @@ def _check_image(image: Any, name: str) -> None:
         )
     if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
         raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")
+    # Small square images of an array, and all of a list.
+    if _is_channels_first(image) and (len(image.shape) == 3 or (image.shape[0] > 0 and width == channels)):
+        raise ValueError(
+            f"{name} of shape {tuple(image.shape)} looks like {width} x {channels} pixels with the channels first"
+            f"{_transposed(image, name)}"
+        )
+
+
+def _is_channels_first(image: Any) -> bool:
+    """Return True for 1, 3 or 4 rows of more channels than that: such images are rare, planes of channels usual."""
+    return image.shape[-3] in _USUAL and image.shape[-1] > max(_USUAL)
 
 
 def _transposed(image: Any, name: str) -> str:
@@ -84,18 +106,6 @@ def _transposed(image: Any, name: str) -> str:
         return ""
     # ``permute`` is torch's; its ``transpose`` swaps two axes.
     order = "(0, 2, 3, 1)" if len(image.shape) == 4 else "(1, 2, 0)"
-    return f"; if the channels come first, pass {name}.transpose{order}, or for a torch tensor {name}.permute{order}"
-
-
-def _check_order(images: Any) -> None:
-    """Refuse small square images with channels first, whose width could be a number of channels.
-
-    Images with only 1 or 3 rows, and as wide as their channel count, are rare but may be intended: pass them as a list.
-    """
-    n, first, second, last = images.shape
-    if n and first in _USUAL and second == last > 4:
-        raise ValueError(
-            f"images of shape {tuple(images.shape)} look like {last} x {last} pixels with the channels first: pass "
-            f"images.transpose(0, 2, 3, 1); if they are {first} x {second} pixels of {last} channels, pass "
-            "list(images)"
-        )
+    first, last = ("[", "]") if name == "image" else ("", "")
+    calls = [f"{first}{name}.{call}{order}{last}" for call in ("transpose", "permute")]
+    return f"; if the channels come first, pass {calls[0]}, or for a torch tensor {calls[1]}"

@@ -70,6 +70,11 @@ class Batch(Sequence[Array]):
     __slots__ = ("_launches", "_locks", "_recording", "_results")
 
     def __init__(self, recording: Recording, launches: int = 0) -> None:
+        if not isinstance(recording, Recording):
+            raise TypeError(
+                f"Batch() does not take a {type(recording).__name__}: files are opened by gpuimg.open_batch(paths), "
+                "and arrays are passed to functions as they are"
+            )
         self._recording = recording
         self._results: dict[tuple[str, str], tuple[Pixels, Callable[[], None]]] = {}
         self._locks: dict[int, threading.RLock] = {}

@@ -11,7 +11,7 @@ from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
 from .._index.seek_index import SeekIndex
-from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read
+from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read_one
 from .._runtimes.devices import check_decoder, runtime_for
 from ..errors import DecodeError, Failure
 from .batch import Batch
@@ -57,7 +57,7 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     (30, 40, 3, 'jpeg')
     """
     options = DecodeOptions(max_pixels=max_pixels, max_bytes=max_bytes)
-    return info(read(source, options.max_bytes), options)
+    return info(read_one(source, options.max_bytes), options)
 
 
 @explained(OPENING_HINTS)
@@ -235,7 +235,7 @@ def decode_image(
     options = decode_options(color, alpha, depth, None, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
     try:
-        data = read(source, options.max_bytes)
+        data = read_one(source, options.max_bytes)
         pixels = runtime.decode_file(data, options)
     except ValueError as error:
         raise DecodeError((Failure(0, describe(source), str(error)),), 1) from error

@@ -130,6 +130,14 @@ def sides(**values: Any) -> list[int]:
     return [whole_number(value, name, high=layout.EXACT) for name, value in values.items()]
 
 
+def crop_sides(size: Any, resize_size: Any) -> list[int]:
+    """Return the sides of a crop and of the image that it is cropped from, which may not be smaller."""
+    found = sides(size=size, resize_size=resize_size)
+    if found[0] > found[1]:
+        raise ValueError(f"size={size} is cropped from resize_size={resize_size}, so it must not be larger")
+    return found
+
+
 def areas(**values: Any) -> list[int]:
     """Return numbers of pixels or patches of an image by name: at most those of the largest one."""
     return [whole_number(value, name, high=layout.EXACT**2) for name, value in values.items()]
@@ -255,14 +263,25 @@ def low_high(value: Any, name: str, *, low: float = -np.inf, high: float = np.in
         if max(low, -_LARGEST) <= first <= last <= min(high, _LARGEST):  # in a quarter of the time of an array
             return first, last
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
-        raise ValueError(f"{name} must be (low, high), not {value!r}")
-    array = numbers(value, name)
+        raise ValueError(f"{name} must be (low, high), not {value!r}{_draw_hint(value)}")
+    array = numbers(value, name) if all(map(is_single, value)) else np.empty((2, 0))
     first, last = array.tolist()
     if array.ndim != 1 or not (low <= first <= last <= high and -np.inf < first and last < np.inf):
         above = f"{shown(low)} <= " if low > -np.inf else ""
         below = f" <= {shown(high)}" if high < np.inf else ""
-        raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}")
+        raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}{_draw_hint(value)}")
     return first, last
+
+
+def _draw_hint(value: Any) -> str:
+    """Return what to write for a range of each image; an empty string for other values."""
+    of_each = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str) and len(value) > 0
+    if not of_each or (len(value) == 2 and all(map(is_single, value))):
+        return ""
+    return (
+        "; one range is for all images: for a range of each, draw the values and pass them to the function that takes "
+        "them, as in gpuimg.adjust_brightness(x, rng.uniform(low, high))"
+    )
 
 
 def low_high_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> Floats:

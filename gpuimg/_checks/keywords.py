@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -35,16 +36,21 @@ OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" f
 
 
 def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations."""
+    """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations; else, similar names."""
 
     def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         known = inspect.signature(function).parameters
+        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+
+        def similar(name: str) -> str:
+            found = [] if takes_all else get_close_matches(name, known, 1, 0.8)
+            return f"did you mean {found[0]}=?" if found else ""
 
         @wraps(function)
         def called(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
             for name in kwargs:
-                if name not in known and name in hints:
-                    raise TypeError(f"{function.__name__}() has no parameter {name!r}: {hints[name]}")
+                if name not in known and (hint := hints.get(name) or similar(name)):
+                    raise TypeError(f"{function.__name__}() has no parameter {name!r}: {hint}")
             return function(*args, **kwargs)
 
         return called

@@ -83,12 +83,31 @@ def check_sources(sources: Any) -> None:
     if not single and isinstance(sources, Sequence):
         return
     if single:
-        hint = "for one source pass [source]"
+        hint = listing_hint(sources) or "for one source pass [source]"
     elif getattr(sources, "ndim", 1) > 1:
         hint = "decoded images need no opening: pass them to gpuimg's functions"
     else:
         hint = "pass list(sources)"
     raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}; {hint}")
+
+
+def listing_hint(path: object) -> str:
+    """Return what to write for all images of a folder or pattern; an empty string for other paths."""
+    name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) and len(os.fspath(path)) < 4096 else ""
+    if os.path.isdir(name):
+        return f'for the images of a folder pass sorted(pathlib.Path({name!r}).rglob("*.jpg"))'
+    is_pattern = any(mark in name for mark in "*?[") and not os.path.exists(name)
+    return f"for the images of a pattern pass sorted(glob.glob({name!r}))" if is_pattern else ""
+
+
+def read_one(source: Source, max_bytes: int) -> Any:
+    """As :func:`read`, with a hint in the error for a URL."""
+    try:
+        return read(source, max_bytes)
+    except OSError as error:
+        if hint := url_hint(source):
+            raise OSError(error.errno, f"{error.strerror}{hint}", source) from None
+        raise
 
 
 def url_hint(path: object) -> str:

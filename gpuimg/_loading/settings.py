@@ -143,6 +143,11 @@ def adapted(preprocess: Any) -> Preprocess | None:
 
 def _as_images(result: Any) -> Batch:
     """Convert the result of ``preprocess``, a batch or arrays, to a batch."""
+    if isinstance(result, (tuple, list)) and any(isinstance(one, Batch) for one in result):
+        raise TypeError(
+            f"preprocess returned {len(result)} batches in a {type(result).__name__}: return a dict of them, such as "
+            '{"one": a, "other": b}; for views of one preprocessing, repeat the samples by Batch.take'
+        )
     try:
         return as_batch(result)
     except (TypeError, ValueError) as error:
@@ -181,6 +186,8 @@ def check_source(source: Any, *, streams: bool = False) -> None:
         hint = "; gpuimg.iterable makes a source of an iterable" if streams else ""
         if is_path:
             hint = "; open it with gpuimg.folder, gpuimg.file_list, gpuimg.tar or another source"
+        elif callable(source):
+            hint = ": the first argument is the source, and preprocess the second"
         elif is_dict:
             hint = f"; pass one of its items: {', '.join(map(repr, list(source)[:4]))}"
         raise TypeError(f"source must have a length and return samples by index, not {type(source).__name__}{hint}")

@@ -6,6 +6,7 @@ images. Values are clamped after each op, as there, and rounded once, when the r
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,34 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Floats, PerImage, Table, Where
+from .._data.images import Pixels
 from ..kernels import ops
+
+_BYTE_LIKE = 32.0  # more than any normalized photo has
+
+
+def of_unit_range(images: Any) -> Recording:
+    """Return the recording of images; warn if a row of float ones shows that their values are not from 0 to 1."""
+    batch = recording_of(images)
+    source = batch.source
+    if isinstance(source, Pixels) and source.dtype == "float32" and batch.runtime.on_host and batch.changes_nothing:
+        row = source.view(0)[len(source.view(0)) // 2] if len(batch) else np.zeros(1)
+        if np.max(row) > _BYTE_LIKE:
+            warnings.warn(
+                f"float images have values from 0 to 1, and one has {np.max(row):g}: divide them by 255, or pass uint8",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+    return batch
 
 
 def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
-    batch = recording_of(images)
+    batch = of_unit_range(images)
     return Batch(batch.with_plan(batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))))
 
 
 def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
-    batch = recording_of(images)
+    batch = of_unit_range(images)
     return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
 
 

@@ -15,6 +15,7 @@ from .._checks import arguments
 from .._checks.docstrings import of_images
 from .._checks.types import Color, Ints, Pair, PerImage, Where
 from ..kernels import exact, ops
+from .color import of_unit_range
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -226,7 +227,9 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     is_plain = type(mean) is type(std) is tuple and {*map(type, mean), *map(type, std)} == {float}
     find: Any = _known_normalization if is_plain else _normalization  # other values may be changed after the call
     largest, op, params = find(mean, std, plan.channels, plan.of_exact if plan.holds_bytes else None)
-    if largest > 1.0 and plan.of_bytes:
+    if largest <= 1.0:
+        of_unit_range(batch)
+    elif plan.of_bytes:
         scaled = plan.normalized or any(one.functions for one in batch.segments)  # values may exceed 1
         if not scaled:
             raise ValueError(

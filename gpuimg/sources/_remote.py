@@ -93,6 +93,13 @@ def is_url(path: str | bytes) -> bool:
     return _URL.match(os.fsencode(path)) is not None
 
 
+def without_archive(path: bytes) -> tuple[bytes, bytes]:
+    """Split the archive from a URL of what is in it: ``zip://train::s3://bucket/x.zip``; other paths have none."""
+    parts = path.split(b"::") if is_url(path) else [path]
+    count = 1 + next((k for k, part in enumerate(parts) if b"://" in part), len(parts))
+    return b"::".join(parts[:count]), b"".join(b"::" + part for part in parts[count:])
+
+
 class Status(NamedTuple):
     """Size and version of a remote file; both are equal as long as it has not changed."""
 
@@ -199,7 +206,8 @@ class Storage:
     def matching(self, url: str) -> list[str]:
         """Return the URLs of files that a pattern with ``*`` matches."""
         fs, path = self.find(url)
-        return [fs.unstrip_protocol(name) for name in self.tried(url, "listing", lambda: fs.glob(path))]
+        archive = os.fsdecode(without_archive(os.fsencode(url))[1])
+        return [fs.unstrip_protocol(name) + archive for name in self.tried(url, "listing", lambda: fs.glob(path))]
 
     def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
         """List one folder, without the folder itself, which some stores list as an empty file."""

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.arguments import flag
+from .._checks.keywords import explained
 from .._checks.text import counted
 from .._checks.types import SizedArray
+from .._io.file_bytes import listing_hint
 from ._blocks import key_of
 from ._fetching import RemoteWhole
 from ._indexes import Arrays, Names, cached_arrays, check_names, count_of, expect
 from ._reading import OpenFiles, Path, printable
-from ._remote import Remote, Storage, is_url
+from ._remote import Remote, Storage, is_url, without_archive
 from ._table import Stored
 
 # Endings that torchvision's ImageFolder takes, and others that decode without a plugin.
@@ -75,7 +77,10 @@ class ImageFiles(Stored):
     def path(self, i: int) -> bytes:
         """Path or URL of the file of sample ``i``."""
         name = self._names[i]
-        return name if self._storage is not None and is_url(name) else os.path.join(self._root, name)
+        if self._storage is not None and is_url(name):
+            return name
+        root, archive = without_archive(self._root)
+        return os.path.join(root, name) + archive
 
     def listed_name(self, i: int) -> str:
         """Name of the file of sample ``i`` as it was listed: relative to ``root`` in class folders."""
@@ -204,7 +209,9 @@ def folder(
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if _is_folder(entry))
     if not classes:
-        raise ValueError(f"{printable(base)}: no class folders; gpuimg.file_list takes images without classes")
+        raise ValueError(
+            f"{printable(base)}: no class folders; gpuimg.file_list takes images without classes: {listing_hint(base)}"
+        )
     counts: list[int] = []
     left_out: list[str] = []
     result = Folder(base, _class_files(base, classes, endings, counts, left_out), None)
@@ -313,6 +320,7 @@ def _check(arrays: Arrays) -> None:
 # -- lists of paths ----------------------------------------------------------------------------------------------------
 
 
+@explained({})
 def file_list(
     paths: Path | Sequence[Path],
     labels: Sequence[Any] | SizedArray | None = None,
@@ -386,7 +394,10 @@ def file_list(
     listed_in = None
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
-        base = os.path.dirname(listed_in) if root is None else root
+        if hint := "" if is_url(listed_in) else listing_hint(listed_in):
+            raise ValueError(f"{printable(listed_in)} is not a list of paths; {hint}")
+        inside, archive = without_archive(listed_in)
+        base = os.path.dirname(inside) + archive if root is None else root
         names, listed = _parsed(listed_in, columns, numbered, remote)
         if listed is not None and labels is not None:
             raise ValueError(f"{printable(listed_in)} has labels, but labels were passed, too")
@@ -441,7 +452,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_table(path: bytes | None) -> bool:
-    return path is not None and path.lower().endswith((b".csv", b".tsv"))
+    return path is not None and without_archive(path)[0].lower().endswith((b".csv", b".tsv"))
 
 
 def _parsed(
@@ -457,7 +468,7 @@ def _parsed(
         )
     if _is_table(path):
         try:
-            return parsed_table(lines, path.lower().endswith(b".tsv"), columns, numbered)
+            return parsed_table(lines, without_archive(path)[0].lower().endswith(b".tsv"), columns, numbered)
         except ValueError as error:
             raise ValueError(f"{printable(path)}: {error}") from None
     return _parsed_lines(path, lines)

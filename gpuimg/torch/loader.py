@@ -129,7 +129,11 @@ def load(
     """
     pin_memory = flag(pin_memory, "pin_memory")
     keys = check_keys(keys)
-    target = None if device is None else torch.empty(0, device=device).device
+    try:
+        target = None if device is None else torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RuntimeError(f"device={device!r} does not work in this installation of torch: {reason}") from None
     arguments = with_layout(options)
     if target is not None and "devices" not in options:
         arguments["device"] = _computing(target)

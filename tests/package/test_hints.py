@@ -3,7 +3,11 @@
 import inspect
 import io
 import json
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +21,13 @@ from gpuimg._checks.elsewhere import ELSEWHERE
 from gpuimg._checks.keywords import LOAD_HINTS
 from tests.video.videos import made
 
+from .. import processes
 from ..libraries import library, needs
 from ..samples import file_of
 
 NAMES = json.loads((Path(__file__).with_name("torchvision_names.json")).read_text())
 IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
+HERE = str(Path(__file__).parent)
 
 SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
 
@@ -95,17 +101,20 @@ def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monke
 
 @pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 1, 28, 30), (1, 16, 20, 17), (4, 3, 16, 16), (2, 1, 5, 5)])
 def test_channels_first_get_the_transpose_to_write(shape: tuple[int, ...]) -> None:
-    """Small images as an array only; a list of them says that each is (H, W, C)."""
-    array, large = np.zeros(shape, np.uint8), shape[-1] > 16
-    options = r", .*images\.permute\(0, 2, 3, 1\)$" if large else r"; if they are .* pass list\(images\)$"
-    with pytest.raises(ValueError, match=r"channels (come )?first(:|,) pass images\.transpose\(0, 2, 3, 1\)" + options):
+    array = np.zeros(shape, np.uint8)
+    options = r", .*images\.permute\(0, 2, 3, 1\)$"
+    with pytest.raises(ValueError, match=r"channels come first, pass images\.transpose\(0, 2, 3, 1\)" + options):
         gpuimg.horizontal_flip(array)
     assert gpuimg.horizontal_flip(array.transpose(0, 2, 3, 1)).channels == shape[1]
-    if large:
+    with pytest.raises(ValueError, match=r"images\[0\]\.transpose\(1, 2, 0\)"):
+        gpuimg.horizontal_flip(list(array))
+    if shape[1] <= 4:
+        with pytest.raises(
+            ValueError, match=r"pass \[image\.transpose\(1, 2, 0\)\], or .*\[image\.permute\(1, 2, 0\)\]$"
+        ):
+            gpuimg.horizontal_flip(array[0])
         with pytest.raises(ValueError, match=r"images\[0\]\.transpose\(1, 2, 0\)"):
-            gpuimg.horizontal_flip(list(array))
-    else:
-        assert gpuimg.horizontal_flip(list(array)).channels == shape[-1]
+            gpuimg.horizontal_flip([array[0, ..., :5]])
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 3, 3), (2, 3, 4, 4), (2, 1, 1, 1), (2, 5, 5, 5), (2, 3, 9, 8), (0, 3, 9, 9)])
@@ -177,8 +186,44 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
     "a keyword of CenterCrop": ("it is output_size here", lambda: untyped.center_crop(IMAGES, size=4)),
     "a keyword of MixUp": ("Mix.labels(labels, num_classes)", lambda: untyped.mixup(IMAGES, num_classes=4, rng=0)),
     "a video": ("gpuimg.open_clips and clips= of gpuimg.load read videos", lambda: untyped.open_batch([made("h264")])),
+    "a URL alone": ("URLs are read by sources", lambda: untyped.decode_image("http://a/b.jpg")),
+    "a URL's header": ("URLs are read by sources", lambda: untyped.image_info("http://a/b.jpg")),
     "a URL": ("No such file or directory; URLs are read by sources", lambda: untyped.open_batch(["http://a/b.jpg"])),
     "a URL in a list": ("directory; URLs are read by sources", lambda: first([("http://a/b.jpg", 0)] * 4)),
+    "a folder": ("for the images of a folder pass sorted(pathlib.Path(", lambda: untyped.open_batch(HERE)),
+    "a pattern": ("pass sorted(glob.glob('tests/*.jpg'))", lambda: untyped.open_batch("tests/*.jpg")),
+    "a folder as a list": ("for the images of a folder pass sorted(pathlib.Path(", lambda: untyped.file_list(HERE)),
+    "a pattern as a list": ("sorted(glob.glob('tests/*.jpg'))", lambda: untyped.file_list("tests/*.jpg")),
+    "a folder without classes": (
+        "without classes: for the images of a folder pass", lambda: untyped.folder(tempfile.mkdtemp())
+    ),
+    "a range for each image": (
+        "gpuimg.adjust_brightness(x, rng.uniform(low, high))", lambda: untyped.color_jitter(X, np.ones(3), rng=0)
+    ),
+    "ranges for each image": (
+        "a range of each, draw the values", lambda: untyped.random_rotation(X, (np.zeros(2), np.ones(2)), rng=0)
+    ),
+    "a crop larger than its image": (
+        "size=256 is cropped from resize_size=224", lambda: untyped.presets.imagenet_eval(256, 224)
+    ),
+    "a model's crop": ("cropped from resize_size=9", lambda: untyped.models.dinov2(12, 9)),
+    "float64": ("images.astype('float32') for values from 0 to 1", lambda: untyped.invert(IMAGES * 1.0)),
+    "integers": ("images[0].astype('float32')", lambda: untyped.invert([np.zeros((4, 4, 3), int)])),
+    "gray": ("image[..., None]", lambda: untyped.invert(np.zeros((4, 5), np.uint8))),
+    "gray images": ("image[..., None]", lambda: untyped.invert([np.zeros((4, 5), np.uint8)])),
+    "gray and color": ("np.repeat(gray, 3, 2)", lambda: untyped.invert([IMAGES[0], IMAGES[0][..., :1]])),
+    "a batch of paths": ("gpuimg.open_batch(paths)", lambda: untyped.Batch(["a.jpg"])),
+    "arguments exchanged": (
+        "the first argument is the source", lambda: untyped.load(gpuimg.presets.imagenet_train(8), SOURCE, batch_size=2)
+    ),
+    "two batches": (
+        "return a dict of them",
+        lambda: next(iter(gpuimg.load(SOURCE, lambda x: (x, x), batch_size=2, device="cpu"))),  # type: ignore[arg-type, return-value]
+    ),
+    "a cache that is on": ("memory such as \"24 GiB\"", lambda: untyped.load(SOURCE, batch_size=2, cache=True)),
+    "a cache on disk": ("it is not a folder", lambda: untyped.load(SOURCE, batch_size=2, cache="folder")),
+    "a keyword misspelled": ("did you mean batch_size=?", lambda: untyped.load(SOURCE, batchsize=2)),
+    "a keyword in the singular": ("did you mean labels=?", lambda: untyped.file_list(["a"], label=[1])),
     "a table": ("cannot be read: KeyError: 0", lambda: first(Keyed())),
 }  # fmt: skip
 
@@ -211,8 +256,35 @@ def first(source: Any) -> Any:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_message_says_what_to_write(mistake: str) -> None:
     text, call = MISTAKES[mistake]
-    with pytest.raises((TypeError, ValueError, IndexError), match=re.escape(text)):
+    with pytest.raises((TypeError, ValueError, IndexError, FileNotFoundError), match=re.escape(text)):
         call()
+
+
+def test_float_images_with_values_of_bytes_are_named() -> None:
+    for call in (lambda x: gpuimg.normalize(x, 0.5, 0.5), lambda x: gpuimg.adjust_brightness(x, 1.1)):
+        with pytest.warns(RuntimeWarning, match="values from 0 to 1, and one has 200: divide them by 255"):
+            call(np.full((2, 8, 9, 3), 200.0, np.float32))
+        call(np.full((2, 8, 9, 3), -3.0, np.float32))
+
+
+def test_modules_are_imported_when_they_are_named() -> None:
+    needs("torch")
+    code = "import gpuimg, sys; assert 'torch' not in sys.modules; gpuimg.torch.load"
+    processes.python("-c", code)
+    torch = library("torch")
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"^device='cuda' does not work in this installation of torch: "):
+            gpuimg.torch.load(SOURCE, batch_size=2, device="cuda")
+
+
+def test_a_wrong_level_of_loops_is_one_line() -> None:
+    for command in ([], ["info"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuimg", *command], env=os.environ | {"GPUIMG_NATIVE": "v9"}, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (1, "")
+        assert re.fullmatch("gpuimg: GPUIMG_NATIVE must be one of .*, not 'v9'\n", done.stderr)
 
 
 @pytest.mark.parametrize("part", [slice(2, 5), slice(None, None, -2), slice(-3, None), slice(4, 2), slice(0, 100, 3)])

@@ -593,8 +593,9 @@ NAMES = [" a.jpg", "b .jpg", 'c"d,e;f.jpg', "g/1_2.jpg"]
 
 
 @pytest.mark.parametrize(("labels", "refused"), [
-    (None, ""), ([0.5, 1, 1e-9, -2.5], ""), (["cat", 'a "b", c', " d ", "two\nlines;"], ""), (["007", "7", "1_1", "x"], ""),
-    ([{"x": k, "y": "u"} for k in range(4)], ""), (["1", "2", "3", "4"], "'1'"), ([1, None, 2, 3], "1"),
+    (None, ""), ([0.5, 1, 1e-9, -2.5], ""), (["cat", 'a "b", c', " d ", "two\nlines;"], ""),
+    (["007", "7", "1_1", "x"], ""), ([{"x": k, "y": "u"} for k in range(4)], ""), (["1", "2", "3", "4"], "'1'"),
+    ([1, None, 2, 3], "1"),
     ([np.ones(2)] * 4, r"array\(\[1., 1.\]\)"), ([True] * 4, "True"), ([float("nan")] * 4, "nan"),
 ])  # fmt: skip
 def test_labels_and_names_of_lists_are_read_as_they_were(tmp_path: Path, labels: Any, refused: str) -> None:

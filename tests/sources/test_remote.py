@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -94,6 +95,18 @@ EVERY: dict[str, Callable[[Path], Callable[..., Table]]] = {
     "recordio": _recordio,
     "folder": _folder,
 }
+
+
+def test_folders_lists_and_shards_in_archives(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        for name, data in (("in/cat/0.jpg", FILES[0]), ("in/dog/1.jpg", FILES[1]), ("in/0.tar", archive(SAMPLES[:2]))):
+            file.writestr(name, data)
+        file.writestr("in/l.csv", "path,label\ncat/0.jpg,3\ndog/1.jpg,4\n")
+    url = f"::{tmp_path}/x.zip"
+    assert list(gi.folder(f"zip://in{url}")) == [(FILES[0], 0), (FILES[1], 1)]
+    assert list(gi.file_list(f"zip://in/l.csv{url}")) == [(FILES[0], 3), (FILES[1], 4)]
+    assert list(gi.file_list(["cat/0.jpg"], root=f"zip://in{url}")) == [(FILES[0], None)]
+    assert list(gi.tar(f"zip://in/*.tar{url}")) == SAMPLES[:2]
 
 
 @pytest.mark.parametrize("kind", EVERY)
