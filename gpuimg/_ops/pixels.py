@@ -278,7 +278,8 @@ def pointwise(
         ``(r, g, b, y, x, *values) -> (r, g, b)``, all float32: color in [0, 1], row and column of the image that the
         earlier functions of the chain produce, and any number of the image's own values. One-channel images pass their
         value as r, g and b and use the first result. Results are not clamped. Write constants as ``np.float32``:
-        float64 is slow on a GPU.
+        float64 is slow on a GPU. A division by zero gives an infinity or NaN. Any exception is an
+        :class:`ImageError` when the batch runs on the CPU; on a GPU it is not noticed, and the pixel is undefined.
     *values : float or (N,) float
         Values to pass to the function after ``x``.
     **named : float or (N,) float

@@ -172,6 +172,7 @@ class CpuRuntime:
                 side_by_side(work, helpers, call.stop)
             else:
                 work()
+        call.check_functions()
         return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
 
     def _helpers(self, images: int) -> int:

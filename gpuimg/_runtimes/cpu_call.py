@@ -34,7 +34,7 @@ from .._threads.turn import zeros
 from .._video.convert import readable, write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
-from ..errors import VideoError
+from ..errors import ImageError, VideoError
 from ..kernels import layout
 from ..kernels.compiled import ALWAYS, RUN_IMAGES, compile_together
 from ..kernels.cpu import exact, records
@@ -127,6 +127,7 @@ class _Segment:
             )
         codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
         self._kept: list[Any] = [passes]
+        self.programs = [run.programs for run in passes] if plan.functions else []
         if not isinstance(form, str):
             self._kept.append(patches := np.array([astuple(form)], records.PATCHES))
             self.passes["patches"] = records.address_of(patches)
@@ -272,6 +273,13 @@ class Call:
         self._order = self._order[:0]
         if undecoded:
             yield undecoded
+
+    def check_functions(self) -> None:
+        """Raise ImageError for an image for which a user's function has raised, which its program says by a NaN."""
+        for programs in (programs for part in self._segments for programs in getattr(part, "programs", ())):
+            if np.isnan(programs).any():
+                i = int(np.isnan(programs).any(1).argmax())
+                raise ImageError(i, "a function passed to pointwise raised an exception, such as IndexError")
 
     def images_left(self, python: list[int]) -> int:
         """Return the number of images in a round, the most threads that it can use."""

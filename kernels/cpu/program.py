@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import color, statistics
 from ..compiled import NativeFunction
-from ..lang import types
+from ..lang import njit, types
 from ..native import with_numba
 from ..ops import (
     CHANNELS,
@@ -62,7 +62,17 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
         for x in range(n):
             r[x], g[x], b[x] = apply(r[x], g[x], b[x], xs[x], ys[x], values)
 
-    return row
+    if not functions:
+        return row
+    run, function = njit(error_model="numpy")(row), op.offset
+
+    def user_row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
+        try:
+            run(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n)
+        except Exception:  # the program says so: then no function runs any more, and the host finds it
+            array_at(params_, width)[function] = f32(np.nan)
+
+    return user_row
 
 
 #: The loops of ops over a row, by their codes; those of users' functions are made for each plan.

@@ -154,6 +154,28 @@ def test_pointwise_keeps_the_first_value_of_one_channel() -> None:
     assert values(gi.pointwise(row(255), only_first, -2)) == [0]
 
 
+@numba.njit
+def picked(r: Any, g: Any, b: Any, y: Any, x: Any, divisor: Any) -> Any:
+    return (r / divisor, g, b)[int(g * 7.0)], g, b
+
+
+@pytest.mark.parametrize("chain", [
+    lambda x, **by: gi.pointwise(x, picked, **by), lambda x, **by: gi.autocontrast(gi.pointwise(x, picked, **by)),
+    lambda x, **by: gi.pointwise(gi.gaussian_blur(gi.resize(x, (9, 9)), 3, 1.0), picked, **by),
+])  # fmt: skip
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pointwise_functions_that_raise(chain: Any, channels: int, capfd: pytest.CaptureFixture[str]) -> None:
+    images = np.full((3, 5, 6, channels), 0.1, np.float32)
+    chain(images, divisor=2.0).array("float32")
+    images[2] = 0.9
+    for _ in range(2):
+        with pytest.raises(gi.ImageError, match="image 2: a function passed to pointwise raised an exception"):
+            chain(images, divisor=2.0).array("float32")
+    found = gi.pointwise(images[:2], picked, [0.0, 0.5]).array("float32")[:, 0, 0, 0]
+    np.testing.assert_allclose(found, [np.inf, 0.2])
+    assert capfd.readouterr().err == ""
+
+
 def test_nan_stays_where_it_is_and_is_no_index() -> None:
     x = np.full((1, 8, 8, 3), 0.5, np.float32)
     x[0, 2, 3] = np.nan
