@@ -93,7 +93,7 @@ def check_sources(sources: Any) -> None:
 
 def listing_hint(path: object) -> str:
     """Return what to write for all images of a folder or pattern; an empty string for other paths."""
-    name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) and len(os.fspath(path)) < 4096 else ""
+    name = os.fsdecode(path) if isinstance(path, (str, os.PathLike)) else ""
     if os.path.isdir(name):
         return f'for the images of a folder pass sorted(pathlib.Path({name!r}).rglob("*.jpg"))'
     is_pattern = any(mark in name for mark in "*?[") and not os.path.exists(name)

@@ -43,7 +43,7 @@ def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
 
 
 def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
-    batch = of_unit_range(images)
+    batch = recording_of(images)
     return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
 
 

@@ -394,7 +394,7 @@ def file_list(
     listed_in = None
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
-        if hint := "" if is_url(listed_in) else listing_hint(listed_in):
+        if hint := "" if is_url(listed_in) else listing_hint(os.fsdecode(listed_in)):
             raise ValueError(f"{printable(listed_in)} is not a list of paths; {hint}")
         inside, archive = without_archive(listed_in)
         base = os.path.dirname(inside) + archive if root is None else root
@@ -404,6 +404,7 @@ def file_list(
         labels = labels if listed is None else listed
     else:
         names = []
+        path: Any
         for i, path in enumerate(paths):
             if not isinstance(path, (str, bytes, os.PathLike)):
                 kind = ValueError if _is_missing(path) else TypeError
@@ -544,7 +545,7 @@ def parsed_table(
     found = {header[k]: [row[k] for _, row in rows] for k in places}
     paths = [os.fsencode(value) for value in found.pop(header[places[0]])]
     if len(found) < 2:
-        return paths, _numbers(*found.values(), numbered) if found else None
+        return paths, _numbers(found.popitem()[1], numbered) if found else None
     values = [_numbers(column, numbered) for column in found.values()]
     values = [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
     return paths, [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]

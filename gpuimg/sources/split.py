@@ -111,7 +111,7 @@ def _labels(source: Any, stratified: Any) -> Any:
     return stratified if isinstance(stratified, (list, tuple)) else labels.tolist()
 
 
-def _ranked(places: Floats, classes: Ints) -> Floats:
+def _ranked(places: Floats, classes: Any) -> Floats:
     """Return places that are evenly spaced within each class, and among all samples of classes of one size."""
     counts = np.bincount(classes)
     order = np.lexsort((places, classes))
