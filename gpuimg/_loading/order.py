@@ -15,6 +15,7 @@ from .._checks.arguments import flag, numbers, whole_number
 from .._checks.text import counted
 from .._checks.types import Floats, Indices, Ints, SupportsArray
 from .._random.rng import Rng
+from ..sources.folder import class_numbers
 from .sharding import shuffled, stream_of
 
 _WITHIN_BUFFER, _START = stream_of("shuffle within a buffer"), stream_of("start of the first block")
@@ -321,6 +322,8 @@ def class_weights(labels: Indices | SupportsArray) -> Floats:
     [0.33, 1.0, 0.33, 0.33]
     """
     found = np.asarray(labels)
+    if found.ndim == 1 and found.dtype.kind in "Of":
+        class_numbers(found.tolist())  # names a missing label
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iubUS":
         raise ValueError(
             f"labels must be one integer or string for each sample, not {found.dtype} of shape {found.shape}"

@@ -274,7 +274,7 @@ def test_modules_are_imported_when_they_are_named() -> None:
     torch = library("torch")
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match=r"^device='cuda' does not work in this installation of torch: "):
-            gpuimg.torch.load(SOURCE, batch_size=2, device="cuda")
+            untyped.torch.load(SOURCE, batch_size=2, device="cuda")
 
 
 def test_a_wrong_level_of_loops_is_one_line() -> None:

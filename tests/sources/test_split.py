@@ -94,5 +94,7 @@ def test_errors() -> None:
         gi.split(pairs, 0.5, stratified=True)
     with pytest.raises(ValueError, match=r"stratified must be 3 labels, one for each sample, not of shape \(2,\)"):
         gi.split(pairs, 0.5, stratified=[1, 2])
+    with pytest.raises(ValueError, match="sample 2 has no class: its label is nan"):
+        gi.class_weights([1, 2, float("nan")])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="sample 1 has no class: its label is None; leave it out"):
         gi.split(pairs, 0.5, stratified=["cat", None, "dog"])  # type: ignore[arg-type]
