@@ -29,24 +29,14 @@ from .._version import __version__
 from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
+from . import writing
 from .encode import encoder_version
 from .images import Plan, ResultMaker
 from .manifest import Line, Manifest, is_written_for
 from .names import Keys, naming_of
 from .options import Options, checked_options
 from .report import PrepareReport, Tally, TrainRate
-from .writing import (
-    ANNOTATIONS,
-    LIST,
-    Files,
-    Result,
-    Shards,
-    Writer,
-    check_labels,
-    make_class_folders,
-    shard_name,
-    write_labels,
-)  # fmt: skip
+from .writing import ANNOTATIONS, LIST, Files, Result, Shards, Writer, make_class_folders, shard_name, write_labels
 
 _SHARD_BYTES = 1_000_000_000  # default size of a tar file
 _MEASURED = 64  # images whose training is measured
@@ -178,7 +168,7 @@ def prepare(
     )  # fmt: skip
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     if not options.tar_size:
-        check_labels(source)
+        writing.check_labels(source)
     folder = _create_folder(source, destination)
     start = time.perf_counter()
     native_read.prepare()
