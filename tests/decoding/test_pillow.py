@@ -22,6 +22,7 @@ from gpuimg._decoding.pillow import decode, read_header
 from ..libraries import library
 from ..robustness import foreign
 from ..robustness.formats import peak
+from ..robustness.mutate import Draw
 from ..samples import file_of, png_chunk, smooth, with_orientation
 from .jpegs import upright_pixels
 from .tiffs import of_array
@@ -281,6 +282,27 @@ def test_any_layout_is_right_or_refused(form: str) -> None:
     outcomes = Counter(foreign.right(len(foreign.FILES) * k + list(foreign.FILES).index(form)) for k in range(120))
     assert outcomes[f"{form}: decoded"] > 15, outcomes
     assert outcomes[f"{form}: all bits"] > 5 or form in ("jpeg2k", "bmp", "gif", "avif"), outcomes
+
+
+def test_opencv_shows_what_those_files_are_made_of() -> None:
+    """Where it has the same rules: it does not scale by PNM's largest value, nor fill a GIF's screen."""
+    compared: Counter[str] = Counter()
+    for number in range(2000):
+        form = ("png", "bmp", "tiff", "jpeg2k")[number % 4]
+        made = foreign.FILES[form](Draw(number))
+        plain = {
+            "bmp": r"(8|24) bits, packing=0",
+            "tiff": r"8 bits, photometric=[012], extra=\[\]",
+            "jpeg2k": r"kind=([4-9]|1\d)",
+        }
+        if not re.search(plain.get(form, ""), made.words) or made.tolerance < 0 or made.data[10:14] == bytes(4):
+            continue
+        found = cv2.imdecode(np.frombuffer(made.data, np.uint8), cv2.IMREAD_COLOR_RGB)
+        if found is not None:  # it does not read all TIFF files
+            assert np.abs(found - made.pixels[..., :3] * 255).max() <= 1, made.words
+            compared[form] += 1
+    assert len(compared) == 4, compared
+    assert min(compared.values()) > 20, compared
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
