@@ -27,7 +27,6 @@ _VERSION = layout.RECODED_MAGIC[-1]
 _HEAD = struct.Struct("<IIIIBBBB")
 # At the start of the last part: CRC-32 of the JPEG, bytes of its scan, padding bit, number of table segments.
 _LAST = struct.Struct("<IQBH")
-_MOST_TABLES = (1 << 16) - 1
 _CONVERTED = 1  # flag: made of a progressive JPEG
 _MOST_BLOCK = 416  # bytes of a scan for a block
 _DHT = 0xC4
@@ -340,8 +339,6 @@ def _grid(header: Any) -> tuple[int, int, int]:
 def _without_tables(header: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Split the segments of Huffman tables from a JPEG's header: return their places, and their bytes."""
     found = [one for one in jpeg_parts.segments(header) if one.marker == _DHT]
-    if len(found) > _MOST_TABLES:
-        raise UnfitError(f"it has {len(found):,} segments of Huffman tables, more than {_MOST_TABLES:,}")
     tables = [(one.start, header[one.start : one.start + 4 + len(one.body)]) for one in found]
     ends = [0, *(place + len(table) for place, table in tables)]
     starts = [*(place for place, _ in tables), len(header)]
