@@ -26,7 +26,7 @@ from .samples import Columns, Sample, SampleNames, read_whole
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
           "TIB": 1 << 40}  # fmt: skip
-_SIZE = 'a size of memory such as "24 GiB", or a number of bytes; it is not a folder'
+_SIZE = 'a size such as "24 GiB", or a number of bytes (of memory, it is not a folder)'
 _ABSENT, _COMING = -1, -2  # places of images that are not there, and that a thread is writing
 
 

@@ -395,6 +395,8 @@ def file_list(
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
         if hint := "" if is_url(listed_in) else listing_hint(os.fsdecode(listed_in)):
+            if os.path.isdir(listed_in):
+                raise IsADirectoryError(errno.EISDIR, f"{os.strerror(errno.EISDIR)}; {hint}", os.fsdecode(listed_in))
             raise ValueError(f"{printable(listed_in)} is not a list of paths; {hint}")
         inside, archive = without_archive(listed_in)
         base = os.path.dirname(inside) + archive if root is None else root

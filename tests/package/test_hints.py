@@ -220,7 +220,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
         "return a dict of them",
         lambda: next(iter(gpuimg.load(SOURCE, lambda x: (x, x), batch_size=2, device="cpu"))),  # type: ignore[arg-type, return-value]
     ),
-    "a cache that is on": ("memory such as \"24 GiB\"", lambda: untyped.load(SOURCE, batch_size=2, cache=True)),
+    "a cache that is on": ("a size such as \"24 GiB\"", lambda: untyped.load(SOURCE, batch_size=2, cache=True)),
     "a cache on disk": ("it is not a folder", lambda: untyped.load(SOURCE, batch_size=2, cache="folder")),
     "a keyword misspelled": ("did you mean batch_size=?", lambda: untyped.load(SOURCE, batchsize=2)),
     "a keyword in the singular": ("did you mean labels=?", lambda: untyped.file_list(["a"], label=[1])),
@@ -256,7 +256,7 @@ def first(source: Any) -> Any:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_message_says_what_to_write(mistake: str) -> None:
     text, call = MISTAKES[mistake]
-    with pytest.raises((TypeError, ValueError, IndexError, FileNotFoundError), match=re.escape(text)):
+    with pytest.raises((TypeError, ValueError, IndexError, OSError), match=re.escape(text)):
         call()
 
 
