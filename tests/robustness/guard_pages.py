@@ -61,7 +61,11 @@ class Flush:
         self._gap = self._all[_PAGE : self._start] if at_end else self._all[self._start + size : _PAGE + room]
         self._gap[:] = _GAP
         self.bytes: NDArray[np.uint8] = self._all[self._start : self._start + size]
-        self.bytes[:] = np.resize(fill, size) if np.ndim(fill) else fill
+        if np.ndim(fill) == 0:
+            self.bytes[:] = fill
+        else:
+            for at in range(0, size, len(fill)):  # numpy.resize makes copies of this size
+                self.bytes[at : at + len(fill)] = fill[: size - at]
 
     def broken(self) -> str:
         """Return a description of writes outside it, or an empty string."""
