@@ -1,5 +1,6 @@
 """Pillow: the decoder of every file except baseline and progressive JPEGs, and most PNGs.
 
+What it would not decode right, by the readers of headers, is made of bytes that it unpacks, or left to nvImageCodec.
 Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all available ones,
 and warn of sizes that ``max_pixels`` allows. Plugins receive only the parts of a file that affect its pixels, so that
 nothing else in it costs time or memory, or makes Pillow warn. libtiff may print a line to stderr for a damaged TIFF
