@@ -443,12 +443,14 @@ class Batch(Sequence[Array]):
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 return done
-            if len(plan) and name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
+            unchanged = bool(len(plan)) and name == source.dtype and recording.changes_nothing
+            if unchanged and self._is_stored_as(layout):
                 result = recording.decoded()
             else:
                 offsets, total = offsets_of(plan.sizes, plan.channels)
                 flat = (allocate or recording.runtime.take)(total, name)
-                self._run(flat, offsets, layout)
+                same = source if unchanged and isinstance(source, Pixels) else None
+                self._write(recording, same, flat, offsets, layout)
                 result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
             # A signal handler may have requested the same result while this thread computed it.
             return self._results.setdefault((name, layout), (result, recording.runtime.finished()))[0]
@@ -459,6 +461,8 @@ class Batch(Sequence[Array]):
 
     def _finished(self, name: str, layout: str | PatchLayout) -> Pixels | None:
         """Return the result of a dtype, and a layout unless it is one of patches, if there is one to return or copy."""
+        if not self._results:
+            return None
         for one in ("NHWC", "NCHW") if isinstance(layout, PatchLayout) else (layout,):
             if (name, one) in self._results:
                 result, wait = self._results[name, one]
@@ -477,27 +481,33 @@ class Batch(Sequence[Array]):
     def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout, times: Ints | None = None) -> None:
         """Write the results, in a batch of clips those at ``times``, to a flat array; run if there are none yet."""
         recording = self._recording if times is None else self._recording.at_frames(times)
-        name = name_of(flat.dtype)
-        source, runtime = recording.source, recording.runtime
-        if not len(recording.plan):
-            return
+        name, source = name_of(flat.dtype), recording.source
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 done = done if times is None else done.at_frames(times)
             elif isinstance(source, Pixels) and source.dtype == name and recording.changes_nothing:
                 done = source
-            if done is not None:
-                planes.store(runtime, done, flat, offsets, layout)
-                return
-            if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
-                raise TypeError(
-                    f"cannot record operations on a {source.dtype} {source.layout} result; use "
-                    'compute("uint8" or "float32", layout="NHWC"), or record first'
-                )
-            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
-            outcome = run() if runtime.on_host else delivered(run)
-            self._launches += outcome.launches
-            recording.record_outcome(outcome)
+            self._write(recording, done, flat, offsets, layout)
+
+    def _write(
+        self, recording: Recording, done: Pixels | None, flat: Any, offsets: Ints, layout: str | PatchLayout
+    ) -> None:
+        """Write results that there are, or run the recording, under the lock."""
+        source, runtime = recording.source, recording.runtime
+        if not len(recording.plan):
+            return
+        if done is not None:
+            planes.store(runtime, done, flat, offsets, layout)
+            return
+        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
+            raise TypeError(
+                f"cannot record operations on a {source.dtype} {source.layout} result; use "
+                'compute("uint8" or "float32", layout="NHWC"), or record first'
+            )
+        run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+        outcome = run() if runtime.on_host else delivered(run)
+        self._launches += outcome.launches
+        recording.record_outcome(outcome)
 
     # -- sequence ----------------------------------------------------------------------------------------------
 

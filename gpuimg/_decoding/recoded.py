@@ -139,7 +139,7 @@ def _scan(data: bytes, headers: Any, original: bytes, padding: int, size: int) -
     header, originals = headers[0], jpeg.read_header(original).records
     if originals[0]["kind"] != layout.BASELINE or originals[0]["scan"] != len(original):
         return b""
-    if any(np.any(header[field] != originals[0][field]) for field in _SHAPE):
+    if any(header[field].tolist() != originals[0][field].tolist() for field in _SHAPE):
         return b""
     _, columns, per = _grid(header)
     if header["kind"] == layout.PROGRESSIVE:

@@ -177,6 +177,7 @@ class Call:
         self.timings = Timings()
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
+        self.functions = any(plan.functions for plan in segments)
         segments, stored = _with_store(segments)
         scaled = reduced(source, segments)
         is_whole = scaled.segments is segments
