@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import gpuimg as gi
 
@@ -65,6 +66,12 @@ def _color(rng: np.random.Generator, n: int, white: float, name: str) -> dict[st
     return {name: rng.random((n, 1)) * white}
 
 
+def _thresholds(rng: np.random.Generator, n: int, white: float) -> NDArray[np.float64]:
+    """Numbers that are not within 1e-6 of white above a byte, which counts as at the threshold (solarize_parameter)."""
+    values = rng.uniform(0, white, n)
+    return np.where(values * 255 / white % 1 < 0.01, values + 0.02 * white / 255, values)
+
+
 def _points(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
     start = np.tile([(0.0, 0.0), (20.0, 0.0), (20.0, 20.0), (0.0, 20.0)], (n, 1, 1))
     return {"startpoints": start, "endpoints": start + rng.uniform(-4, 4, (n, 4, 2))}
@@ -104,9 +111,9 @@ CALLS = {
     }),
     "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
     "invert": Call(gi.invert),
-    "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": rng.uniform(0, white, n)}),
+    "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": _thresholds(rng, n, white)}),
     "solarize_add": Call(gi.solarize_add, lambda rng, n, white: {
-        "addition": rng.uniform(0, white, n), "threshold": rng.uniform(0, white, n),
+        "addition": rng.uniform(0, white, n), "threshold": _thresholds(rng, n, white),
     }),
     "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
     "autocontrast": Call(gi.autocontrast),
