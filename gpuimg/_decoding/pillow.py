@@ -39,7 +39,7 @@ from .plain_parts import (
     with_palette,
 )
 from .recoded import is_recoded, jpeg_header, stored_jpeg
-from .tiff_parts import pixels_of_rows, tiff_contents
+from .tiff_parts import pixels_of_rows, tiff_contents, tiff_profile
 
 Pixels = NDArray[np.uint8]
 
@@ -116,7 +116,7 @@ def decode16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
     data = _file_bytes(data)
     with _reasons(header.codec):
         if header.codec == "pnm":
-            values, white = pnm_values(_contents(data, "pnm")) or (None, 1)
+            values, white = pnm_values(_with_parts(data, header)) or (None, 1)
             if values is None or white != _MOST:
                 raise RefusedError(
                     f'a largest value of {white} is not supported with depth="native", only 255 and {_MOST}'
@@ -136,7 +136,7 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
     header = read_header(data, max_pixels)
     with _reasons(header.codec):
         data = _file_bytes(data)
-        contents = _contents(data, header.codec)
+        contents = _with_parts(data, header)
         if header.codec == "pnm" and (stored := pnm_values(contents)):
             labels = stored[0].astype(stored[0].dtype.newbyteorder("="))
         elif header.codec == "bmp" and contents.layout.bits <= _BYTE:
@@ -144,7 +144,7 @@ def decode_labels(data: Any, max_pixels: int) -> NDArray[Any]:
         elif header.codec == "tiff" and contents.layout is not None:
             labels = pixels_of_rows(contents.layout, _tiff_planes(data, contents), is_scaled=False)
         else:
-            labels = np.asarray(_opened(data, header, 3, _FULL, keep_alpha=False)[0])
+            labels = np.asarray(_opened(data, contents, 3, _FULL, keep_alpha=False)[0])
         if header.depth == 1 and header.channels == 1:
             labels = labels.astype(np.bool_)
         elif header.codec == "jpeg2k" and labels.dtype == np.uint16:
@@ -213,6 +213,11 @@ def _contents(data: bytes, codec: str) -> PillowHeader:
     return PillowHeader(height, width, len(image.getbands()), [data], depth=image.info.get("bit_depth") or _BYTE)
 
 
+def _with_parts(data: bytes, header: PillowHeader) -> PillowHeader:
+    """Return a header with the parts of its file, which one that is kept does not have."""
+    return header if header.parts else _contents(data, header.codec)._replace(codec=header.codec)
+
+
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
     """Return the plugin's image, loaded, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
@@ -223,7 +228,7 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
         image = _heic(data)
         image.load()
         return image, 16
-    contents = header if header.parts else _contents(data, header.codec)
+    contents = _with_parts(data, header)
     if header.codec == "bmp" and contents.layout.bits <= _BYTE:
         return with_palette(contents.layout.palette, _bmp_indices(data, contents)), 16
     if header.codec == "bmp":
@@ -370,7 +375,9 @@ def _profile(data: bytes, codec: str) -> bytes | None:
         profile = _avif_decoder(data).get_info()[3]
     elif codec == "heic":
         profile = _heic(data).info.get("icc_profile")
-    elif codec in _PLUGINS:
+    elif codec == "tiff":
+        profile = tiff_profile(data)
+    elif codec in _PLUGINS and codec != "bmp":
         profile = _with_plugin(codec, io.BytesIO(data)).info.get("icc_profile")
     else:
         profile = None

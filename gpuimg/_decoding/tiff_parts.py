@@ -9,6 +9,7 @@ Formats: TIFF 6.0 and its technical notes; BigTIFF.
 
 import struct
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ _PLAIN = {
     (_RGB, 4, 0),
     (_RGB, 4, 2),
 }  # photometric interpretation, samples, extra ones
+# Of JPEG and fax compression: photometric interpretation, samples and bits.
+_CODED = {_JPEG: {(1, 1, 8), (_RGB, 3, 8), (_YCBCR, 3, 8), (_CMYK, 4, 8)}} | {
+    kind: {(0, 1, 1), (1, 1, 1)} for kind in _FAX
+}
+_DEPTHS = {_PALETTE: (1, 2, 4, 8), _CMYK: (8, 16), _YCBCR: (8,), _LAB: (8,)}  # bits
 _BAND = 1 << 16  # values unpacked at a time
 _KEPT = {
     _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _OFFSETS, _SAMPLES, _ROWS, _COUNTS, _PREDICTOR,
@@ -55,7 +61,7 @@ _KEPT = {
     320, 347, 529, 530, 531, 532,  # palette, JPEG tables, YCbCr coefficients, sampling, position, reference
     *range(512, 522),  # old JPEG
 }  # fmt: skip
-_INK_SET, _COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE = 332, 529, 530, 532
+_INK_SET, _COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE, _PROFILE = 332, 529, 530, 532, 34675
 _READ = {*_KEPT, _ORIENTATION, _PLANAR, _INK_SET}  # Pillow misreads single planes
 _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _ROWS, _PLANAR, _PREDICTOR,
            _TILE_WIDTH, _TILE_HEIGHT}  # fmt: skip
@@ -126,7 +132,13 @@ def tiff_contents(data: bytes) -> PillowHeader:
     return PillowHeader(height, width, channels, parts, turn, bits=max(bits, _SCALED), depth=bits, layout=rows)
 
 
-def _read(data: bytes) -> _Directory:
+def tiff_profile(data: bytes) -> bytes | None:
+    """Return the ICC profile of a file; None if it has none. Pillow does not open all files that are decoded here."""
+    entry = _read(data, {_PROFILE}).entries.get(_PROFILE)
+    return None if entry is None else bytes(entry.value)
+
+
+def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ)) -> _Directory:
     order = "<" if data[:2] == b"II" else ">"
     (magic,) = struct.unpack_from(order + "H", data, 2)
     big = magic == 43
@@ -140,7 +152,7 @@ def _read(data: bytes) -> _Directory:
         raise ValueError(f"the directory has {count} tags")
     for start in range(at, at + count * step, step):
         tag, kind, values = struct.unpack_from(order + "HH" + pointer, data, start)
-        if tag not in _READ or tag in entries or kind not in _SIZES:
+        if tag not in wanted or tag in entries or kind not in _SIZES:
             continue
         size, place = values * _SIZES[kind], start + step - inline
         if size > inline:
@@ -231,12 +243,7 @@ def _rows(directory: _Directory, width: int, bits: int, blocks: "_Blocks") -> Ro
 def _check_coded(directory: _Directory, compression: int, photometric: int, what: str, *, is_planar: bool) -> None:
     """Refuse layouts of JPEG and fax compression that are not known to be decoded right."""
     samples, bits = directory.number(_SAMPLES, 1), directory.numbers(_BITS, (1,))[0]
-    layout = photometric, samples, bits
-    right = {
-        _JPEG: {(1, 1, 8), (_RGB, 3, 8), (_YCBCR, 3, 8), (_CMYK, 4, 8)},
-        **{kind: {(0, 1, 1), (1, 1, 1)} for kind in _FAX},
-    }  # fmt: skip
-    if layout not in right.get(compression, ()) or is_planar:
+    if (photometric, samples, bits) not in _CODED.get(compression, ()) or is_planar:
         name = _COMPRESSIONS.get(compression, f"of type {compression}")
         raise RefusedError(f"{what}{', in planes,' * is_planar} and {name} compression are not supported")
 
@@ -245,8 +252,7 @@ def _check_colors(
     directory: _Directory, photometric: int, bits: int, extra: Sequence[int], what: str, *, is_planar: bool
 ) -> None:
     """Refuse palettes, CMYK, YCbCr and L*a*b* in layouts that are not known to be decoded right."""
-    depths = {_PALETTE: (1, 2, 4, 8), _CMYK: (8, 16), _YCBCR: (8,), _LAB: (8,)}.get(photometric, ())
-    if bits not in depths or extra or is_planar:
+    if bits not in _DEPTHS.get(photometric, ()) or extra or is_planar:
         raise RefusedError(f"{what}{', in planes,' * is_planar} are not supported")
     if directory.number(_FILL_ORDER, 1) != 1:
         raise RefusedError(f"{what} and the lowest bit first are not supported")

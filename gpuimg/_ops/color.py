@@ -27,10 +27,10 @@ def of_unit_range(images: Any) -> Recording:
     batch = recording_of(images)
     source = batch.source
     if isinstance(source, Pixels) and source.dtype == "float32" and batch.runtime.on_host and batch.changes_nothing:
-        row = source.view(0)[len(source.view(0)) // 2] if len(batch) else np.zeros(1)
-        if np.max(row) > _BYTE_LIKE:
+        highest = np.max(source.view(0)[source.sizes[0, 0] // 2]) if len(batch) else 0.0
+        if highest > _BYTE_LIKE:
             warnings.warn(
-                f"float images have values from 0 to 1, and one has {np.max(row):g}: divide them by 255, or pass uint8",
+                f"float images have values from 0 to 1, and one has {highest:g}: divide them by 255, or pass uint8",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -103,8 +103,8 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
     size = batch.source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(corners[:, 0] > corners[:, 2], 1)
     out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1)
-    for wrong, fault in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
-        wrong &= ~unread_images(batch)[rows.owner]
+    is_read = ~unread_images(batch)[rows.owner]
+    for wrong, fault in ((reversed_ & is_read, "ends before it starts"), (out & is_read, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])

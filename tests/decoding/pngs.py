@@ -20,13 +20,13 @@ BUILDS = [(color, depth) for color, (_, _, depths) in COLORS.items() for depth i
 FILTERS = range(5)
 
 
-def _packed(values: NDArray[Any], depth: int) -> list[bytes]:
-    """Rows of values (H, W, C) as bytes."""
+def packed_rows(values: NDArray[Any], bits: int, order: str = ">") -> list[bytes]:
+    """Rows of values (H, W, C) as bytes: of 16 bits in this order, of fewer the highest bit first."""
     rows = values.reshape(len(values), -1)
-    if depth == 16:
-        return [row.astype(">u2").tobytes() for row in rows]
-    bits = np.unpackbits(rows.astype(np.uint8)[..., None], -1)[..., 8 - depth :]
-    return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), -1)]
+    if bits == 16:
+        return [row.astype(order + "u2").tobytes() for row in rows]
+    each = (rows[..., None] >> np.arange(bits - 1, -1, -1)) & 1
+    return [row.tobytes() for row in np.packbits(each.reshape(len(rows), -1).astype(np.uint8), -1)]
 
 
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
@@ -63,7 +63,7 @@ def encode(
     height, width, count = values.shape
     assert count == samples
     passes = [values[y::down, x::across] for x, y, across, down in (ADAM7 if interlaced else [(0, 0, 1, 1)])]
-    rows = [_filtered(_packed(one, depth), max(samples * depth // 8, 1), filters) for one in passes if one.size]
+    rows = [_filtered(packed_rows(one, depth), max(samples * depth // 8, 1), filters) for one in passes if one.size]
     packed = zlib.compress(b"".join(rows), 1)
     found = SIGNATURE + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, number, 0, 0, interlaced))
     for name, body in (*chunks, (b"PLTE", palette), (b"tRNS", transparency)):

@@ -42,9 +42,9 @@ def tiff(
 def of_array(
     pixels: NDArray[Any], photometric: int, *, order: Literal["<", ">"] = "<", tile: tuple[int, int] | None = None,
     planar: bool = False, rows: int | None = None, pack: Any = bytes, tags: dict[int, Any] | None = None,
-    big: bool = False,
+    big: bool = False, encode: Any = np.ndarray.tobytes,
 ) -> bytes:  # fmt: skip
-    """A file of (H, W, C) pixels in strips of ``rows`` or tiles; ``pack`` makes the bytes of each."""
+    """A file of (H, W, C) pixels in strips of ``rows`` or tiles; ``pack`` makes the bytes of each, once encoded."""
     height, width, samples = pixels.shape
     pixels = pixels.astype(pixels.dtype.newbyteorder(order))
     planes = [pixels[..., k : k + 1] for k in range(samples)] if planar else [pixels]
@@ -57,7 +57,7 @@ def of_array(
                 if tile:
                     missing = (0, tile_h - block.shape[0]), (0, tile_w - block.shape[1]), (0, 0)
                     block = np.pad(block, missing, mode="edge")
-                blocks.append(pack(block.tobytes()))
+                blocks.append(pack(encode(block)))
     shape = {322: tile_w, 323: tile_h} if tile else {278: tile_h}
     header: dict[int, Any] = {
         256: width, 257: height, 258: [8 * pixels.dtype.itemsize] * samples, 259: 1, 262: photometric, 277: samples,

@@ -12,10 +12,9 @@ from PIL import Image
 
 import gpuimg as gi
 
-from ..decoding.pngs import encode
+from ..decoding.pngs import encode, packed_rows
 from ..decoding.tiffs import tiff
 from ..libraries import cases, library
-from ..robustness.foreign import rows_of_bits
 from ..samples import file_of
 from .calls import MOVES
 
@@ -163,13 +162,13 @@ def test_label_files_of_any_depth(form: str, bits: int) -> None:
     elif form == "palette" and bits <= 8:
         data = encode(labels, form, bits, palette=bytes(range(256)) * 3 if bits == 8 else bytes(range(3 << bits)))
     elif form == "tiff":
-        tags = {256: 40, 257: 40, 258: bits, 259: 1, 262: 1, 277: 1, 278: 40}
-        data = tiff([rows_of_bits(labels, bits, "<")], tags)
+        tags = {256: 40, 257: 40, 258: bits, 259: 1, 262: 1, 277: 1, 278: 1}
+        data = tiff(packed_rows(labels, bits, "<"), tags)
     elif form == "pnm":
         data = b"P5 40 40 %d\n" % ((1 << bits) - 1) + labels.astype(">u2" if bits > 8 else "u1").tobytes()
     elif form.endswith("bmp") and bits in (1, 4, 8):
         colors = np.arange(256)[:, None] * ([1, 1, 1, 0] if form == "gray bmp" else [1, 2, 3, 0])
-        rows = np.frombuffer(rows_of_bits(labels, bits, "<"), np.uint8).reshape(40, -1)
+        rows = np.frombuffer(b"".join(packed_rows(labels, bits)), np.uint8).reshape(40, -1)
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))[::-1]
         head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 0, 0, 54 + (4 << bits), 40, 40, 40, 1, bits, 0, 0, 0, 0, 0, 0)
         data = head + colors[: 1 << bits].astype(np.uint8).tobytes() + rows.tobytes()

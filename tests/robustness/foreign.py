@@ -18,8 +18,9 @@ from PIL import Image
 
 import gpuimg as gi
 
-from ..decoding.pngs import COLORS, FILTERS, encode
-from ..decoding.tiffs import tiff
+from ..decoding.pngs import COLORS, FILTERS, packed_rows
+from ..decoding.pngs import encode as encode_png
+from ..decoding.tiffs import of_array
 from ..libraries import library
 from ..samples import file_of
 from .mutate import Draw
@@ -70,14 +71,6 @@ def packed_bits(data: bytes) -> bytes:
     return b"".join(bytes([len(part) - 1]) + part for k in range(0, len(data), 128) if (part := data[k : k + 128]))
 
 
-def rows_of_bits(values: Values, bits: int, order: str) -> bytes:
-    """Rows of samples, highest bits first, each padded to a byte."""
-    if bits == 16:
-        return values.astype(order + "u2").tobytes()
-    each = (values.reshape(len(values), -1, 1) >> np.arange(bits - 1, -1, -1)) & 1
-    return np.packbits(each.reshape(len(values), -1).astype(np.uint8), axis=1).tobytes()
-
-
 PACKS: dict[int, Callable[[bytes], bytes]] = {1: bytes, 8: zlib.compress, 32946: zlib.compress, 32773: packed_bits}
 REVERSED = bytes(int(f"{k:08b}"[::-1], 2) for k in range(256))
 
@@ -92,40 +85,37 @@ def tiff_file(draw: Draw) -> Made:
     order, planar, compression = draw.pick("<>"), draw.below(3) == 0, draw.pick(list(PACKS))
     predictor = draw.pick((1, 2)) if compression in (8, 32946) else 1
     tile = (16 * draw.between(1, 3), 16 * draw.between(1, 3)) if draw.below(3) == 0 else None
-    rows, big, reverse, form = (
-        draw.between(1, height),
-        draw.below(4) == 0,
-        draw.below(6) == 0,
-        draw.pick((1,) * 9 + (2,)),
-    )
+    rows, big, reverse = draw.between(1, height), draw.below(4) == 0, draw.below(6) == 0
+    form = draw.pick((1,) * 9 + (2,))
     values = noise(draw, height, width, samples, top)
-    tags: dict[int, Any] = {
-        258: [bits] * samples,
-        262: photometric,
-        259: compression,
-        317: predictor,
-        339: [form] * samples,
-    }
+    tags: dict[int, Any] = {258: [bits] * samples, 259: compression, 317: predictor, 339: [form] * samples}
     tags |= {338: extra} if extra and is_listed else {}
     tags |= {530: [draw.pick((1, 1, 2)), 1]} if photometric == 6 else {}
     palette = noise(draw, 3, 1 << bits, 1, 65535)[..., 0] if photometric == 3 else None
     if palette is not None:
         tags[320] = palette.ravel().tolist()
     tags |= {266: 2} if reverse else {}
-    tile_h, tile_w = tile or (rows, width)
-    blocks = []
-    for plane in [values[..., k : k + 1] for k in range(samples)] if planar else [values]:
-        for y, x in np.ndindex(-(-height // tile_h), -(-width // tile_w)):
-            block = plane[y * tile_h : (y + 1) * tile_h, x * tile_w : (x + 1) * tile_w]
-            if tile:
-                block = np.pad(block, [(0, tile_h - block.shape[0]), (0, tile_w - block.shape[1]), (0, 0)])
-            if predictor == 2:
-                block = np.diff(block, axis=1, prepend=np.zeros_like(block[:, :1])) & top
-            body = PACKS[compression](rows_of_bits(block, bits, order))
-            blocks.append(body.translate(REVERSED) if reverse else body)
-    shape = {322: tile_w, 323: tile_h} if tile else {278: rows}
-    header = {256: width, 257: height, 277: samples, 284: 2 if planar else 1, **shape, **tags}
-    data = tiff(blocks, header, order=order, tiled=tile is not None, big=big)
+
+    def encode(block: Values) -> bytes:
+        if predictor == 2:
+            block = np.diff(block, axis=1, prepend=np.zeros_like(block[:, :1])) & top
+        return b"".join(packed_rows(block, bits, order))
+
+    def pack(body: bytes) -> bytes:
+        return PACKS[compression](body).translate(REVERSED if reverse else None)
+
+    data = of_array(
+        values,
+        photometric,
+        order=order,
+        tile=tile,
+        planar=planar,
+        rows=rows,
+        pack=pack,
+        tags=tags,
+        big=big,
+        encode=encode,
+    )
     words = f"{bits} bits, {photometric=}, {extra=}, {is_listed=}, {order}, {planar=}, {compression=}, {predictor=}"
     words += f", {tile=}, {reverse=}, {big=}"
     unit, tolerance, alpha = values / top, 0.51, np.ones(1)
@@ -216,7 +206,7 @@ def pnm_file(draw: Draw) -> Made:
     if kind not in (1, 4):
         head += b"%d\n" % white
     text = b"".join(b"%d%s" % (value, draw.pick((b" ", b"\n", b" #x\n"))) for value in values.ravel())
-    bodies = {4: rows_of_bits(values, 1, ">")}
+    bodies = {4: b"".join(packed_rows(values, 1))}
     body = bodies.get(kind, values.astype(">u2" if white > 255 else np.uint8).tobytes()) if kind > 3 else text
     colored = rgba(values / white)
     colored = 1 - colored if kind in (1, 4) else colored
@@ -243,7 +233,7 @@ def png_file(draw: Draw) -> Made:
         transparency = (values[0, 0] | (0xFFFF ^ top if draw.below(2) else 0)).astype(">u2").tobytes()
         alpha = 1.0 - (values == values[0, 0]).all(2, keepdims=True)
     interlaced = draw.below(3) == 0
-    data = encode(values, color, depth, [draw.pick(FILTERS)], palette=palette.tobytes(), transparency=transparency,
+    data = encode_png(values, color, depth, [draw.pick(FILTERS)], palette=palette.tobytes(), transparency=transparency,
                   interlaced=interlaced)  # fmt: skip
     colored = palette[values[..., 0]] / 255 if color == "palette" else values / top
     if samples in (2, 4):
@@ -287,7 +277,7 @@ def bmp_file(draw: Draw) -> Made:
         colors = np.stack(fields[:3], 2) * 255
     alpha = np.stack(fields[3:], 2) if bits > 8 else None
     stride = (width * bits + 31) // 32 * 4
-    rows = rows_of_bits(values[..., None], bits, "<") if bits < 8 else values.astype("<u4").view(np.uint8).reshape(
+    rows = b"".join(packed_rows(values[..., None], bits)) if bits < 8 else values.astype("<u4").view(np.uint8).reshape(
         height, width, 4)[..., : bits // 8].tobytes()  # fmt: skip
     lines = np.frombuffer(rows, np.uint8).reshape(height, -1)
     lines = np.pad(lines, [(0, 0), (0, stride - lines.shape[1])])[:: 1 if down else -1]
@@ -437,6 +427,8 @@ def right(number: int) -> str:
     assert found.shape[:2] == size, f"{form}, {made.words}: {found.shape}, not {size}"
     error = np.abs(found - wanted).max()
     assert error <= made.tolerance, f"{form}, {made.words}: off by {error}"
+    managed = gi.decode_image(made.data, color="rgba", icc="srgb", device="cpu")  # none has a profile
+    np.testing.assert_array_equal(managed, found, err_msg=f"{form}, {made.words}")
     try:
         deep = gi.decode_image(made.data, color="rgba", depth="native", device="cpu")
     except gi.DecodeError:
