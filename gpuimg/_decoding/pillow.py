@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._version import install_hint
 from . import nvimgcodec
 from .box_parts import avif_picture
 from .chunked_parts import gif_contents, png_contents, webp_contents
@@ -301,9 +302,9 @@ def _tiff_plugin() -> Any:
 
 def _heic(data: bytes) -> Any:
     try:
-        from pillow_heif import HeifImageFile  # type: ignore[import-not-found]  # optional, not a dependency
+        from pillow_heif import HeifImageFile
     except ImportError:
-        raise RefusedError("HEIC needs the package pillow-heif, which is not installed") from None
+        raise RefusedError(f"HEIC needs pillow-heif, which is not installed; {install_hint('heic')}") from None
     return HeifImageFile(io.BytesIO(data))
 
 

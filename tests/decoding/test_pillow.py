@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._decoding import exif
@@ -346,8 +346,29 @@ def test_what_is_not_supported(data: bytes, words: str) -> None:
 
 def test_heic_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    with pytest.raises(ValueError, match="needs the package pillow-heif"):
+    with pytest.raises(ValueError, match=r"HEIC needs pillow-heif, .*; pip install"):
         read_header(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(60), LIMIT)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "RGB;16"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_heic(noise: NDArray[np.uint8], mode: str, orientation: int) -> None:
+    """Without loss: matrix 0 stores R, G and B. The encoder keeps 10 of 16 bits, and turns images by boxes."""
+    pixels = np.ascontiguousarray(noise[..., : len(mode.split(";")[0])].squeeze())
+    stored = pixels.astype(np.uint16) << 8 | 0xC0 if mode == "RGB;16" else pixels
+    kept = {"chroma": 444, "exif": with_orientation(orientation).tobytes(), "matrix_coefficients": 2 * (mode == "L")}
+    file, turned = io.BytesIO(), Image.fromarray(pixels)
+    library("pillow_heif").from_bytes(mode, (WIDTH, HEIGHT), stored.tobytes()).save(file, quality=-1, **kept)
+    turned.getexif()[0x0112] = orientation
+    upright = ImageOps.exif_transpose(turned)
+    assert (info := gi.image_info(file.getvalue())).codec == "heic"
+    assert (info.width, info.height, info.orientation) == (*upright.size, 1)
+    assert np.array_equal(gi.decode_image(file.getvalue(), device="cpu"), upright.convert("RGB"))
+    if mode == "RGBA":
+        assert np.array_equal(gi.decode_image(file.getvalue(), color="rgba", device="cpu"), upright)
+    if mode == "RGB;16":
+        with pytest.raises(gi.DecodeError, match='values of 10 bits are not supported with depth="native"'):
+            gi.decode_image(file.getvalue(), depth="native", device="cpu")
 
 
 def test_nothing_is_warned_of(noise: NDArray[np.uint8]) -> None:
