@@ -20,6 +20,7 @@ class Compiled(NamedTuple):
     name: str  # of the function in it: ``i32 name(result *, exception **, arguments...)``
     arguments: list[str]  # LLVM types of the arguments after those two
     result: str  # Numba's name of the result's type
+    written: list[bool]  # of each argument: does it point to memory that the function writes
 
 
 def target_machine(level: Level) -> Any:
@@ -88,4 +89,11 @@ def compile_function(function: Any, signature: typing.Signature, options: dict[s
     description = result.fndesc
     kind = result.target_context.call_conv.get_function_type(description.restype, description.argtypes)
     arguments = ["ptr" if str(one).endswith("*") else str(one) for one in kind.args[2:]]
-    return Compiled(result.library._final_module, description.llvm_func_name, arguments, str(description.restype))
+    module, name = result.library._final_module, description.llvm_func_name
+    written = [_is_written(set(one.attributes)) for one in list(module.get_function(name).arguments)[2:]]
+    return Compiled(module, name, arguments, str(description.restype), written)
+
+
+def _is_written(attributes: set[bytes]) -> bool:
+    """Whether LLVM follows a pointer everywhere, and finds a store. It cannot where the address is kept as a number."""
+    return bool(attributes & {b"captures(none)", b"nocapture"}) and not attributes & {b"readonly", b"readnone"}

@@ -27,6 +27,7 @@ _SHAPE: Final = 16
 _DTYPE: Final = 40
 _FLAGS: Final = 48
 _USABLE: Final = 0x1 | 0x100  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED
+_WRITEABLE: Final = 0x400  # NPY_ARRAY_WRITEABLE
 _EQUAL: Final = 2  # Py_EQ
 
 #: Scalars: the LLVM type that loops take, the function that converts from Python, and its type.
@@ -86,16 +87,16 @@ class _Body:
         self.lines.append("ret ptr null")
 
 
-def _array(body: _Body, array: str, dimensions: int, dtype: str, otherwise: str) -> tuple[str, list[str]]:
-    """Check an array, whose dtype must be the one at an address; its data and its shape."""
+def _array(body: _Body, array: str, dimensions: int, dtype: str, usable: int, otherwise: str) -> tuple[str, list[str]]:
+    """Check an array, which must have these flags, and the dtype at an address; its data and its shape."""
     head = body.load("i64", "@gpuimg_head")
 
     def field(kind: str, place: int) -> str:
         return body.load(kind, array, body.let(f"add i64 {head}, {place}"))
 
     body.branch(body.equal("ptr", field("ptr", _TYPE), body.python("ndarray")), otherwise)
-    flags = body.let(f"and i32 {field('i32', _FLAGS)}, {_USABLE}")
-    body.branch(body.equal("i32", flags, _USABLE), otherwise)
+    flags = body.let(f"and i32 {field('i32', _FLAGS)}, {usable}")
+    body.branch(body.equal("i32", flags, usable), otherwise)
     body.branch(body.equal("i32", field("i32", _DIMENSIONS), dimensions), otherwise)
     # Equal dtypes are mostly one object, else Python compares them.
     given, wanted = field("ptr", _DTYPE), body.load("ptr", dtype)
@@ -141,11 +142,13 @@ def python_entrance(
         for value, (kind, dimensions) in zip(values, kinds, strict=True):
             if dimensions:
                 place = body.let(f"getelementptr i8, ptr {table}, i64 {_WORD * arrays}")
-                data, shape = _array(body, value, dimensions, place, otherwise)
+                # The fifth argument of Numba for an array is its data, see _passed.
+                is_written = loop.written[sum(map(len, passed)) + 4]
+                data, shape = _array(body, value, dimensions, place, _USABLE | _WRITEABLE * is_written, otherwise)
                 passed.append(_passed(body, data, shape, np.dtype(dtypes.get(kind, kind)).itemsize))
                 arrays += 1
             else:
-                passed.append([])
+                passed.append([""])
         scalars = [k for k, (_, dimensions) in enumerate(kinds) if not dimensions]
         for k in scalars:
             passed[k] = [_scalar(body, values[k], kinds[k][0])]

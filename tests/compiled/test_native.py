@@ -241,6 +241,13 @@ def test_other_arguments_are_refused(library: native.Library, values: Any) -> No
         total(library)(values)
 
 
+def test_an_array_that_is_written_is_writeable(library: native.Library) -> None:
+    pairs = np.frombuffer(bytes(PAIR.itemsize), PAIR)
+    with pytest.raises(TypeError, match=r"arguments of __main__.fill are not none\(PAIR"):
+        fill(library)(pairs, 5, 0.5)
+    assert not pairs["first"].any()
+
+
 def test_a_loop_that_fails_raises(library: native.Library) -> None:
     function = library.function("__main__.every", ("int64(int64[::1], int64)",), {})
     assert function(np.arange(10), 3) == 18
