@@ -39,8 +39,9 @@ def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Resu
     """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations; else, similar names."""
 
     def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        known = inspect.signature(function).parameters
-        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+        parameters = inspect.signature(function).parameters.values()
+        takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+        known = {one.name for one in parameters}
 
         def similar(name: str) -> str:
             found = [] if takes_all else get_close_matches(name, known, 1, 0.8)
@@ -48,7 +49,7 @@ def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Resu
 
         @wraps(function)
         def called(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            for name in kwargs:
+            for name in () if kwargs.keys() <= known else kwargs:
                 if name not in known and (hint := hints.get(name) or similar(name)):
                     raise TypeError(f"{function.__name__}() has no parameter {name!r}: {hint}")
             return function(*args, **kwargs)

@@ -38,11 +38,14 @@ def threads() -> int:
 def allowed() -> Allowed:
     """Return the number of threads and its reason; raise ValueError for a bad ``GPUIMG_NUM_THREADS``."""
     text = os.environ.get("GPUIMG_NUM_THREADS")
-    if text:
-        if not (text.isascii() and text.isdigit()) or int(text) < 1:
-            raise ValueError(f"GPUIMG_NUM_THREADS must be a whole number of at least 1, not {text!r}")
-        return Allowed(int(text), "GPUIMG_NUM_THREADS")
-    return _from_machine()
+    return _from_variable(text) if text else _from_machine()
+
+
+@cache
+def _from_variable(text: str) -> Allowed:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise ValueError(f"GPUIMG_NUM_THREADS must be a whole number of at least 1, not {text!r}")
+    return Allowed(int(text), "GPUIMG_NUM_THREADS")
 
 
 @cache
