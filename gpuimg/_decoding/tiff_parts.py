@@ -28,6 +28,7 @@ _PREDICTED = (5, 8, 32946, 34925, 50000)  # LZW, Deflate, LZMA and Zstandard: th
 _BYTES = (_RAW, 32773, *_PREDICTED)  # with PackBits: compressions of any bytes
 _PREMULTIPLIED, _ALPHA = 1, (1, 2, 999)  # of extra samples; Corel Draw writes 999
 _REFERENCE = (0, 255, 128, 255, 128, 255)
+_D50 = (0.3457, 0.3585)  # chromaticity of the white that L*a*b* colors have by default
 _LUMA = (0.299, 0.587, 0.114)
 _NAMES = {
     4: "a transparency mask", 9: "ICC L*a*b* colors", 10: "ITU L*a*b* colors", 32803: "a color filter array",
@@ -61,8 +62,10 @@ _KEPT = {
     320, 347, 529, 530, 531, 532,  # palette, JPEG tables, YCbCr coefficients, sampling, position, reference
     *range(512, 522),  # old JPEG
 }  # fmt: skip
-_INK_SET, _COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE, _PROFILE = 332, 529, 530, 532, 34675
-_READ = {*_KEPT, _ORIENTATION, _PLANAR, _INK_SET}  # Pillow misreads single planes
+_KIND, _WHITE, _DIRECTORIES, _INK_SET = 254, 318, 330, 332
+_COEFFICIENTS, _SUBSAMPLING, _BLACK_WHITE, _PROFILE = 529, 530, 532, 34675
+_UNUSUAL = {_KIND, _WHITE, _DIRECTORIES}  # tags of which most files have none, or one that changes nothing
+_READ = {*_KEPT, *_UNUSUAL, _ORIENTATION, _PLANAR, _INK_SET}  # Pillow misreads single planes
 _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _ROWS, _PLANAR, _PREDICTOR,
            _TILE_WIDTH, _TILE_HEIGHT}  # fmt: skip
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
@@ -99,15 +102,15 @@ class _Directory(NamedTuple):
             raise ValueError(f"tag {tag} has {len(found)} values, not 1")
         return found[0]
 
-    def rationals(self, tag: int, default: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the fractions of a tag, which has as many as its default."""
+    def has(self, tag: int, default: tuple[float, ...]) -> bool:
+        """Return True if the fractions of a tag are those that it has by default, or if there is no such tag."""
         entry = self.entries.get(tag)
         if entry is None:
-            return default
+            return True
         if entry.kind != 5 or entry.length != len(default):
             raise ValueError(f"tag {tag} is of type {entry.kind} and has {entry.length} values")
-        numbers = struct.unpack(f"{self.order}{2 * entry.length}I", entry.value)
-        return tuple(a / b if b else 0.0 for a, b in zip(numbers[::2], numbers[1::2], strict=True))
+        pairs = struct.iter_unpack(f"{self.order}2I", entry.value)
+        return all(b and abs(a - b * usual) <= 1e-3 * b for (a, b), usual in zip(pairs, default, strict=True))
 
 
 def tiff_contents(data: bytes) -> PillowHeader:
@@ -119,6 +122,8 @@ def tiff_contents(data: bytes) -> PillowHeader:
     height, width = directory.number(_HEIGHT, 0), directory.number(_WIDTH, 0)
     for tag in _SINGLE & directory.entries.keys():
         directory.number(tag, 0)
+    if _DIRECTORIES in directory.entries and directory.number(_KIND, 0) & 1:
+        raise RefusedError("its first image is a reduced copy of another one; raw photos are not supported")
     bits = _checked_bits(directory)
     blocks = _checked_blocks(directory, len(data), height, width, bits)
     rows = _rows(directory, width, bits, blocks)
@@ -158,6 +163,8 @@ def _read(data: bytes, wanted: AbstractSet[int] = frozenset(_READ)) -> _Director
         if size > inline:
             (place,) = struct.unpack_from(order + pointer, data, place)
         if place + size > len(data) or values == 0:
+            if tag in _UNUSUAL:
+                continue
             raise ValueError(f"tag {tag} has {values} values at byte {place}, outside the file")
         entries[tag] = _Entry(kind, values, view[place : place + size])
     return _Directory(order, entries)
@@ -258,11 +265,12 @@ def _check_colors(
         raise RefusedError(f"{what} and the lowest bit first are not supported")
     if photometric == _CMYK and directory.number(_INK_SET, 1) != 1:
         raise RefusedError("inks other than CMYK are not supported")
+    if photometric == _LAB and not directory.has(_WHITE, _D50):
+        raise RefusedError("L*a*b* colors of another white than D50 are not supported")
     if photometric == _YCBCR:
         if directory.numbers(_SUBSAMPLING, (2, 2)) != (1, 1):
             raise RefusedError("YCbCr with subsampled chroma is supported with JPEG compression only")
-        found = *directory.rationals(_BLACK_WHITE, _REFERENCE), *directory.rationals(_COEFFICIENTS, _LUMA)
-        if max(abs(a - b) for a, b in zip(found, (*_REFERENCE, *_LUMA), strict=True)) > 1e-3:
+        if not directory.has(_BLACK_WHITE, _REFERENCE) or not directory.has(_COEFFICIENTS, _LUMA):
             raise RefusedError("YCbCr with other coefficients or reference levels than JPEG's is not supported")
 
 

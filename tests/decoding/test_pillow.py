@@ -337,6 +337,15 @@ def test_max_pixels(form: str) -> None:
         (of_array(np.zeros((4, 4, 1), np.uint32), 1), "samples of 32 bits are not supported, only of 1 to 16"),
         (of_array(np.zeros((4, 4, 1), np.float32), 1, tags={339: [3]}), "floating-point samples"),
         (of_array(np.zeros((4, 4, 1), np.int16), 1, tags={339: [2]}), "signed samples of 16 bits"),
+        (of_array(np.zeros((4, 4, 3), np.uint8), 2, tags={254: 1, 330: 8}), "raw photos are not supported"),
+        (of_array(np.zeros((4, 4, 3), np.uint8), 8, tags={318: [0.3127, 0.329]}), r"L\*a\*b\* colors of another white"),
+        (of_array(np.zeros((4, 4, 3), np.uint8), 6, tags={530: [1, 1], 529: [0.2126, 0.7152, 0.0722]}), "coefficients"),
+        (
+            of_array(
+                np.zeros((4, 4, 3), np.uint8), 6, tags={530: [1, 1], 532: [16.0, 235.0, 128.0, 240.0, 128.0, 240.0]}
+            ),
+            "reference levels",
+        ),
     ],
 )
 def test_what_is_not_supported(data: bytes, words: str) -> None:

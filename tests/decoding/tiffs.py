@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-SHORT, LONG = 3, 4
-_LETTERS = {SHORT: "H", LONG: "I"}
+SHORT, LONG, RATIONAL = 3, 4, 5
+_LETTERS = {SHORT: "H", LONG: "I", RATIONAL: "I"}
 _IN_HALVES = {258, 262, 274, 277, 284, 317, 320, 338, 339, 530}  # tags of 16-bit values
 
 
@@ -28,8 +28,9 @@ def tiff(
     at = places[-1] + (8 if big else 2) + len(tags) * (20 if big else 12) + inline
     for tag, given in sorted(tags.items()):
         numbers = [given] if isinstance(given, int) else list(given)
-        kind = SHORT if tag in _IN_HALVES else LONG
-        value = struct.pack(f"{order}{len(numbers)}{_LETTERS[kind]}", *numbers)
+        kind = SHORT if tag in _IN_HALVES else LONG if isinstance(numbers[0], int) else RATIONAL
+        whole = numbers if kind != RATIONAL else [k for one in numbers for k in (round(one * 10**6), 10**6)]
+        value = struct.pack(f"{order}{len(whole)}{_LETTERS[kind]}", *whole)
         if len(value) > inline:
             value, values = struct.pack(order + word, at + len(values)), values + value
         table += struct.pack(order + "HH" + word, tag, kind, len(numbers)) + value.ljust(inline, b"\0")

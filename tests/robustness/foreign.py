@@ -72,6 +72,14 @@ def packed_bits(data: bytes) -> bytes:
 
 
 PACKS: dict[int, Callable[[bytes], bytes]] = {1: bytes, 8: zlib.compress, 32946: zlib.compress, 32773: packed_bits}
+#: Of YCbCr and L*a*b*: tags that change nothing, and tags of other colors.
+COLORS_OF_TIFF: dict[int, tuple[tuple[dict[int, Any], dict[int, Any]], ...]] = {
+    6: (
+        ({}, {529: [0.2126, 0.7152, 0.0722]}),
+        ({529: [0.299, 0.587, 0.114]}, {532: [16.0, 235.0, 128.0, 240.0, 128.0, 240.0]}),
+    ),
+    8: (({}, {318: [0.3127, 0.329]}), ({318: [0.3457, 0.3585]}, {318: [0.4476, 0.4074]})),
+}
 REVERSED = bytes(int(f"{k:08b}"[::-1], 2) for k in range(256))
 
 
@@ -91,6 +99,9 @@ def tiff_file(draw: Draw) -> Made:
     tags: dict[int, Any] = {258: [bits] * samples, 259: compression, 317: predictor, 339: [form] * samples}
     tags |= {338: extra} if extra and is_listed else {}
     tags |= {530: [draw.pick((1, 1, 2)), 1]} if photometric == 6 else {}
+    usual, other = draw.pick(COLORS_OF_TIFF.get(photometric, (({}, {}),)))
+    is_other = draw.below(3) == 0 and bool(other)
+    tags |= other if is_other else usual
     palette = noise(draw, 3, 1 << bits, 1, 65535)[..., 0] if photometric == 3 else None
     if palette is not None:
         tags[320] = palette.ravel().tolist()
@@ -140,7 +151,9 @@ def tiff_file(draw: Draw) -> Made:
     elif photometric == 8:
         colored, tolerance = colored[..., :1], 256.0  # its colors are in test_pillow
     is_unclear = photometric == 0 and bool(seen and kind is not None and seen[kind] == 1)
-    if seen is None or form == 2 or photometric in (4, 9, 32803) or is_unclear:  # nothing says what these are
+    if (
+        seen is None or form == 2 or photometric in (4, 9, 32803) or is_unclear or is_other
+    ):  # nothing says what these are
         tolerance = -1.0
     return Made(data, words, rgba(colored, alpha), bits, tolerance, native)
 
