@@ -33,7 +33,10 @@ def jpeg2k_contents(data: bytes) -> PillowHeader:
         raise ValueError(f"size {height} x {width}")
     bits = _checked_bits(data, start, count)
     found = height, width, count, bits
-    if header.size is not None and header.size != found:
+    parts = [data]
+    if header.size == (height, width, count, bits + 1):  # FFmpeg writes the bits, where one less belongs
+        parts = [data[: header.bits_at], bytes([bits - 1]), data[header.bits_at + 1 :]]
+    elif header.size is not None and header.size != found:
         raise ValueError(
             f"height, width, components and bits are {header.size} in its header, {found} in its codestream"
         )
@@ -50,7 +53,7 @@ def jpeg2k_contents(data: bytes) -> PillowHeader:
         elif marker == _COC:  # of one component, whose number comes first
             worst = max(worst, _cost(body[2:], height * width, bool(body[1] & 1)))
     check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
-    return PillowHeader(height, width, count + 2 * header.has_palette, [data], depth=bits)
+    return PillowHeader(height, width, count + 2 * header.has_palette, parts, depth=bits)
 
 
 def _checked_bits(data: bytes, start: int, count: int) -> int:
@@ -118,6 +121,7 @@ class _Boxes(NamedTuple):
     """What a JP2 header says."""
 
     size: tuple[int, int, int, int] | None = None  # height, width, components and their bits
+    bits_at: int = 0  # the byte that has these
     colors: int | bytes | None = None  # number of a color space, or the name of a profile's
     has_palette: bool = False
     channels: frozenset[tuple[int, int, int]] = frozenset()  # number, kind and color
@@ -134,7 +138,7 @@ def _jp2_boxes(data: bytes) -> tuple[int, _Boxes]:
         for inner, at, end in boxes(data, start, stop):
             if inner == b"ihdr":
                 height, width, count, bits = struct.unpack_from(">IIHB", data, at)
-                found = found._replace(size=(height, width, count, bits + 1))
+                found = found._replace(size=(height, width, count, bits + 1), bits_at=at + 10)
             elif inner == b"colr" and found.colors is None:
                 method = data[at]
                 (colors,) = struct.unpack_from(">I", data, at + 3) if method == 1 else (data[at + 19 : at + 23],)

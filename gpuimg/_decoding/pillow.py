@@ -327,6 +327,8 @@ def _avif(data: bytes, header: PillowHeader) -> Pixels:
 
 def _by_nvimgcodec(data: bytes, header: PillowHeader) -> NDArray[np.uint16]:
     """Return colors of more than 8 bits, which Pillow reduces to 8, and wrongly those of JPEG 2000."""
+    if header.codec == "jpeg2k":  # whose header may be mended
+        data = b"".join(_with_parts(data, header).parts)
     try:
         found = nvimgcodec.decode_deep(data, (header.height, header.width, header.channels))
     except ImportError as error:

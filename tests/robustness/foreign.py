@@ -199,6 +199,8 @@ def jpeg2k_file(draw: Draw) -> Made:
         changed[end:end] = struct.pack(">I", 8 + len(body)) + b"cdef" + body
         changed[size : size + 4] = struct.pack(">I", struct.unpack(">I", data[size : size + 4])[0] + 8 + len(body))
         tolerance = 0.51 if channels == 1 else -1.0
+    elif kind == 4 and header > 13:  # as FFmpeg writes it
+        changed[header] += 1
     words = f"{bits} bits, {channels} components, {kind=}"
     native = rgba(colored, alpha) if bits == 16 else None
     return Made(bytes(changed), words, rgba(colored, alpha), bits, tolerance, native)
