@@ -72,13 +72,13 @@ def packed_bits(data: bytes) -> bytes:
 
 
 PACKS: dict[int, Callable[[bytes], bytes]] = {1: bytes, 8: zlib.compress, 32946: zlib.compress, 32773: packed_bits}
-#: Of YCbCr and L*a*b*: tags that change nothing, and tags of other colors.
-COLORS_OF_TIFF: dict[int, tuple[tuple[dict[int, Any], dict[int, Any]], ...]] = {
-    6: (
-        ({}, {529: [0.2126, 0.7152, 0.0722]}),
-        ({529: [0.299, 0.587, 0.114]}, {532: [16.0, 235.0, 128.0, 240.0, 128.0, 240.0]}),
-    ),
-    8: (({}, {318: [0.3127, 0.329]}), ({318: [0.3457, 0.3585]}, {318: [0.4476, 0.4074]})),
+#: Of YCbCr and L*a*b*: a tag, the values that it has by default, and those of other colors.
+COLORS_OF_TIFF = {
+    6: [
+        (529, [0.299, 0.587, 0.114], [0.2126, 0.7152, 0.0722]),
+        (532, [0.0, 255.0, 128.0, 255.0, 128.0, 255.0], [16.0, 235.0, 128.0, 240.0, 128.0, 240.0]),
+    ],
+    8: [(318, [0.3457, 0.3585], [0.3127, 0.329])],
 }
 REVERSED = bytes(int(f"{k:08b}"[::-1], 2) for k in range(256))
 
@@ -99,9 +99,10 @@ def tiff_file(draw: Draw) -> Made:
     tags: dict[int, Any] = {258: [bits] * samples, 259: compression, 317: predictor, 339: [form] * samples}
     tags |= {338: extra} if extra and is_listed else {}
     tags |= {530: [draw.pick((1, 1, 2)), 1]} if photometric == 6 else {}
-    usual, other = draw.pick(COLORS_OF_TIFF.get(photometric, (({}, {}),)))
-    is_other = draw.below(3) == 0 and bool(other)
-    tags |= other if is_other else usual
+    tag, usual, other = draw.pick(COLORS_OF_TIFF.get(photometric, [(0, [], [])]))
+    is_other = tag > 0 and draw.below(3) == 0
+    if tag and (is_other or draw.below(2)):
+        tags[tag] = other if is_other else usual
     palette = noise(draw, 3, 1 << bits, 1, 65535)[..., 0] if photometric == 3 else None
     if palette is not None:
         tags[320] = palette.ravel().tolist()
@@ -116,17 +117,9 @@ def tiff_file(draw: Draw) -> Made:
         return PACKS[compression](body).translate(REVERSED if reverse else None)
 
     data = of_array(
-        values,
-        photometric,
-        order=order,
-        tile=tile,
-        planar=planar,
-        rows=rows,
-        pack=pack,
-        tags=tags,
-        big=big,
+        values, photometric, order=order, tile=tile, planar=planar, rows=rows, pack=pack, tags=tags, big=big,
         encode=encode,
-    )
+    )  # fmt: skip
     words = f"{bits} bits, {photometric=}, {extra=}, {is_listed=}, {order}, {planar=}, {compression=}, {predictor=}"
     words += f", {tile=}, {reverse=}, {big=}"
     unit, tolerance, alpha = values / top, 0.51, np.ones(1)
