@@ -83,7 +83,8 @@ def _check_matrix(kind: Any, code: int) -> None:
 def write_pixels(frame: Any, orientation: int, channels: int, region: list[int], out: Any) -> None:
     """Fill ``out``, of at least as many elements, with a region of a frame: 1 channel is luma, 3 are RGB.
 
-    ``orientation`` is EXIF's, 1 to 8, and ``region`` x0, y0, x1, y1 of the frame as displayed.
+    The frame is one of :func:`readable`, ``orientation`` is EXIF's, 1 to 8, and ``region`` x0, y0, x1, y1 of the frame
+    as displayed.
     """
     x0, y0, x1, y1 = region
     out = out[: (x1 - x0) * (y1 - y0) * channels]
@@ -102,7 +103,6 @@ def write_pixels(frame: Any, orientation: int, channels: int, region: list[int],
 
 def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
     """Fill ``out`` with a region of the frame as stored."""
-    frame = readable(frame)
     found = _layout(frame.format.name)
     if found is None:
         _write_packed(frame, region, channels, out)

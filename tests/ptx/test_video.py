@@ -11,7 +11,7 @@ import pytest
 import gpuimg as gi
 from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
-from gpuimg._video.convert import surface_of, write_pixels
+from gpuimg._video.convert import readable, surface_of, write_pixels
 from gpuimg.kernels.cuda import FRAMES
 from tests.libraries import needs
 from tests.video.videos import BUILDS, interlaced, make
@@ -90,7 +90,7 @@ def the_cpus(frame: Any, orientation: int = 1, channels: int = 3, region: Any = 
     x0, y0, x1, y1 = region = [0, 0, width, height] if region is None else region
     out = np.full((height, width, channels), 9, np.uint8)
     part = np.empty((y1 - y0) * (x1 - x0) * channels, np.uint8)
-    write_pixels(frame, orientation, channels, region, part)
+    write_pixels(readable(frame), orientation, channels, region, part)
     out[y0:y1, x0:x1] = part.reshape(y1 - y0, x1 - x0, channels)
     return out
 

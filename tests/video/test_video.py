@@ -15,7 +15,7 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._video import decode
-from gpuimg._video.convert import write_pixels
+from gpuimg._video.convert import readable, write_pixels
 from gpuimg._video.index import read_index
 
 from ..libraries import library
@@ -164,7 +164,7 @@ def _noise(name: str, height: int, width: int) -> Any:
 def _pixels(frame: Any, region: list[int], channels: int = 3, orientation: int = 1) -> Any:
     x0, y0, x1, y1 = region
     out = np.full((y1 - y0) * (x1 - x0) * channels + 5, 77, np.uint8)
-    write_pixels(frame, orientation, channels, region, out)
+    write_pixels(readable(frame), orientation, channels, region, out)
     assert (out[-5:] == 77).all()
     return out[:-5].reshape(y1 - y0, x1 - x0, channels)
 
