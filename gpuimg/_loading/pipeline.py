@@ -36,7 +36,7 @@ from .cache import DecodedImages
 from .order import BatchOrder
 from .prefetch import Prefetcher, Stopped, same
 from .reading import ReadChunk, ReadJobs
-from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread
+from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread, with_own
 from .settings import Reading, Result, Schedule
 from .sharding import Position
 
@@ -363,10 +363,7 @@ class Pipeline:
                 with Watch() as watch:
                     if result.preprocess is not None:
                         images, labels = result.preprocess(images, self._rng(samples, epoch), labels)
-                        if isinstance(labels, list) and len(labels) == len(samples):  # as they were passed
-                            for k, sample in enumerate(samples):
-                                if sample.stand_in > 1 and labels[k] is sample.label:
-                                    labels[k] = sample.own
+                        labels = with_own(labels, samples)
                 if isinstance(images, Batch):
                     images = self._computed(images, source, which)
                 elif isinstance(images, Mapping):
