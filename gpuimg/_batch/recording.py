@@ -65,6 +65,12 @@ class Recording(Evolving):
         """(N,): True for images that could not be read or decoded: they are black, and no function may refuse them."""
         return np.isin(np.arange(len(self)) // (self.frames or 1), list(self.source.failures))
 
+    def refused(self, unfit: Mask) -> int | None:
+        """Return the first image of those that a function is not possible for, (N,), but for failed ones; or None."""
+        if np.any(unfit) and np.any(unfit := unfit & ~self.failed):
+            return int(np.argmax(unfit))
+        return None
+
     @property
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result."""

@@ -51,16 +51,15 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     small = np.any(sizes // 2 >= batch.sizes[:, ::-1], 1)
     if chosen is not None:
         small &= chosen
-    if np.any(small):
-        chosen = ~small if chosen is None else chosen & ~small
-    if np.any(small) and np.any(small := small & ~batch.failed):
-        k = int(np.argmax(small))
+    if (k := batch.refused(small)) is not None:
         kernel = sizes[k].astype(np.int64)
         raise ImageError(
             k,
             f"its size {tuple(batch.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} (x, y) "
             f"reflects the border of images of at least {tuple((kernel[::-1] // 2 + 1).tolist())}",
         )
+    if np.any(small):
+        chosen = ~small if chosen is None else chosen & ~small
     return Batch(batch.with_plan(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen)))
 
 

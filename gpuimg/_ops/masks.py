@@ -135,9 +135,8 @@ def transform_images(
         raise ValueError(f"got {counted(len(other), 'other image')} for {counted(len(batch), 'image')}; each needs one")
     if interpolation is not None:
         arguments.one_of(interpolation, "interpolation", ("nearest",))
-    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch) & ~other.failed
-    if unlike.any():
-        i = int(np.argmax(unlike))
+    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch)
+    if (i := other.refused(unlike)) is not None:
         size, source = ("{} x {}".format(*sizes[i].tolist()) for sizes in (other.sizes, batch.source.sizes))
         named = (
             f"others[{i}]" if not isinstance(other.source, EncodedImages) else f"others[{i}] ({other.source.names[i]})"

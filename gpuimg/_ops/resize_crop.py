@@ -345,10 +345,9 @@ def pad(
     # Pixels that negative numbers crop are not mirrored.
     kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
     chosen, none = arguments.mask(where, n), np.any(kept < 1, 1)
+    if (k := batch.refused(none)) is not None:
+        raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
     if np.any(none):
-        if np.any(refused := none & ~batch.failed):
-            k = int(np.argmax(refused))
-            raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
         before[none], new[none], kept[none] = 0, plan.sizes[none], plan.sizes[none]
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)

@@ -45,9 +45,7 @@ def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | N
     batch = as_batch(images)
     new = arguments.sizes(size, recording_of(batch).image_count)
     spare = batch.sizes - new
-    small = np.any(spare < 0, 1)
-    if np.any(small) and np.any(small := small & ~recording_of(batch).failed):
-        k = int(np.argmax(small))
+    if (k := recording_of(batch).refused(np.any(spare < 0, 1))) is not None:
         raise ImageError(k, f"its size {tuple(batch.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
     spare = np.maximum(spare, 0)
     corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, np.round(spare / 2.0)])

@@ -102,9 +102,7 @@ def random_crop(
         missing = np.maximum(new - batch.sizes, 0)
         batch = resize_crop.pad(batch, (missing[:, 1], missing[:, 0]), fill, padding_mode)
     spare = batch.sizes - new
-    small = np.any(spare < 0, 1)
-    if np.any(small) and np.any(small := small & ~recording_of(batch).failed):
-        k = int(np.argmax(small))
+    if (k := recording_of(batch).refused(np.any(spare < 0, 1))) is not None:
         raise ImageError(
             k,
             f"its size {tuple(batch.sizes[k].tolist())} is smaller than the crop of {tuple(new[k].tolist())}; use "
