@@ -29,7 +29,7 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 # A test whose library is missing fails rather than being skipped.
 REQUIRED = GPUIMG_REQUIRE_LIBRARIES=1
 
-.PHONY: help help-all demo test test-all test-wheel wheel-venv cross dist lock docs lint warm bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
+.PHONY: help help-all demo test test-all test-wheel wheel-venv cross dist lock docs lint warm bench gpu gpu-photos gpu-pack soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -48,8 +48,8 @@ help-all: help
 	@echo "make cross   the wheel for Arm, in an emulator: results and tests; needs Debian or Ubuntu with qemu-user-static"
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make bench   all benchmarks, with other libraries, on a quiet machine; into bench/results and the pages"
-	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
-	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack.tar.xz"
+	@echo "make gpu     check and measure the GPU of this machine in seven minutes; gpu-photos makes its photos in advance"
+	@echo "make gpu-pack  all that this takes, for a machine without a network, in build/gpu-pack.tar.xz"
 	@echo "make soak    damaged files, data sets, indexes, plans and servers, up to 20,000 of each kind; NUMBER for others"
 	@echo "make fuzz    a thousand of them, in five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments that make created, and everything that was built"
@@ -128,27 +128,18 @@ warm: $(VENV)/.test-ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-# Checks and measures the GPU: read bench/gpu first, then docs/gpu.md. PARTS="probe tests" runs some parts, OUT is the
-# folder of results. It uses PYTHON as it is, without a network: what docs/gpu.md names for it must be installed.
-# Run `make gpu-photos` first, on any machine, and copy bench/.photos.
+# Checks and measures this machine's GPU, in SECONDS: docs/gpu-internals.md, Measuring a GPU. PARTS="ours rates" runs some
+# parts, OUT is the folder of results. It uses PYTHON as it is, without a network. `make gpu-photos` makes its photos.
 gpu:
-	PYTHON=$(PYTHON) OUT=$(or $(OUT),bench/results/gpu) bash bench/gpu/run.sh $(PARTS)
+	$(PYTHON) -m bench.gpu --seconds $(or $(SECONDS),420) --out $(or $(OUT),bench/results/gpu) $(PARTS)
 
 gpu-photos: $(VENV)/.photos-ready
 	$(BIN)/python -m bench.photos --set S --count 256
 
-# For a machine without a network: this commit with compiled loops and kernels, the photos, and the unpacked wheels.
-gpu-pack: wheels-given gpu-photos $(VENV)/.all-ready
-	rm -rf build/gpu-pack && mkdir -p build/gpu-pack/site build/gpu-pack/bench/.photos
-	git archive HEAD | tar x -C build/gpu-pack
-	git describe --always > build/gpu-pack/COMMIT
-	cp -r bench/.photos/S build/gpu-pack/bench/.photos/
-	$(BIN)/python -m buildtools --cuda --out build/gpu-pack/kernels/_lib x86-64-v3 x86-64-v4
-	for wheel in $(WHEELS)/*.whl; do $(BIN)/python -m zipfile -e "$$wheel" build/gpu-pack/site; done
-	tar cJf build/gpu-pack.tar.xz -C build gpu-pack
-
-wheels-given:
-	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }
+# For a machine without a network; MACHINE="--cuda 12 --python 3.11" for another than one with CUDA 13 and Python 3.12.
+gpu-pack: gpu-photos $(VENV)/.all-ready
+	$(BIN)/python -c 'from bench.video import SETS, video; [video(name) for name in SETS]'
+	$(BIN)/python -m buildtools.gpu_pack $(MACHINE)
 
 # Damaged files, data sets, indexes, plans and servers, some of them again with checked bounds; about an hour on two cores.
 soak: $(VENV)/.all-ready

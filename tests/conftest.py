@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,8 +82,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """No test may keep the run from its end."""
-    with ends_after(600.0):
+    """No test may keep the run from its end, nor a GPU that has stopped working be an end to the tests after it."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and "PYTEST_XDIST_WORKER" in os.environ and gpu_problem() is None:
+        try:
+            cupy.cuda.runtime.deviceSynchronize()
+        except Exception:
+            os._exit(17)  # pytest-xdist starts another worker
+    with ends_after(float(os.environ.get("GPUIMG_TEST_LIMIT", "600"))):
         return (yield)
 
 

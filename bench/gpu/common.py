@@ -1,78 +1,62 @@
-"""Shared code of the scripts: results as lines of JSON, photos, rates, and times by CUDA events."""
+"""Shared code of the parts: results as lines of JSON, photos, rates, and decoders by themselves."""
 
-import argparse
 import json
 import math
+import os
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
+from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 import gpuimg as gi
+from bench.common import ROOT
+from gpuimg._batch.batch import recording_of
 
-ROOT = Path(__file__).parents[2]
-SIZE, DTYPE, LAYOUT = 224, "float16", "NCHW"
-_ROUNDS = 5
-_ROUND_S = 0.1  # a shorter round has several passes
-_MOST_PASSES = 32
-
-_SPIN = """
-extern "C" __global__ void spin(long long cycles) {
-    long long start = clock64();
-    while (clock64() - start < cycles) { }
-}
-"""
+#: Module with a fake GPU, ``device()``, and tiny ``photos()``, for a try without a GPU: everything is measured once.
+REHEARSAL = os.environ.get("GPU_REHEARSAL")
+BATCH = 2 if REHEARSAL else 256
+_ROUNDS, _ROUND_S, _MOST_PASSES = (1, 0.0, 1) if REHEARSAL else (5, 0.1, 32)  # a shorter round has several passes
 
 
-def arguments(description: str | None, seconds: float) -> argparse.Namespace:
-    """Parse ``--seconds``, and exit with one line where no GPU works."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=seconds, help="after which nothing new is begun (%(default)s)")
-    options = parser.parse_args()
-    from gpuimg._runtimes.probe import gpu_problem
-
-    if (problem := gpu_problem()) is not None:
-        raise SystemExit(f"no usable GPU: {problem.reason}")
-    options.end = time.monotonic() + options.seconds
-    return options
+def device() -> Any:
+    """The GPU, or in a rehearsal a fake one, for a block."""
+    return import_module(REHEARSAL).device() if REHEARSAL else nullcontext()
 
 
 def show(what: str, **found: Any) -> None:
-    """Print a result; one with a ``problem`` is a failure."""
-    print(json.dumps({"what": what, **found}), flush=True)
+    """Print a finding; one with a ``problem`` is a failure."""
+    print(json.dumps({"what": what, **found}, default=str), flush=True)
 
 
-def attempt(what: str, measure: Callable[[], dict[str, Any]], remedy: str = "") -> dict[str, Any]:
-    """Measure and print the result or, so that a failure does not lose the other results, the error and a remedy."""
+def attempt(what: str, measure: Callable[..., dict[str, Any]], *given: Any, **options: Any) -> dict[str, Any]:
+    """Measure and print what was found or, so that a failure does not lose the other findings, the error."""
+    print(what, file=sys.stderr, flush=True)  # one that ends the process is the last in the log
     try:
-        found = measure()
+        found = measure(*given, **options)
     except ImportError as error:
         found = {"absent": str(error)}
     except Exception as error:
-        found = {"problem": f"{type(error).__name__}: {error}"[:400] + remedy}
+        found = {"problem": f"{type(error).__name__}: {error}"[:400]}
     show(what, **found)
     return found
 
 
-def photos(name: str, count: int) -> list[bytes]:
-    """Return files of a set that ``make gpu-photos`` made, or the example photos, repeated, if there are none."""
-    paths = sorted((ROOT / "bench" / ".photos" / name).glob("*.jpg"))[:count]
-    if len(paths) < count:
-        examples = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
-        show(f"photos of set {name}", problem=f"{len(paths)} of {count}: example photos are used; make gpu-photos")
-        paths = (examples * -(-count // len(examples)))[:count]
-    return [path.read_bytes() for path in paths]
-
-
-@contextmanager
-def seek_index(files: list[bytes]) -> Iterator[gi.SeekIndex]:
-    with TemporaryDirectory() as folder:
-        gi.build_index([(data, 0) for data in files], Path(folder, "index"))
-        yield gi.SeekIndex(Path(folder, "index"))
+def photos(count: int) -> list[bytes]:
+    """Files of set S, which ``make gpu-photos`` makes, or the example photos, repeated, if there are none."""
+    count = min(count, int(os.environ.get("GPU_PHOTOS", count)))
+    if REHEARSAL:
+        files: list[bytes] = import_module(REHEARSAL).photos()
+    else:
+        paths = sorted((ROOT / "bench" / ".photos" / "S").glob("*.jpg"))[:count]
+        if len(paths) < count:
+            show("photos", problem=f"{len(paths)} of {count} of set S: example photos are used; make gpu-photos")
+            paths = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
+        files = [path.read_bytes() for path in paths]
+    return (files * -(-count // len(files)))[:count]
 
 
 def wait() -> None:
@@ -99,39 +83,72 @@ def rate(run: Callable[[], object], images: int, passes: int | None = None) -> d
             run()
         walls.append(time.perf_counter() - begin)
         cpus.append(time.process_time() - used)
-    total = images * passes
-    return {
-        "images_per_second": round(total / float(np.median(walls)), 1),
-        "range": [round(total / max(walls), 1), round(total / min(walls), 1)],
-        "cpu_seconds_per_1000_images": round(1000 * float(np.median(cpus)) / total, 3),
-        "rounds": _ROUNDS,
-    }
+    rates = [images * passes / wall for wall in walls]
+    of = {"range": [round(min(rates), 1), round(max(rates), 1)], "cpu_us": round(1e6 * min(cpus) / images / passes, 1)}
+    return {"images_per_second": round(float(np.median(rates)), 1), **of}
 
 
-class Spin:
-    """A kernel that keeps a stream busy for a time, so that work enqueued after it does not wait for the host."""
+class Lane:
+    """A decoder of nvImageCodec with options as gpuimg has them, and memory into which it decodes the same files.
 
-    def __init__(self) -> None:
+    ``share`` of the files is for the hardware engine, the rest for CUDA.
+    """
+
+    def __init__(self, files: list[bytes], share: float, threads: int, *, as_batch: bool = False) -> None:
         import cupy
 
-        self._kernel = cupy.RawKernel(_SPIN, "spin")
-        self._per_ms = 1_000_000.0
-        for _ in range(4):  # the first launch compiles and loads the kernel, and takes far longer
-            self._per_ms *= 1.0 / max(self.time(lambda: self(1.0), busy_ms=0.0), 1e-3)
+        from gpuimg._decoding import nvimgcodec as own
 
-    def __call__(self, milliseconds: float) -> None:
-        """Enqueue the kernel on CuPy's current stream."""
-        self._kernel((1,), (1,), (np.int64(milliseconds * self._per_ms),))
+        library = self._library = own.library()
+        self._params, self._files = own.decode_params("rgb"), files
+        backends = [library.Backend(library.HW_GPU_ONLY, load_hint=share)] if share > 0 else []
+        backends += [library.Backend(library.HYBRID_CPU_GPU)] if share < 1 else []
+        options = own.options(threads, as_batch=as_batch)
+        self._decoder = library.Decoder(device_id=0, max_num_cpu_threads=threads, backends=backends, options=options)
+        shapes = [(one.height, one.width, 3) for one in map(library.CodeStream, files)]
+        starts = np.cumsum([0, *(-(-math.prod(shape) // 64) * 64 for shape in shapes)]).tolist()
+        self.stream, self.memory = cupy.cuda.Stream(non_blocking=True), cupy.empty(starts[-1], cupy.uint8)
+        self.views = [self.memory[at : at + math.prod(s)].reshape(s) for at, s in zip(starts, shapes, strict=False)]
+        outs = [own.DeviceImage(one.data.ptr, one.shape, self.stream.ptr) for one in self.views]
+        self._images = library.as_images(outs)
+        cupy.cuda.Device().synchronize()
 
-    def time(self, enqueue: Callable[[], object], busy_ms: float) -> float:
-        """Measure milliseconds of the GPU for the work that a function enqueues on CuPy's current stream."""
+    def decode(self) -> list[bool]:
+        """Decode all files; return which did, as the decoder reports it."""
+        streams = [self._library.CodeStream(data) for data in self._files]
+        done = self._decoder.decode(streams, images=self._images, params=self._params, cuda_stream=self.stream.ptr)
+        self.stream.synchronize()
+        return [image is not None for image in done]
+
+    def pixels(self) -> list[Any]:
+        """Decode into memory full of 0xAA; return the images that did, and None for others."""
+        self.memory.fill(0xAA)
+        wait()  # a decoder may not
+        return [view.get() if done else None for done, view in zip(self.decode(), self.views, strict=True)]
+
+
+class Kernels:
+    """gpuimg's kernels for JPEGs by themselves, with files that are on the GPU."""
+
+    def __init__(self, files: list[bytes]) -> None:
         import cupy
 
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        if busy_ms:
-            self(busy_ms)
-        start.record()
-        enqueue()
-        end.record()
-        end.synchronize()
-        return float(cupy.cuda.get_elapsed_time(start, end))
+        from gpuimg._data.images import ALIGNMENT, Pixels, offsets_of, whole_regions
+        from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
+        from gpuimg._runtimes.cuda_memory import ThreadResources
+        from gpuimg._runtimes.jpeg_upload import Upload
+
+        images: Any = recording_of(gi.open_batch(files, device="cpu")).source
+        offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
+        self.upload = Upload(images, Pixels(None, offsets, images.sizes, 3), whole_regions(images.sizes))
+        self.host = np.zeros(self.upload.words, np.int32)
+        self.upload.write(self.host)
+        resources = ThreadResources()
+        self.decoder = SegmentDecoder(lambda: resources.pinned)
+        self.words, self.out = cupy.zeros(self.upload.words_on_gpu, cupy.int32), cupy.zeros(total, cupy.uint8)
+        self.status = cupy.zeros(len(files), cupy.int32)
+        self.words[: self.host.size].set(self.host)
+        self.stream = cupy.cuda.get_current_stream()
+
+    def launch(self) -> None:
+        self.decoder._launch(self.upload, self.words, self.out, self.status, self.stream)

@@ -20,8 +20,10 @@ PEERS = {
     "albumentations": "albumentations_loader:Albumentations",
     "kornia": "kornia_threads:Kornia",
     "pillow": "pillow_threads:Pillow",
-    "dali-mixed": "dali_pipeline:DaliMixed",  # on a GPU, for bench.gpu.throughput
+    "dali-mixed": "dali_pipeline:DaliMixed",
+    "torchvision-cuda": "torchvision_cuda:TorchvisionCuda",
 }
+ON_GPU = ("dali-mixed", "torchvision-cuda")  # for bench.gpu.rates
 
 
 def module_of(name: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from bench import common, photos
-from bench.peers import PEERS
+from bench.peers import ON_GPU, PEERS
 from bench.peers.base import MEAN, SIZE, STD, WORKS
 from bench.peers.costs import costs_of
 from bench.peers.host import Host, PeerError
@@ -120,7 +120,7 @@ def main() -> None:
     parser = common.arguments(__doc__, "peers.json", count=True)
     parser.add_argument("--set", choices=list(photos.SETS), default="S")
     parser.add_argument("--works", default=",".join(WORKS), help="%(default)s")
-    parser.add_argument("--peers", default=",".join(list(PEERS)[:-1]), help="%(default)s")
+    parser.add_argument("--peers", default=",".join(name for name in PEERS if name not in ON_GPU), help="%(default)s")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--batch", type=int, help="images of a batch, instead of the set's")
     parser.add_argument("--no-costs", action="store_true", help="neither memory nor the times of starts")

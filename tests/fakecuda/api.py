@@ -323,6 +323,9 @@ class Cuda:
         self._functions[handle] = (*self._modules[module], ctypes.string_at(name).decode())
         _put(function, handle, ctypes.c_uint64)
 
+    def cuFuncGetAttribute(self, value: int, attribute: int, function: int) -> None:
+        _put(value, 0)
+
     def cuLaunchKernel(
         self, function: int, x: int, y: int, z: int, width: int, height: int, depth: int, shared: int, stream: int,
         parameters: int, extra: int,
