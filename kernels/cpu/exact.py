@@ -39,7 +39,7 @@ from .intrinsics import (
     store,
     vector,
 )
-from .products import bytes_of, joined, saturated, sums_of_pairs
+from .products import bytes_of, interleaved, joined, saturated, sums_of_pairs, transposed
 from .records import KEPT_BYTES, STORED
 from .vectors import LANES
 from .weights import is_tall, lay_weights, most_taps, rounded
@@ -60,29 +60,6 @@ _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 # Vectors are handled in lanes of 16 bytes, as x86's instructions do. Weights are int16, in pairs for two taps: those of
 # Pillow, which are longer, are two such pairs, of their low bits and of the others.
 
-
-def _by_lanes(n: int, lane: int, picks: list[int]) -> list[int]:
-    """Return choices from two vectors of ``n`` elements: for each lane the same, from ``lane`` on from the second."""
-    return [first + (k if k < lane else n - lane + k) for first in range(0, n, lane) for k in picks]
-
-
-def _interleaved(builder: Any, one: Any, other: Any, lane: int) -> list[Any]:
-    """Return the elements of two vectors in turn: of the first halves of lanes, and of the second halves."""
-    n, half = one.type.count, lane // 2
-    return [
-        shuffle(builder, one, other, _by_lanes(n, lane, [k + lane * j for k in picks for j in (0, 1)]))
-        for picks in (range(half), range(half, lane))
-    ]
-
-
-def _turn(builder: Any, rows: list[Any], lane: int) -> list[Any]:
-    """Exchange rows and columns of ``lane`` x ``lane`` elements, in each lane of vectors, by rounds of interleaving."""
-    half = len(rows) // 2
-    for _ in range(lane.bit_length() - 1):
-        rows = [one for k in range(half) for one in _interleaved(builder, rows[k], rows[half + k], lane)]
-    return rows
-
-
 _COLOR_PAIRS = [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 0, 0, 0, 0]  # bytes of 4 pixels
 
 
@@ -101,9 +78,9 @@ def _make_turn_pairs(channels: int) -> Any:
         for r in range(_ROWS // 2):
             row = joined(builder, [bytes_of_row(r), bytes_of_row(r + _ROWS // 2)])
             if channels == 3:
-                row = shuffle(builder, row, row, _by_lanes(_PAIR, _ROWS, _COLOR_PAIRS))
+                row = shuffle(builder, row, row, [first + k for first in (0, _ROWS) for k in _COLOR_PAIRS])
             rows.append(builder.bitcast(row, vector(I16, _ROWS)))
-        for k, pair in enumerate(_turn(builder, rows, _ROWS // 2)[: 6 if channels == 3 else 8]):
+        for k, pair in enumerate(transposed(builder, rows, _ROWS // 2)[: 6 if channels == 3 else 8]):
             store(builder, pair, out.at(builder.add(to, I64(_PAIR * k)), _PAIR))
 
     return turn_pairs
@@ -120,7 +97,7 @@ def _turn_rows(builder, columns, at, out, starts, to):
         return load(builder, columns.at(builder.add(at, I64(_ROWS * k)), _ROWS), vector(I8, _ROWS))
 
     vectors = [joined(builder, [column(k), column(k + _ROWS)]) for k in range(_ROWS)]
-    for r, row in enumerate(_turn(builder, vectors, _ROWS)):
+    for r, row in enumerate(transposed(builder, vectors, _ROWS)):
         store(builder, row, out.at(builder.add(starts.element(I64(r)), to), _PAIR))
 
 
@@ -196,8 +173,8 @@ def _make_sum_rows(n: int, parts: int) -> Any:
         quarters = [_Sums(builder, n // 4, parts, bits) for _ in range(4)]
         with cgutils.for_range(builder, pairs) as each:
             words, first = _words(builder, weights, at, each.index, parts), builder.mul(each.index, I64(2))
-            halves = _interleaved(builder, row(first), row(builder.add(first, I64(1))), _ROWS)
-            widened = [one for half in halves for one in _interleaved(builder, half, splat(I8, 0, n), _ROWS)]
+            halves = interleaved(builder, row(first), row(builder.add(first, I64(1))), _ROWS)
+            widened = [one for half in halves for one in interleaved(builder, half, splat(I8, 0, n), _ROWS)]
             for value, one in zip(widened, quarters, strict=True):
                 one.add(source.context, builder.bitcast(value, vector(I16, n // 2)), words)
         store(builder, bytes_of(source.context, builder, [one.total() for one in quarters]), out.at(to, n))

@@ -334,7 +334,7 @@ def fence(builder):
 # -- sums over turned rows ---------------------------------------------------------------------------------------------
 
 
-def _interleaved(builder, rows):
+def _transposed(builder, rows):
     """Return 8 x 8 values with rows as columns: two rounds within the halves of vectors, one that exchanges halves."""
     rounds = (
         (1, [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]),
@@ -359,7 +359,7 @@ def turn(builder, source, at, step, out, to, out_step):
         return array.at(builder.add(first, builder.mul(step, I64(k))), TURNED)
 
     rows = [load(builder, place(source, at, step, k), vector(F32, TURNED)) for k in range(TURNED)]
-    for k, column in enumerate(_interleaved(builder, rows)):
+    for k, column in enumerate(_transposed(builder, rows)):
         store(builder, column, place(out, to, out_step, k))
 
 

@@ -36,6 +36,25 @@ def joined(builder: Any, parts: list[Any]) -> Any:
     return parts[0]
 
 
+def interleaved(builder: Any, one: Any, other: Any, lane: int) -> list[Any]:
+    """Return the elements of two vectors in turn: of the first halves of each ``lane`` elements, and of the second."""
+    n, half = one.type.count, lane // 2
+    picks = [[first + k for first in range(start, n, lane) for k in range(half)] for start in (0, half)]
+    return [shuffle(builder, one, other, [place for k in each for place in (k, n + k)]) for each in picks]
+
+
+def transposed(builder: Any, rows: list[Any], lane: int, rounds: int = 0) -> list[Any]:
+    """Exchange rows and columns of ``lane`` x ``lane`` elements, in each ``lane`` of vectors; or do a part of that.
+
+    An element's number has bits of its row and of its place in it: interleaving the halves of the rows rotates them by
+    one. The exchange takes as many ``rounds`` as a place has bits.
+    """
+    half = len(rows) // 2
+    for _ in range(rounds or lane.bit_length() - 1):
+        rows = [one for k in range(half) for one in interleaved(builder, rows[k], rows[half + k], lane)]
+    return rows
+
+
 def _in_pieces(builder: Any, name: str, bits: int, one: Any, other: Any, result: Any, n: int) -> Any:
     """Call an instruction for pieces of two vectors, each of ``bits``; ``n`` elements of ``result`` come from each."""
     kind = one.type.element

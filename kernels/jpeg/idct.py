@@ -14,7 +14,7 @@ import functools
 from typing import Final, NamedTuple
 
 from ..cpu.intrinsics import I8, I16, I32, emitted, load, shuffle, splat, store, vector
-from ..cpu.products import joined
+from ..cpu.products import joined, transposed
 from ..lang import cgutils, ir, types
 
 SCALE_BITS: Final = 13  # fraction bits of the factors
@@ -170,29 +170,11 @@ def _to_pixels(builder, lanes):
     return builder.xor(value, splat(I8, -128, value.type.count))
 
 
-def _interleaved(builder, one, other, n=0):
-    """Return two vectors with the lanes of both in turn: of the low halves, and of the high halves, of each n lanes."""
-    count = one.type.count
-    n = n or count
-    halves = [[at + k for at in range(start, count, n) for k in range(n // 2)] for start in (0, n // 2)]
-    return [shuffle(builder, one, other, [lane for k in half for lane in (k, count + k)]) for half in halves]
-
-
-def _transposed(builder, v):
-    """Transpose eight vectors of eight lanes."""
-    # The index of an element has 3 bits of row and 3 of lane. Interleaving vectors k and k + 4 rotates these 6 bits by
-    # one, so three times exchanges rows and lanes.
-    for _ in range(3):
-        v = [half for k in range(4) for half in _interleaved(builder, v[k], v[k + 4], 8)]
-    return v
-
-
 def _rows_of_bytes(builder, v):
-    """Transpose eight vectors of eight bytes, as :func:`_transposed`, but with two rows in a vector."""
+    """Transpose eight vectors of eight bytes, as :func:`transposed`, but with two rows in a vector."""
     n = v[0].type.count
     a = [shuffle(builder, v[k], v[k + 4], [lane for j in range(n) for lane in (j, n + j)]) for k in range(4)]
-    for _ in range(2):
-        a = [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2], 16)]
+    a = transposed(builder, a, 16, 2)
     starts = range(0, 2 * n, 16)
     return [shuffle(builder, two, two, range(k, k + 8)) for at in starts for two in a for k in (at, at + 8)]
 
@@ -201,7 +183,7 @@ def _transform8(builder, v, known):
     """Transform dequantized rows ``v`` to rows of bytes; beyond ``known`` rows and columns all are zero."""
     first, second = DROPPED[8]
     rows = [_to_shorts(builder, one) for one in _pass8(builder, v, first)]
-    columns = [_wide(builder, row) for row in _transposed(builder, rows)[:known]] + v[known:]  # v's others are zeros
+    columns = [_wide(builder, row) for row in transposed(builder, rows, 8)[:known]] + v[known:]  # v's others are zeros
     return _rows_of_bytes(builder, [_to_pixels(builder, one) for one in _pass8(builder, columns, second)])
 
 
@@ -210,16 +192,13 @@ def _transform4(builder, v, known):
     first, second = DROPPED[4]
     rows = [_to_shorts(builder, one) for one in _pass4(builder, v, first)]
     # Four rows of eight to eight columns of four, two columns in a vector: column k is in half k % 2 of quads[k // 2].
-    pairs = [half for k in range(2) for half in _interleaved(builder, rows[k], rows[k + 2])]
-    quads = [half for k in range(2) for half in _interleaved(builder, pairs[k], pairs[k + 2])]
+    quads = transposed(builder, rows, 8, 2)
     columns = [_Lanes(builder, None)] * 8
     for k in _USED[4]:
         if k < known:
             start = 4 * (k % 2)
             columns[k] = _wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
-    v = [_to_pixels(builder, one) for one in _pass4(builder, columns, second)]
-    a = [half for k in range(2) for half in _interleaved(builder, v[k], v[k + 2])]
-    return [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2])]
+    return transposed(builder, [_to_pixels(builder, one) for one in _pass4(builder, columns, second)], 4)
 
 
 def _transform2(builder, v, known):
