@@ -1,10 +1,17 @@
-"""Conversion of float32 to 16-bit floats by bit operations, rounding to even: the same bytes on every runtime."""
+"""Conversion of float32 to values of results, to 16-bit floats by bit operations: the same bytes on every runtime."""
+
+from typing import Final
 
 import numpy as np
 
-from .scalar import f32, scalar
+from .color import store_byte
+from .layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from .scalar import f32, scalar, u32
 
-u32 = np.uint32
+
+@scalar
+def _as_float32(x):
+    return x
 
 
 @scalar
@@ -31,3 +38,7 @@ def float16_bits(x):
     finite = small if magnitude < u32(0x38800000) else normal
     special = u32(0x7E00) if magnitude > u32(0x7F800000) else u32(0x7C00)
     return sign | (special if magnitude >= u32(0x47800000) else finite)
+
+
+#: From a float32 to the value that is stored, by the kind of result.
+CONVERSIONS: Final = {FLOAT32: _as_float32, UINT8: store_byte, FLOAT16: float16_bits, BFLOAT16: bfloat16_bits}

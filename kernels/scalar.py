@@ -82,3 +82,19 @@ def word(words, at, k):
 def wide(words, at):
     """Return a 64-bit offset from two 32-bit words of a record."""
     return (i64(word(words, at, 1)) << i64(32)) | (i64(word(words, at, 0)) & i64(0xFFFFFFFF))
+
+
+def make_patch_number(whole: Any) -> Any:
+    """Return a scalar function of numbers of a type, such as ``i64``: a patch's place among those of its image."""
+
+    @scalar
+    def patch_number(top, left, across, merge):
+        """Return the place of the patch in row ``top`` and column ``left`` of an image ``across`` patches wide.
+
+        Blocks of ``merge`` x ``merge`` patches follow one another row by row, and so do the patches of a block. The
+        place is the sum of that in column 0 of the same row and that in row 0 of the same column.
+        """
+        first, before = whole(top // merge * merge), whole(left // merge * merge)  # row and column of the block
+        return whole(whole(first * across) + whole(whole(before + whole(top - first)) * merge) + whole(left - before))
+
+    return patch_number

@@ -9,27 +9,28 @@ from typing import Any, Final
 import numpy as np
 
 from .. import color
+from ..cast import CONVERSIONS
 from ..compiled import NativeFunction
 from ..lang import from_dtype, types
 from ..layout import SCALES, UINT8
+from ..ops import LEVELS
 from ..scalar import f32, loop
 from .intrinsics import BYTES, address_of, array_at, as_elements, bytes_at, caller, copy, floats_at, move_16
 from .records import STORED
-from .store import KINDS, make_copy
+from .store import KINDS, make_copy, patch_number
 
 _SHORT: Final = 192  # values: rows of a patch that are shorter are joined
 _JOINED: Final = 32  # rows of a patch that are joined at most
 _KEPT: Final = 12288  # bytes of rows that are stored at a time of others: they stay in the first-level cache
 _VECTOR: Final = 16  # values; loops over whole vectors have no remainder
 _SPACE: Final = 17  # bytes for a value of a run: its mean, two of its deviation, itself, and an element of any kind
-_LEVELS: Final = 256
-_TABLE: Final = 4 * 3 * _LEVELS  # bytes of the results of all levels of the channels
+_TABLE: Final = 4 * 3 * LEVELS  # bytes of the results of all levels of the channels
 _ALIGNED: Final = 64  # values of a run: a multiple, so that elements are aligned
 _UNIT: Final = SCALES["uint8"]
 
 
 def _make_store(kind: int) -> Any:
-    _, convert, _ = KINDS[kind]
+    convert = CONVERSIONS[kind]
     copy_run = make_copy(kind)
     is_bytes = kind == UINT8
 
@@ -47,7 +48,7 @@ def _make_store(kind: int) -> Any:
             if one.divisor != f32(0.0):
                 mean = one.mean[c]
                 inverse, rest = color.inverse_of(one.std[c])
-                for byte in range(_LEVELS):
+                for byte in range(LEVELS):
                     quotient = color.normalize_byte(f32(byte), mean, one.std[c], one.divisor)
                     product = color.scale_byte(f32(byte), mean, inverse, rest, one.divisor)
                     same &= f32(quotient).view(np.uint32) == f32(product).view(np.uint32)
@@ -57,9 +58,9 @@ def _make_store(kind: int) -> Any:
             return
         inverses[0] = f32(0.0)
         for c in range(channels):
-            for byte in range(_LEVELS):
+            for byte in range(LEVELS):
                 quotient = color.normalize_byte(f32(byte), one.mean[c], one.std[c], one.divisor)
-                table[c * _LEVELS + byte] = convert(quotient)
+                table[c * LEVELS + byte] = convert(quotient)
 
     @loop
     def cast_plane(values, mean, inverse, rest, divisor, out):
@@ -76,7 +77,7 @@ def _make_store(kind: int) -> Any:
         """The results of channels ``c`` to ``end`` in turn."""
         here = c
         for k in range(out.size):
-            out[k] = table[here * _LEVELS + values[k]]
+            out[k] = table[here * LEVELS + values[k]]
             here = here + 1 if here + 1 < end else c
 
     @loop
@@ -120,18 +121,18 @@ def _make_store(kind: int) -> Any:
         work = address_of(array_at(work_, 1))
         normal = floats_at(work, most), floats_at(work + 4 * most, most), floats_at(work + 8 * most, most)
         joined, room = bytes_at(work + 12 * most, most), array_at(as_elements(out_, work + 13 * most), most)
-        table = array_at(as_elements(out_, work + _SPACE * most), channels * _LEVELS)
+        table = array_at(as_elements(out_, work + _SPACE * most), channels * LEVELS)
         if top == 0:
             lay_normal(one, channels, normal, table)
         across = (width + one.width - 1) // one.width
         begin, inner = top // one.height, top % one.height
-        to = (begin // merge * across * merge + begin % merge * merge) * one.size + inner * one.row
+        to = patch_number(begin, 0, across, merge) * one.size + inner * one.row
         # Whole patches are put in the room, those that are merged side by side, and from there to the result.
         patches = one.row < _SHORT and rows * one.row * one.repeats * (channels // each) == one.size
         for k in range(across):
             first = k * one.width
             n = each * min(one.width, width - first)
-            place = to + (k // merge * merge * merge + k % merge) * one.size
+            place = to + patch_number(0, k, across, merge) * one.size
             for c in range(channels // each):
                 at = c * plane + each * first
                 if n == one.row and n < _SHORT:
@@ -162,7 +163,7 @@ def _types(stored: Any) -> Any:
 #: Functions that store bytes, by the kind of result.
 STORE_BYTES_FUNCTIONS = {
     kind: NativeFunction(f"store_bytes_{name}", _make_store(kind), _types(types.CPointer(stored)))
-    for kind, (name, _, stored) in KINDS.items()
+    for kind, (name, stored) in KINDS.items()
 }
 call_store_bytes = caller(_types(BYTES))  # or any other pointer
 

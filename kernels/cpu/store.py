@@ -6,11 +6,11 @@ whether to write past the caches, the pixels of a row, and the addresses of a PA
 
 from typing import Any
 
-from .. import cast, color
+from ..cast import CONVERSIONS
 from ..compiled import NativeFunction
 from ..lang import types
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
-from ..scalar import loop, scalar
+from ..scalar import i64, loop, make_patch_number
 from .intrinsics import (
     BYTES,
     FLOATS,
@@ -27,18 +27,12 @@ from .intrinsics import (
 )
 from .records import PATCHES
 
-
-@scalar
-def _as_float32(x):
-    return x
-
-
-#: Kinds of result: name, function from a float32 to the stored value, and the type of that.
+#: Kinds of result: name, and the type of the stored values.
 KINDS = {
-    FLOAT32: ("float32", _as_float32, types.float32),
-    UINT8: ("uint8", color.store_byte, types.uint8),
-    FLOAT16: ("float16", cast.float16_bits, types.uint16),
-    BFLOAT16: ("bfloat16", cast.bfloat16_bits, types.uint16),
+    FLOAT32: ("float32", types.float32),
+    UINT8: ("uint8", types.uint8),
+    FLOAT16: ("float16", types.uint16),
+    BFLOAT16: ("bfloat16", types.uint16),
 }
 BYTES_OF = {FLOAT32: 4, UINT8: 1, FLOAT16: 2, BFLOAT16: 2}
 
@@ -76,7 +70,7 @@ def make_copy(kind: int) -> Any:
 
 
 def _make_plane(kind: int) -> Any:
-    _, convert, _ = KINDS[kind]
+    convert = CONVERSIONS[kind]
 
     @loop
     def store_plane(row, out, streamed):
@@ -87,10 +81,11 @@ def _make_plane(kind: int) -> Any:
 
 
 _patches_at = records_at(PATCHES)
+patch_number = make_patch_number(i64)
 
 
 def _make_patches(kind: int) -> Any:
-    _, convert, _ = KINDS[kind]
+    convert = CONVERSIONS[kind]
 
     @loop
     def cast_row(row, out):
@@ -115,7 +110,7 @@ def _make_patches(kind: int) -> Any:
         for k in range(across):
             at = k * side
             count = min(side, row.size - at)
-            place = to + (k // merge * merge * merge + k % merge) * one.size
+            place = to + patch_number(0, k, across, merge) * one.size
             for _ in range(one.repeats):
                 if count == 14:
                     move_14(row, at, out, place)
@@ -130,7 +125,7 @@ def _make_patches(kind: int) -> Any:
         """Copy the row of all channels to the patches that it crosses, channels interleaved."""
         for k in range(across):
             at = k * side
-            place = to + (k // merge * merge * merge + k % merge) * one.size
+            place = to + patch_number(0, k, across, merge) * one.size
             for x in range(at, min(at + side, r.size)):
                 out[place] = r[x]
                 if channels == 3:
@@ -150,7 +145,7 @@ def _make_patches(kind: int) -> Any:
             y = (at + first) // width
             top, inner = y // one.height, y % one.height
             # The row's place in the first patch that it crosses.
-            to = (top // merge * across * merge + top % merge * merge) * one.size + inner * one.row
+            to = patch_number(top, 0, across, merge) * one.size + inner * one.row
             r = stored(array_at(r_, n)[first : first + width], room[:width])
             if channels == 3:
                 g = stored(array_at(g_, n)[first : first + width], room[width : 2 * width])
@@ -171,7 +166,7 @@ def _make_patches(kind: int) -> Any:
 def _make_store(kind: int, form: str) -> Any:
     if form == "patches":
         return _make_patches(kind)
-    _, convert, _ = KINDS[kind]
+    convert = CONVERSIONS[kind]
     store_plane = _make_plane(kind)
 
     def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches, work):
@@ -206,7 +201,7 @@ def _types(stored: Any) -> Any:
 #: Functions that store, by the kind of result and how pixels lie in it.
 STORE_FUNCTIONS = {
     (kind, form): NativeFunction(f"store_{name}_{form}", _make_store(kind, form), _types(types.CPointer(stored)))
-    for kind, (name, _, stored) in KINDS.items()
+    for kind, (name, stored) in KINDS.items()
     for form in ("planes", "pixels", "patches")
 }
 call_store = caller(_types(BYTES))  # or any other pointer

@@ -5,31 +5,14 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from .. import cast, color
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, PATCHES, PLANES, RECORD_WORDS, UINT8, WIDTH
+from .. import color
+from ..cast import CONVERSIONS
+from ..layout import HEIGHT, OUTPUT, PATCHES, PLANES, RECORD_WORDS, WIDTH
 from ..ops import PLAIN
-from ..scalar import i32, scalar, u32, up, wide, word
+from ..scalar import i32, make_patch_number, scalar, u32, up, wide, word
 from .program import make_pixel
 
-
-@scalar
-def _encode_float32(x):
-    return x
-
-
-@scalar
-def _encode_uint8(x):
-    return np.uint8(color.store_byte(x))
-
-
-@scalar
-def _encode_float16(x):
-    return np.uint16(cast.float16_bits(x))
-
-
-@scalar
-def _encode_bfloat16(x):
-    return np.uint16(cast.bfloat16_bits(x))
+_patch_number = make_patch_number(u32)  # divisions of 32 bits
 
 
 @scalar
@@ -39,20 +22,15 @@ def _in_patches(number, image_width, height, width, merge, size, row, column):
     x = i32(number - y * image_width)
     top, left = i32(u32(y) // u32(height)), i32(u32(x) // u32(width))
     across = i32(u32(image_width + width - 1) // u32(width))
-    # Blocks of merge x merge patches, row by row, and within one too.
-    first, before = i32(u32(top) // u32(merge) * merge), i32(u32(left) // u32(merge) * merge)
-    patch = i32(i32(first * across) + i32(i32(before + i32(top - first)) * merge) + i32(left - before))
+    patch = i32(_patch_number(u32(top), u32(left), u32(across), u32(merge)))
     inner = i32(i32(i32(y - i32(top * height)) * row) + i32(i32(x - i32(left * width)) * column))
     return np.int64(patch) * size + np.int64(inner)
-
-
-_ENCODE = {FLOAT32: _encode_float32, UINT8: _encode_uint8, FLOAT16: _encode_float16, BFLOAT16: _encode_bfloat16}
 
 
 def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) -> Any:
     """Kernel function: sample, run the program and store, one thread a pixel; ``blockIdx.y`` is the image."""
     pixel = make_pixel(functions, build)
-    encode = _ENCODE[kind]
+    encode = CONVERSIONS[kind]
 
     def transform(
         source, channels, scale, ints, floats, programs, program_words, tables, table_words, out, out_channels, form,
