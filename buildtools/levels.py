@@ -3,11 +3,14 @@
 import importlib.util
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Final, NamedTuple
+
+_PROCESSOR: Final = Path(__file__).resolve().parents[1] / "kernels" / "processor.py"
 
 
 class Level(NamedTuple):
@@ -19,8 +22,8 @@ class Level(NamedTuple):
 
 
 # v4 is compiled as for Ice Lake servers, without what these have beyond the level, except for VBMI2, which is required
-# (kernels/native.py). LLVM's own model of the level prefers vectors of 256 bits and knows no costs: with vectors of 512
-# bits it is still 1 to 4 % slower on Zen 4.
+# (kernels/processor.py). LLVM's own model of the level prefers vectors of 256 bits and knows no costs: with vectors of
+# 512 bits it is still 1 to 4 % slower on Zen 4.
 _V4: Final = (
     "prefer-256-bit", "adx", "aes", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vnni",
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
@@ -91,10 +94,8 @@ def own_level() -> str:
     """The best level that this processor runs."""
     if platform.machine() != "x86_64":
         return WHEELS[platform.machine()][-1]
-    flags = set(Path("/proc/cpuinfo").read_text().partition("\nflags")[2].partition("\n")[0].split())
-    if {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512_vbmi2"} <= flags:
-        return "x86-64-v4"
-    return "x86-64-v3" if {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"} <= flags else "x86-64-v2"
+    # By its path: importing the package takes NumPy, which this part of a build does without.
+    return f"x86-64-v{runpy.run_path(str(_PROCESSOR))['x86_level']()}"
 
 
 def compiler_driver(triple: str) -> list[str]:

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from .processor import x86_level
+
 _HERE: Final = Path(__file__).resolve().parent
 _PACKAGE: Final = __name__.rpartition(".")[0]
 _JIT: Final = f"{_PACKAGE}_jit"  # the second instance of this package, whose loops Numba compiles
@@ -161,22 +163,6 @@ def wanted() -> str:
     return os.environ.get("GPUIMG_NATIVE", "").lower()
 
 
-# Features of levels, by Linux's names: those of which a system does not save the registers are not in its list.
-_V3: Final = {"abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
-# VBMI2 is not in this level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
-_V4: Final = {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512_vbmi2"}
-
-
-def _x86_level() -> int:
-    """Level of this x86-64 processor: 2, 3 or 4."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            features = set(next((line for line in file if line.startswith("flags")), "").split())
-    except OSError:
-        return 2
-    return 2 if not features >= _V3 else 4 if features >= _V4 else 3
-
-
 def _wanted_levels() -> list[str]:
     """Levels of this machine that ``GPUIMG_NATIVE`` leaves, best first; raise ValueError for an unknown value."""
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -195,7 +181,7 @@ def _levels(libraries: Mapping[str, str]) -> Iterator[str]:
     """Levels of these libraries that this machine can run, best first."""
     here = [level for level in _wanted_levels() if level in libraries]
     if here and here[0].startswith("x86") and not wanted():
-        best = _x86_level()
+        best = x86_level()
         here = [level for level in here if int(level[-1]) <= best]
     if not here:
         raise UnusableError(f"none of the libraries is for this processor: {', '.join(libraries) or 'there are none'}")
