@@ -200,7 +200,7 @@ def _segments_of(data: bytes) -> tuple[Any, ...]:
     if 8 * (len(data) - int(header["scan"])) < 2 * rows * columns * per:  # before memory for them: codes of a bit each
         raise UnfitError("its scan has fewer bytes than its blocks need")
     size = max(len(data) - int(header["scan"]), 1) / rows
-    each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), 1536 // (per * columns))))
+    each = min(rows, _MOST_ROWS, max(1, min(round(_SEGMENT_BYTES / size), layout.SEGMENT_BLOCKS // (per * columns))))
     segments, blocks, most = -(-rows // each), rows * columns * per, each * columns * per
     symbols = np.empty(recode.SYMBOLS * blocks, np.uint8)
     places = np.zeros((segments, 2, books.BOOKS + 1), np.int64)

@@ -11,8 +11,8 @@ import numpy as np
 from numba import cuda, types
 
 from ..jpeg.books import BOOK_BITS, BOOKS
-from ..jpeg.formulas import is_spare, may_follow, mixed_in, most_bytes, place_in_row
-from ..jpeg.layout import LEVELS, WIDE
+from ..jpeg.formulas import is_size, is_spare, length_at, length_of, may_follow, mixed_in, place_in_row, width_of
+from ..jpeg.layout import LEVELS, PLANES, STREAMS, SUM_BYTES
 from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
 from ..scalar import i32, scalar, u32, u64, up, word
 from .jpeg_codes import opened, refilled, value_of
@@ -20,10 +20,9 @@ from .jpeg_find import summed
 
 _ALL = 0xFFFFFFFF
 _LAST = 31  # lane of a warp
-_STREAMS = 4
 _RUNS = BOOKS // 2  # of symbols, of luma or of chroma: heads, and eight rows
-_SUM_BYTES = 32  # that the four sums of a checksum take together
-_PLANES = 6  # of a level
+_SUMS = 4  # of a checksum, each of the eight bytes after those of the one before
+_GROUP = 8 * _SUMS  # bytes that they take together
 _COUNTS = 3  # of a level: its values, those of 2 or more, and those of 4 or more
 _MOST = 32 * 64  # values of 32 blocks
 
@@ -83,15 +82,15 @@ def _big(words, begin, byte):
 @scalar
 def _sum_of(words, begin, byte, stop, lane):
     """Return the checksum of the bytes up to ``stop``, as :func:`gpuimg.kernels.jpeg.seek.checksum` defines it."""
-    groups = i32(u32(stop - byte) // u32(_SUM_BYTES))
+    groups = i32(u32(stop - byte) // u32(_GROUP))
     own = u64(lane + 1)
-    if lane < _STREAMS:
+    if lane < _SUMS:
         for k in range(groups):
-            own = mixed_in(own, _big(words, begin, i32(byte + i32(_SUM_BYTES * k + 8 * lane))))
+            own = mixed_in(own, _big(words, begin, i32(byte + i32(_GROUP * k + 8 * lane))))
     total = u64(cuda.shfl_sync(_ALL, np.int64(own), 0))
-    for k in range(1, _STREAMS):
+    for k in range(1, _SUMS):
         total = mixed_in(total, u64(cuda.shfl_sync(_ALL, np.int64(own), k)))
-    at = i32(byte + _SUM_BYTES * groups)
+    at = i32(byte + _GROUP * groups)
     while at < stop:
         total = mixed_in(total, u64(_little(words, begin, i32(at << 3)) & u32(255)))
         at = i32(at + 1)
@@ -118,7 +117,7 @@ def _read_run(words, stream, limit, books, book, symbols, to, first, n):
         left = i32(left - used)
         if left < 32:
             bits, left, ahead, at = refilled(words, bits, left, ahead, min(at, limit))
-        k = i32(k + _STREAMS)
+        k = i32(k + STREAMS)
     return bits, left, ahead, at, ones
 
 
@@ -148,12 +147,12 @@ def _read_symbols(words, scan, begin, byte, end, books, symbols, first, luma, ch
     to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
     for group in range(2):
         count = chroma if group else luma
-        set_ = i32(word(words, scan, IN_SCAN.books) >> i32(8 * group)) & i32(255)
+        tables = i32(word(words, scan, IN_SCAN.books) >> i32(8 * group)) & i32(255)
         blocks, counts = count, i32(0)
         for run in range(_RUNS):
             b0, b1, b2, b3, ones = _read_run(
-                words, stream, limit, books, i32(set_ * BOOKS + i32(group * _RUNS + run)), symbols,
-                i32(to + run * count), lane if lane < _STREAMS else count, blocks,
+                words, stream, limit, books, i32(tables * BOOKS + i32(group * _RUNS + run)), symbols,
+                i32(to + run * count), lane if lane < STREAMS else count, blocks,
             )  # fmt: skip
             stream = b0, b1, b2, b3
             if run == 0:
@@ -167,7 +166,7 @@ def _read_symbols(words, scan, begin, byte, end, books, symbols, first, luma, ch
     cuda.syncwarp()
     _, left, _, at = stream
     spare = i32(i32(end << 3) - i32(i32(i32(at - 1 - begin) << 5) - left))
-    return not cuda.any_sync(_ALL, lane < _STREAMS and not is_spare(spare)), _total(bits, lane), _total(values, lane)
+    return not cuda.any_sync(_ALL, lane < STREAMS and not is_spare(spare)), _total(bits, lane), _total(values, lane)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ def _read_symbols(words, scan, begin, byte, end, books, symbols, first, luma, ch
 def _find_planes(words, begin, byte, stop, n, lane):
     """Return in lanes the bytes where the planes of ``n`` values begin, level by level; and whether they end right."""
     byte, plane, fits = i32(byte + ((n + 7) >> 3)), i32(0), True  # after their signs
-    for k in range(0, _PLANES * LEVELS, 2):
+    for k in range(0, PLANES * LEVELS, 2):
         plane = byte if lane == k else plane
         end, bit, ones = i32(byte + ((n + 7) >> 3)), i32(lane << 5), i32(0)
         fits = fits and end <= stop
@@ -209,7 +208,7 @@ def _read_magnitudes(words, begin, plane, counts, active, lane):
     index, one = number, i32(active)
     level = i32(0)
     while cuda.any_sync(_ALL, one != 0):
-        at, count = i32(_PLANES * level), i32(_COUNTS * level)
+        at, count = i32(PLANES * level), i32(_COUNTS * level)
         two = one & _bit(words, begin, _of(plane, at), index)
         second, counts = _ranked(two != 0, counts, i32(count + 1), lane)
         low = two & _bit(words, begin, _of(plane, i32(at + 1)), second)
@@ -270,18 +269,17 @@ def decode_segment(words, scan, number, rows, books, symbols, coefficients):
     size = i32(stop - start)
     if start < 0 or stop > (word(words, scan, IN_SCAN.end) >> 3) - 4 * total:
         return False
-    if size < 12 or size > most_bytes(luma + chroma):
+    if not is_size(size, luma + chroma):
         return False
-    if _sum_of(words, begin, i32(start + 4), stop, lane) != _little(words, begin, i32(start << 3)):
+    if _sum_of(words, begin, i32(start + SUM_BYTES), stop, lane) != _little(words, begin, i32(start << 3)):
         return False
-    width = i32(4 if size >= WIDE else 2)
+    width = i32(width_of(size))
     length = i32(0)
-    if lane < _STREAMS:
-        some = _little(words, begin, i32(i32(start + 4 + width * lane) << 3))
-        length = i32(some if width == 4 else u32(some & u32(WIDE - 1)))
+    if lane < STREAMS:
+        length = i32(length_of(_little(words, begin, i32(i32(start + length_at(lane, width)) << 3)), width))
     if cuda.any_sync(_ALL, length < 0 or length > size):
         return False
-    byte = i32(start + 4 + 4 * width)
+    byte = i32(start + length_at(STREAMS, width))
     ends = summed(length, lane)
     own = i32(byte + i32(ends - length))
     byte = i32(byte + _of(ends, _LAST))

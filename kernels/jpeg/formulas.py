@@ -8,9 +8,7 @@ tables K.1, K.2.
 
 from typing import Final
 
-import numpy as np
-
-from ..scalar import f32, i32, scalar
+from ..scalar import f32, i32, scalar, u32, u64
 from .idct import (
     DROPPED,
     EVEN2,
@@ -27,7 +25,7 @@ from .idct import (
     SUM3,
     SUM4,
 )
-from .layout import SEGMENT_BYTES
+from .layout import LONG_LENGTH, SEGMENT_BYTES, SHORT_LENGTH, STREAMS, SUM_BYTES, WIDE
 from .tables import is_legal
 
 CENTER: Final = 128  # the level shift of samples before the transform, and the value of chroma for gray
@@ -238,7 +236,6 @@ def second_nearest(x, most):
 
 # -- recoded files -----------------------------------------------------------------------------------------------------
 
-u64 = np.uint64
 _FACTOR = u64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, so invertible, and zeros and ones are as frequent
 _ROTATION = u64(29)  # bits
 
@@ -251,9 +248,27 @@ def mixed_in(sum_, word):
 
 
 @scalar
-def most_bytes(blocks):
-    """Return the bytes of a segment at most; its checksum and the sizes of its streams fit into the last ones."""
-    return SEGMENT_BYTES * blocks + 128
+def is_size(size, blocks):
+    """Return whether a segment of so many blocks may have these bytes; checksum and lengths fit into the last 128."""
+    return length_at(STREAMS, SHORT_LENGTH) <= size <= SEGMENT_BYTES * blocks + 128
+
+
+@scalar
+def width_of(size):
+    """Return the bytes that the length of a stream takes in a segment of ``size`` bytes."""
+    return LONG_LENGTH if size >= WIDE else SHORT_LENGTH
+
+
+@scalar
+def length_at(k, width):
+    """Return the byte of a segment where the length of stream ``k`` begins, or after the last length the streams."""
+    return SUM_BYTES + width * k
+
+
+@scalar
+def length_of(bits, width):
+    """Return the length of a stream, the first ``width`` of four bytes."""
+    return u32(bits if width == LONG_LENGTH else u32(bits & u32(WIDE - 1)))
 
 
 @scalar

@@ -40,9 +40,13 @@ RECODED: Final = 4  # a recoded JPEG, whose header is in the file
 
 RECODED_MAGIC: Final = tuple(b"GPUIMGJ\x01")  # first bytes of a recoded JPEG; the last one is the version
 RECODED_HEAD: Final = 28  # bytes of one before the JPEG's header
-WIDE: Final = 1 << 16  # bytes of a segment from which on the lengths of its streams take four bytes
+SUM_BYTES: Final = 4  # of a segment's checksum, at its begin
+STREAMS: Final = 4  # of a segment's symbols, whose lengths follow
+WIDE: Final = 1 << 16  # bytes of a segment from which on these lengths are long ones
+SHORT_LENGTH, LONG_LENGTH = 2, 4  # bytes
 SEGMENT_BLOCKS: Final = 1536  # of a segment with more than one MCU row, at most
 LEVELS: Final = 4  # of magnitudes, three bits each: twelve, of which JPEG uses ten
+PLANES: Final = 6  # of a level: is a value larger, and its next bit, for each of its bits
 SEGMENT_BYTES: Final = 208  # of a block at most: 12 of symbols, 2 of DC, 63 values of 19 bits, and the ends of lists
 
 # Files whose size is not taken from the header.

@@ -10,9 +10,10 @@ from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
 from .deposit import extract
+from .formulas import length_at, width_of
 from .frame import FULL, MCU, blocks_of_mcu, factors, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
-from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, TABLE, TABLES, WIDE
+from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, SHORT_LENGTH, STREAMS, SUM_BYTES, TABLE, TABLES
 from .progressive import decode_scans
 from .recoded import GROUP, STATE, lay_lists, open_segment, put_row, segment_range
 from .scans import end_of
@@ -254,16 +255,15 @@ def join_segments(symbols, places, rest, codes, lengths, room, stops, out):
         begins, ends = places[s, 0], places[s, 1]
         more = ends[BOOKS] - begins[BOOKS]
         size = _put_streams(symbols, begins, ends, codes, lengths, room, i64(0))
-        width = 4 if 12 + size + more >= WIDE else 2
+        width = width_of(length_at(STREAMS, SHORT_LENGTH) + size + more)
         first = at
-        at += 4
-        for k in range(4):
-            store64(u64(lengths[k]), out, up(at))
-            at += width
+        for k in range(STREAMS):
+            store64(u64(lengths[k]), out, up(first + length_at(k, width)))
+        at += length_at(STREAMS, width)
         at = _append(room, size, out, at)
         at = _append(rest[begins[BOOKS] :], more, out, at)
         after = load64(out, up(first)) >> u64(32) << u64(32)
-        store64(after | u64(u32(checksum(out[first:at], 4))), out, up(first))
+        store64(after | u64(u32(checksum(out[first:at], SUM_BYTES))), out, up(first))
         stops[s] = at
 
 

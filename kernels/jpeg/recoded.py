@@ -17,10 +17,10 @@ from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
 from .decode import DECODER
 from .deposit import deposit
-from .formulas import is_spare, may_follow, most_bytes, place_in_row
+from .formulas import is_size, is_spare, length_at, length_of, may_follow, place_in_row, width_of
 from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
 from .headers import read_head
-from .layout import BAD_SEGMENT, DONE, LEVELS, SEGMENT_BLOCKS, SEGMENT_BYTES, UNUSED, WIDE
+from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES, UNUSED
 from .rows import SHAPE, finish_row, room_for_rows
 from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros
@@ -40,12 +40,12 @@ _CORNER2, _CORNER4 = u64(0x0303), u64(0x0F0F0F0F)  # masks of the 2 x 2 and 4 x 
 #: State of the decoder of a segment.
 STATE: Final = np.dtype(
     [
-        ("bits", "<u8", 4),  # of each stream: bits to decode, the next one on top, and a one after the last of them
-        ("byte", "<i8", 4),  # of each stream: the byte of the segment that these began with,
-        ("stop", "<i8", 4),  # and the first byte after the stream
+        ("bits", "<u8", STREAMS),  # of each stream: bits to decode, the next one on top, and a one after the last one
+        ("byte", "<i8", STREAMS),  # of each stream: the byte of the segment that these began with,
+        ("stop", "<i8", STREAMS),  # and the first byte after the stream
         ("values", "<i8", LEVELS),  # of each level: number of values,
         ("place", "<i8", LEVELS),  # where they are put,
-        ("planes", "<i8", (LEVELS, 6)),  # and bytes of the segment where planes begin
+        ("planes", "<i8", (LEVELS, PLANES)),  # and bytes of the segment where planes begin
         ("block", "<i8", 3),  # of each component: the next block that is written, in the list of masks,
         ("value", "<i8", 3),  # and its first value
     ],
@@ -196,13 +196,13 @@ def _find_planes(data, byte, stop, n, state):
         planes = state.planes[level]
         state.values[level], state.place[level] = n, place
         place += n + _PADDING
-        for k in range(0, 6, 2):
+        for k in range(0, PLANES, 2):
             planes[k] = byte
             byte += (n + 7) >> 3
             if byte > stop:
                 return False
             n = _count_ones(data, planes[k], n)
-            if not may_follow(n, 3 * level + (k >> 1)):
+            if not may_follow(n, (PLANES * level + k) >> 1):
                 return False
             planes[k + 1] = byte
             byte += (n + 7) >> 3
@@ -262,18 +262,16 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     luma = rows * columns * across * down
     one = rows * columns if header.components > 1 else i64(0)  # blocks of a component of chroma
     size = stop - start
-    if start < 0 or size < 12 or stop > data.size or size > most_bytes(luma + 2 * one):
+    if start < 0 or stop > data.size or not is_size(size, luma + 2 * one):
         return False
     segment_ = segment[:size]
     copy(data[start:stop], segment_)
-    if u32(checksum(segment_, 4)) != load_bytes(segment, 0):
+    if u32(checksum(segment_, SUM_BYTES)) != load_bytes(segment, 0):
         return False
-    width = i64(4 if size >= WIDE else 2)
-    byte = 4 + 4 * width
-    for k in range(4):
-        length = i64(load_bytes(segment, 4 + width * k))
-        if width == 2:
-            length &= WIDE - 1
+    width = i64(width_of(size))
+    byte = length_at(STREAMS, width)
+    for k in range(STREAMS):
+        length = i64(length_of(load_bytes(segment, length_at(k, width)), width))
         if byte + length > size:
             return False
         state.byte[k] = byte
@@ -284,7 +282,7 @@ def open_segment(data, start, stop, header, rows, state, lists, books):
     _read_masks(segment, state, books[0], luma, symbols, sizes, runs, masks)
     if one:
         _read_masks(segment, state, books[1], 2 * one, symbols, sizes[begin:], runs, masks[begin:])
-    for k in range(4):
+    for k in range(STREAMS):
         if not is_spare(8 * (state.stop[k] - state.byte[k]) - i64(trailing_zeros(state.bits[k]))):
             return False
     bit = _read_dc(segment, byte, sizes, rows * down, columns * across, i64(0), dcs)
