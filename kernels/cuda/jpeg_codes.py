@@ -6,7 +6,7 @@ block has two places, for its DC and its AC coefficients: an index in ``SET.stat
 
 from numba import cuda
 
-from ..jpeg.tables import END_OF_BLOCK, is_legal
+from ..jpeg.tables import advance_of, is_legal
 from ..jpeg.upload import CODE_WORDS, IN_CODE, IN_SET, SET_WORDS, SLOTS
 from ..scalar import i32, scalar, u32, u64, up, word
 
@@ -70,8 +70,7 @@ def entry_of(codes, table, bits, length, longest):
     if table >= AC:
         if not is_legal(size):
             return i32(-1)
-        run = i32(symbol >> 4)
-        advance = i32(END_OF_BLOCK if size == 0 and run < 15 else run + 1)
+        advance = i32(advance_of(i32(symbol >> 4), size))
     return i32(i32(length + size) | i32(advance << 8) | i32(length << 16) | i32(size << 24))
 
 

@@ -26,7 +26,7 @@ from ..scalar import i32, scalar, u32, up, wide, word
 
 @scalar
 def quotient(x, y):
-    """Return the quotient of numbers of which none is negative, and ``y`` not zero: a division of 32 bits."""
+    """Return the quotient of non-negative numbers, ``y`` not zero: a division of 32 bits."""
     return i32(u32(x) // u32(max(y, i32(1))))  # which Numba need not check for zero
 
 
@@ -98,6 +98,12 @@ def dequantized(words, steps, k, value):
 
 
 @scalar
+def of_block(is_one, thread):
+    """Return a mask of the threads of this thread's block of coefficients for which a condition holds."""
+    return i32(u32(u32(cuda.ballot_sync(ALL, is_one)) >> u32(thread & i32(24))) & u32(0xFF))
+
+
+@scalar
 def _inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
     """Return the inverse transform; half of it if for the warp the upper half of its frequencies is zero."""
     if cuda.any_sync(ALL, i32(v4 | v5 | v6 | v7) != 0):
@@ -146,8 +152,7 @@ def inverse_dct(words, images, coefficients, planes):
         for y in range(4, 8):
             at, value = dequantized(words, steps, i32(8 * y + x), c[y])
             work[begin + up(u32(at + (at >> 3)))] = value
-    # Mask of the block's threads with a nonzero coefficient outside row 0.
-    others = i32(u32(u32(cuda.ballot_sync(ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
+    others = of_block(others != 0, thread)  # with coefficients outside row 0
     cuda.syncwarp()
     v0 = work[column]
     # If all other rows are zero, libjpeg-turbo multiplies the first one by four in 16 bits.

@@ -23,7 +23,7 @@ from ..jpeg.frame import FULL
 from ..jpeg.layout import GRAY
 from ..jpeg.upload import BLOCKS_AT_ONCE, IMAGE_WORDS, IN_IMAGE, LANE_BITS, LANES
 from ..scalar import i32, scalar, u32, up, word
-from .jpeg_pixels import ALL, BLOCK, ROW, dequantized, eighth, place_of_block, plane_of
+from .jpeg_pixels import BLOCK, ROW, dequantized, eighth, of_block, place_of_block, plane_of
 
 _WORK = BLOCKS_AT_ONCE * BLOCK
 
@@ -86,8 +86,7 @@ def reduced_dct(words, images, coefficients, planes):
         if at >= 8 and at >> 3 != 4:  # that row does not contribute to half size
             others = i32(others | c[y])
         work[begin + up(u32(at + (at >> 3)))] = value  # every element has one
-    # Which of the block's threads have a coefficient that is in none of these two rows.
-    others = i32(u32(u32(cuda.ballot_sync(ALL, others != 0)) >> u32(thread & i32(24))) & u32(0xFF))
+    others = of_block(others != 0, thread)  # with coefficients outside rows 0 and 4
     cuda.syncwarp()
     v0 = work[column]
     if side == 4:

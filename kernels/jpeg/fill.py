@@ -221,20 +221,20 @@ def _write_codes(data, at, is_ac, scratch, codes):
 
 
 @loop
-def _write_set(data, header, scratch, set_):
-    """Fill in a set, which is zeros, with the tables of an image."""
+def _write_set(data, header, scratch, tables):
+    """Fill in a SET, which is zeros, of the tables of an image."""
     mcu = scratch.mcu
     for c in range(header.components):
         for is_ac in range(2):
             slot = _slot(header, c, is_ac)
-            set_.used |= 1 << slot
-            _write_codes(data, place_of_table(header, c, is_ac), is_ac, scratch, set_.codes[slot])
+            tables.used |= 1 << slot
+            _write_codes(data, place_of_table(header, c, is_ac), is_ac, scratch, tables.codes[slot])
     list_blocks(header, mcu)
-    set_.states = 2 * mcu.blocks
+    tables.states = 2 * mcu.blocks
     for j in range(mcu.blocks):
         c = mcu.component[j]
-        set_.state[2 * j] = _slot(header, c, i64(0)) | c << 3
-        set_.state[2 * j + 1] = _slot(header, c, i64(1)) | c << 3
+        tables.state[2 * j] = _slot(header, c, i64(0)) | c << 3
+        tables.state[2 * j + 1] = _slot(header, c, i64(1)) | c << 3
 
 
 @loop
@@ -409,6 +409,6 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scra
     n = totals.segments
     ordered = _segments_in(out, 4 * totals.segment_word, n)
     for k in range(n):  # field by field: Numba copies no records
-        one, out_ = segments[work[n + k]], ordered[k]
-        _set_segment(out_, one.word, one.shift, one.end, one.slack, one.block, one.blocks, one.image)
-        out_.before, out_.between, out_.after = one.before, one.between, one.after
+        one, target = segments[work[n + k]], ordered[k]
+        _set_segment(target, one.word, one.shift, one.end, one.slack, one.block, one.blocks, one.image)
+        target.before, target.between, target.after = one.before, one.between, one.after

@@ -62,7 +62,7 @@ SHAPE: Final = np.dtype(
 
 @loop
 def lay_out(header, scale, columns, shape):
-    """Fill a shape for rows of ``columns`` MCUs of which none is done; return the bytes of the planes."""
+    """Fill a shape for rows of ``columns`` MCUs, none of which is done yet; return the bytes of the planes."""
     across, down = factors(header)
     wide = chroma_side(header, scale)
     shape.done = blocks = 0

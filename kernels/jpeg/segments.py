@@ -326,17 +326,17 @@ def _find_set(i, headers, addresses, sizes, owners, totals):
 
 
 @loop
-def _find_pair(part, set_, pairs, totals):
-    """Return the index of the PAIR of a part and a set, a new one where there is none."""
+def _find_pair(part, tables, pairs, totals):
+    """Return the index of the PAIR of a part and a set of tables, a new one where there is none."""
     # Parts are filled one after the other, so the pairs of the current one are the last.
     k = totals.pairs - 1
     while k >= 0 and pairs[k].part == part:
-        if pairs[k].set == set_:
+        if pairs[k].set == tables:
             return k
         k -= 1
     k = totals.pairs
     pair = pairs[k]
-    pair.part, pair.set, pair.segments, pair.found = part, set_, 0, 0
+    pair.part, pair.set, pair.segments, pair.found = part, tables, 0, 0
     totals.pairs += 1
     return k
 

@@ -72,14 +72,17 @@ def _is_known(data, at, table):
     return True
 
 
+@scalar
+def advance_of(run, size):
+    """Return how far an AC symbol leads in its block: size 0 ends it, except with a run of 15, which is 16 zeros."""
+    return END_OF_BLOCK if size == 0 and run < 15 else run + 1
+
+
 @loop
 def single(length, symbol, value, is_ac):
     """Return the entry of one symbol, whose code has ``length`` bits."""
     run, size = symbol >> 4, symbol & 15  # zeros before the coefficient, and bits of its value
-    advance = 0
-    if is_ac:
-        # Size 0 ends the block, except with a run of 15: sixteen zeros.
-        advance = END_OF_BLOCK if size == 0 and run < 15 else run + 1
+    advance = advance_of(run, size) if is_ac else 0
     return length + size | advance << 8 | value << 16
 
 

@@ -139,11 +139,8 @@ IMAGE: Final = np.dtype(
         ("step_x", "<i4"),  # elements from a pixel to the next
         ("step_y", "<i4"),  # and to the one below
         ("color", "<i4"),  # of the result, as in layout.py
-        (
-            "biases",
-            "<i4",
-            4,
-        ),  # rounding of Cb, and of Cr above 16 bits: even row and column, odd column, odd row, both odd
+        # Rounding of Cb, and of Cr above 16 bits: even row and column, odd column, odd row, both odd.
+        ("biases", "<i4", 4),
         # By component and index of a coefficient, in a scan in zigzag order, in a recoded file row by row: the
         # quantization step, and its place in the block.
         ("steps", "<i4", (3, 64)),
