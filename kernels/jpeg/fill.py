@@ -281,11 +281,12 @@ def _write_image(data, header, region, image, channels, place, out):
     for k in range(4):
         bias = _bias(wide, high, k & 1, k >> 1)
         out.biases[k] = _pack_shorts(bias, bias)
+    is_recoded = image.each != 0  # read once: the stores below might change it, for all the compiler knows
     for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]
         for k in range(64):
             to = i64(ZIGZAG[k])
-            out.steps[c, to if image.each else k] = step_at(data, at, k) | to << upload.PLACE_SHIFT
+            out.steps[c, to if is_recoded else k] = step_at(data, at, k) | to << upload.PLACE_SHIFT
 
 
 @loop

@@ -21,7 +21,7 @@ from .huffman import restarts_follow
 from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
 from .recoded import segment_range
 from .seek import open_entry, row_start
-from .tables import read_codes
+from .tables import read_lengths
 from .vectors import MASKED
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -178,7 +178,7 @@ def _legal_tables(data, header, scratch):
     """Return whether all tables of an image are legal."""
     for c in range(header.components):
         for is_ac in range(2):
-            if not read_codes(data, place_of_table(header, c, is_ac), is_ac == 1, scratch):
+            if read_lengths(data, place_of_table(header, c, is_ac), is_ac == 1, scratch) < 0:
                 return False
     return True
 

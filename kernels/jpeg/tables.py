@@ -136,27 +136,37 @@ def _paired(singles, index):
 
 
 @loop
-def read_codes(data, at, is_ac, table):
-    """Fill the fields of a table's DEFINITION from that at a place of the file; return True if it is legal."""
+def read_lengths(data, at, is_ac, table):
+    """Read a table's definition at a place of the file as :func:`read_codes`, but leave out the symbols.
+
+    Returns their number, or -1 if the definition is not legal.
+    """
     code, symbols = i64(0), i64(0)
     for length in range(1, LONGEST + 1):
         count = i64(data[at + length - 1])
         if symbols + count > SYMBOLS or at + LONGEST + symbols + count > data.size:
-            return False
+            return i64(-1)
         table.counts[length] = count
         table.starts[length] = symbols - code  # codes of one length are consecutive, as are their symbols
-        for k in range(symbols, symbols + count):
-            symbol = i64(data[at + LONGEST + k])
-            if not is_ac and symbol > 15:
-                return False
-            table.symbols[k] = symbol
         symbols += count
         code += count
         table.limits[length] = code
         if code > 1 << length:  # more codes than numbers of these bits
-            return False
+            return i64(-1)
         code <<= 1
-    return True
+    for k in range(0 if is_ac else symbols):
+        if data[at + LONGEST + k] > 15:
+            return i64(-1)
+    return symbols
+
+
+@loop
+def read_codes(data, at, is_ac, table):
+    """Fill the fields of a table's DEFINITION from that at a place of the file; return True if it is legal."""
+    symbols = read_lengths(data, at, is_ac, table)
+    for k in range(symbols):
+        table.symbols[k] = data[at + LONGEST + k]
+    return symbols >= 0
 
 
 @loop

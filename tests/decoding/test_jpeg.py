@@ -13,7 +13,10 @@ import pytest
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import Pixels, whole_regions
 from gpuimg._decoding import exif
+from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
 
 from ..samples import PHOTOS, file_of
@@ -350,3 +353,7 @@ def test_illegal_tables(table: bytes, decoders: tuple[Decoder, Decoder], photo: 
     with pytest.raises(OSError, match=r"broken|truncated"):
         pillow_pixels(data)
     assert status_of(data) == "invalid Huffman table"
+    images: Any = recording_of(gi.open_batch([data, encoded(photo, "gray")], device="cpu")).source
+    pixels = Pixels(np.empty(0, np.uint8), np.zeros(2, np.int64), images.sizes, 3)
+    uploaded = Upload(images, pixels, whole_regions(images.sizes))
+    assert (uploaded.refused, uploaded.taken) == ([0], [1])  # nor are such files uploaded to a GPU
