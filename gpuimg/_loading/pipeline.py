@@ -316,7 +316,7 @@ class Pipeline:
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
-        known = [sample.label for sample in samples if not sample.lacks_label or sample.label is not None]
+        known = [sample.label for sample in samples if sample.label is not None or not sample.lacks_label]
         if known:
             self._labels = known
         elif self._labels is None:
@@ -376,8 +376,8 @@ class Pipeline:
                     raise
                 raise Unfit from None
             event = runtime.record_event()
-        bad = np.array([k in files.failures for k in range(len(samples))])
-        valid = np.array([sample.real for sample in samples]) & ~bad
+        valid = np.array([sample.real for sample in samples])
+        valid[list(files.failures)] = False
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
         if result.place is not None:
