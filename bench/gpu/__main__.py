@@ -200,7 +200,7 @@ def _kill(process: "subprocess.Popen[Any]", number: int, seconds: float) -> None
 
 def _short(found: dict[str, Any]) -> str:
     left_out = ("what", "range", "stats", "versions", "registers_and_spills")
-    rest = ", ".join(f"{name} {value}" for name, value in found.items() if name not in left_out and value)
+    rest = ", ".join(f"{name} {value}" for name, value in found.items() if name not in left_out and value not in ([], {}))
     return f"{found.get('what')}: {rest}"[:400]
 
 

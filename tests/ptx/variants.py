@@ -62,8 +62,7 @@ def ptx_of(kernel: kernels.Kernel, capability: tuple[int, int] = (9, 0)) -> str:
 
 def runtimes_ptx(kernel: kernels.Kernel, capability: tuple[int, int]) -> str:
     """PTX of a kernel as the runtime compiles what does not ship."""
-    from gpuimg.kernels.cuda import compiler
-
+    compiler = kernels.load_compiler()
     return _cached(kernel, capability, lambda: compiler.compile_ptx(kernel, capability))
 
 
