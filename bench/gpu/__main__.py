@@ -18,7 +18,9 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 from bench.common import ROOT
 from bench.gpu.common import REHEARSAL
 
-_WORK = ROOT / "build" / "gpu"
+_CACHE = ROOT / "build" / "gpu-cache"  # of kernels and loops that do not come compiled
 _SITE = ROOT / "site"  # packages of `make gpu-pack`
 _RESERVE_S, _LEAST_S = 8.0, 5.0  # for the results; a part with less is left out
 _MOST_BYTES = 15 << 20  # of a file of results
@@ -41,9 +43,9 @@ _PYTEST = (
 _GPU, _LOADER = "tests/cuda/test_gpu.py", "tests/cuda/test_gpu_loader.py"
 _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1", "PYNVIMGCODEC_VERBOSITY": "3", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GPUIMG_TEST_LIMIT": "100", "GPU_DIFFERENCES": str(_WORK / "differences"),
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GPUIMG_TEST_LIMIT": "100",
     "PYTHONPATH": os.pathsep.join(filter(None, [str(_SITE) if _SITE.exists() else "", os.environ.get("PYTHONPATH")])),
-    **({} if REHEARSAL else {"GPUIMG_REQUIRE_GPU": "1", "NUMBA_CACHE_DIR": str(_WORK / "cache")}),
+    **({} if REHEARSAL else {"GPUIMG_REQUIRE_GPU": "1", "NUMBA_CACHE_DIR": str(_CACHE)}),
 }  # fmt: skip
 
 
@@ -89,9 +91,9 @@ class Run:
         self._end = self._begin + seconds - _RESERVE_S
         self._out, self._summary = out, out / "summary.txt"
         self._running: list[subprocess.Popen[Any]] = []
-        for folder in (_WORK / "logs", _WORK / "differences"):
-            shutil.rmtree(folder, ignore_errors=True)
-        for folder in (out, _WORK / "logs", _WORK / "differences", _WORK / "cache"):
+        self._work = Path(tempfile.mkdtemp(prefix="gpuimg-"))
+        self._logs, self._differences = self._work / "logs", self._work / "differences"
+        for folder in (out, self._logs, self._differences, _CACHE):
             folder.mkdir(parents=True, exist_ok=True)
         self._summary.write_text("")
 
@@ -108,17 +110,19 @@ class Run:
             self.say(f"{part.name:24} left out: no time")
             return False
         words = [word.replace("+", " ") for word in part.command.split()]
-        logs = [_WORK / "logs" / f"{part.name}.{ending}" for ending in ("out", "err")]
+        logs = [self._logs / f"{part.name}.{ending}" for ending in ("out", "err")]
+        environment = {**os.environ, **_ENVIRONMENT, "GPU_DIFFERENCES": str(self._differences), **environment}
         with logs[0].open("w") as out, logs[1].open("w") as errors:
             process = subprocess.Popen(
                 [*before, sys.executable, "-P", "-X", "faulthandler", "-c", _RUN, *words], stdin=subprocess.DEVNULL,
-                stdout=out, stderr=errors, cwd=ROOT, env={**os.environ, **_ENVIRONMENT, **environment},
+                stdout=out, stderr=errors, cwd=ROOT, env=environment,
                 start_new_session=True,
             )  # fmt: skip
             self._running.append(process)
             status = _ended(process, limit)
         said, err = (log.read_text(errors="replace") for log in logs)
-        problems = [line for line in said.splitlines() if '"problem"' in line or line.startswith(("FAILED", "ERROR"))]
+        problems = [f"{one.get('what')}: {one['problem']}" for one in _findings(said) if "problem" in one]
+        problems += [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
         found = _FAULT.search(said) or _FAULT.search(err)
         how = ["out of time" if status is None else f"exit {status}" if status > 0 else "" if status else "ok"]
         if status is not None and (found or status < 0):
@@ -134,7 +138,7 @@ class Run:
 
     def sanitized(self, part: Part) -> None:
         if shutil.which("compute-sanitizer"):
-            log = str(_WORK / "logs" / f"{part.name}.txt")
+            log = str(self._logs / f"{part.name}.txt")
             self.part(part, "compute-sanitizer", "--print-limit", "8", "--log-file", log, GPU_PHOTOS="4")
         else:
             self.say(f"{part.name:24} left out: no compute-sanitizer")
@@ -158,7 +162,7 @@ class Run:
                     blocking = part._replace(name=f"{part.name}-blocking", seconds=30)
                     self.part(blocking, CUDA_LAUNCH_BLOCKING="1")
                     self.sanitized(part._replace(name=f"{part.name}-memcheck", seconds=70))
-                if part.name == "probe" and '{"what": "usable"}' not in (_WORK / "logs" / "probe.out").read_text():
+                if part.name == "probe" and '{"what": "usable"}' not in (self._logs / "probe.out").read_text():
                     self.say("no usable GPU, see probe: the rest is left out")
                     return 1
         return 0
@@ -167,18 +171,17 @@ class Run:
         """Write the results; an archive that is larger than a file may be is left out."""
         self.say("findings")
         with (self._out / "results.jsonl").open("w") as results:
-            for path in sorted((_WORK / "logs").glob("*.out"), key=lambda path: path.stat().st_mtime):
-                for line in filter(lambda line: line.startswith("{"), path.read_text(errors="replace").splitlines()):
-                    with contextlib.suppress(ValueError):
-                        found = json.loads(line)
-                        print(json.dumps({"part": path.stem, **found}), file=results)
-                        self.say(f"    {path.stem}: {_short(found)}")
-        for name, folder in (("logs", "logs"), ("differences", "differences"), ("kernels", "cache")):
+            for path in sorted(self._logs.glob("*.out"), key=lambda path: path.stat().st_mtime):
+                for found in _findings(path.read_text(errors="replace")):
+                    print(json.dumps({"part": path.stem, **found}), file=results)
+                    self.say(f"    {path.stem}: {_short(found)}")
+        for name, folder in (("logs", self._logs), ("differences", self._differences), ("kernels", _CACHE)):
             archive = self._out / f"{name}.tgz"
             with tarfile.open(archive, "w:gz", compresslevel=5) as tar:
-                tar.add(_WORK / folder, folder)
+                tar.add(folder, name)
             if archive.stat().st_size > _MOST_BYTES:
                 archive.unlink()
+        shutil.rmtree(self._work, ignore_errors=True)
         self.say(f"{time.monotonic() - self._begin:.0f} s; results in {self._out}")
 
 
@@ -198,9 +201,17 @@ def _kill(process: "subprocess.Popen[Any]", number: int, seconds: float) -> None
         process.wait(seconds)
 
 
+def _findings(said: str) -> Iterator[dict[str, Any]]:
+    for line in filter(lambda line: line.startswith("{"), said.splitlines()):
+        with contextlib.suppress(ValueError):  # a process may end in the middle of a line
+            yield json.loads(line)
+
+
 def _short(found: dict[str, Any]) -> str:
     left_out = ("what", "range", "stats", "versions", "registers_and_spills")
-    rest = ", ".join(f"{name} {value}" for name, value in found.items() if name not in left_out and value not in ([], {}))
+    rest = ", ".join(
+        f"{name} {value}" for name, value in found.items() if name not in left_out and value not in ([], {})
+    )
     return f"{found.get('what')}: {rest}"[:400]
 
 
