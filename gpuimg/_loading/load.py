@@ -151,9 +151,10 @@ def load(
     progress : bool
         Show a progress bar (needs tqdm) with images/s and the bottleneck.
     stream : int or stream, optional
-        The consumer's CUDA stream: its address, a stream of CuPy, torch or Numba, or any object with the method
-        ``__cuda_stream__``; by default CuPy's current one. A batch is ready for work enqueued there, and its
-        memory is reused only after the work enqueued there before the batch was released.
+        The consumer's CUDA stream: any object with ``__cuda_stream__``, such as the streams of CuPy, PyTorch,
+        ``cuda.core`` and Numba, or its address; by default CuPy's current one. Not the per-thread default stream. A
+        batch is ready for work enqueued there, and its memory is reused only after the work enqueued there before the
+        batch was released.
     color, alpha, max_pixels, max_bytes, draft, depth, icc, decoder
         As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.
     image : str

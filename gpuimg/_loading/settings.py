@@ -1,8 +1,10 @@
 """Loader settings and the validation of their arguments."""
 
+import ctypes
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -263,21 +265,26 @@ def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runt
 
 
 def stream_address(stream: Any) -> int | None:
-    """Return the address of a CUDA stream: an object of CuPy, torch, Numba or the protocol, or the address itself.
+    """Return the address of a CUDA stream: an object with ``__cuda_stream__``, or the address itself.
 
     References: CUDA Python, "Interoperability": ``__cuda_stream__()`` returns (0, address); it once was a property.
     """
     if stream is None:
         return None
     found, version = stream, 0
-    try:
-        if (protocol := getattr(stream, "__cuda_stream__", None)) is not None:
+    if (protocol := getattr(stream, "__cuda_stream__", None)) is not None:
+        with suppress(TypeError, ValueError):  # a class in the place of its object; more or fewer than two values
             version, found = protocol() if callable(protocol) else protocol
-        for name in ("ptr", "cuda_stream", "handle", "value"):
-            found = getattr(found, name, found)
-        address = int(found)
-    except (TypeError, ValueError):
-        raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
+    for name in ("cuda_stream", "handle"):  # of torch before it had the protocol, and of Numba without numba-cuda
+        found = getattr(found, name, found)
+    if isinstance(found, ctypes.c_void_p):
+        found = found.value or 0  # ctypes has None for a null pointer
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        raise TypeError(
+            "stream must be an object with __cuda_stream__, such as torch.cuda.current_stream(), or the address of a "
+            f"CUDA stream, not {type(stream).__name__}"
+        )
+    address = whole_number(found, "the address of a stream", 0, 2**64 - 1)
     if version != 0:
         raise ValueError(f"stream has version {version} of __cuda_stream__, and gpuimg knows 0; pass its address")
     if address == PER_THREAD_STREAM:

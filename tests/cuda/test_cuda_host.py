@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,20 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_of_other_libraries(gpu: FakeGpu) -> None:
+    """They are read after the work of the stream that they were written on."""
+    stream = gpu.stream()
+    with stream:
+        array = gpu.cupy.zeros((2, 8, 8, 3), np.uint8)
+        other = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__)  # as Numba's
+    with pytest.raises(TypeError, match=r"support DLPack, which SimpleNamespace does not; pass cupy.asarray\(array\)"):
+        gi.resize(other, 4)
+    gi.resize(gpu.cupy.asarray(other), 4).array()
+    for name in ("__dlpack__", "__dlpack_device__"):
+        setattr(other, name, getattr(array, name))
+    gi.resize(other, 4).array()
 
 
 @pytest.mark.parametrize("where", ["null stream", "own stream"])

@@ -1,9 +1,11 @@
 """The order of operations of loaders on a fake GPU that runs everything as late as it may."""
 
+import ctypes
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +27,7 @@ from tests.fakecuda.work import (
     waits_for,
     waits_of_loaders,
 )
-from tests.libraries import needs
+from tests.libraries import library, needs
 from tests.video.videos import BUILDS, make
 
 needs("numba_cuda")
@@ -74,6 +76,35 @@ def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: str | None, prepro
         kept = [*kept, batch][-2:]  # dropped outside the stream's block
         del batch, array
     assert kept
+
+
+FORMS: dict[str, Callable[[int], Any]] = {
+    "cupy": lambda address: library("cupy").cuda.Stream.from_external(FORMS["method"](address)),
+    "cuda.core": lambda address: library("cuda.core").Stream.from_handle(address),
+    "cuda.core, legacy": lambda address: library("cuda.core").LEGACY_DEFAULT_STREAM,
+    "cuda.bindings": lambda address: library("cuda.bindings.driver").CUstream(address),
+    "numba-cuda": lambda address: library("numba.cuda.cudadrv.driver").Stream(FORMS["cuda.bindings"](address)),
+    "numba": lambda address: SimpleNamespace(handle=ctypes.c_void_p(address)),
+    # Its class takes a GPU, its method an address.
+    "torch": lambda address: SimpleNamespace(
+        __cuda_stream__=partial(library("torch").cuda.Stream.__cuda_stream__, FORMS["torch 2.3"](address))
+    ),
+    "torch 2.3": lambda address: SimpleNamespace(cuda_stream=address),
+    "method": lambda address: SimpleNamespace(__cuda_stream__=lambda: (0, address)),
+    "property": lambda address: SimpleNamespace(__cuda_stream__=(0, address)),
+    "address": int,
+    "NumPy's": np.uint64,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("default", [False, True])
+def test_every_form_of_a_stream(gpu: FakeGpu, form: str, default: bool) -> None:
+    """Of a consumer that has one current only while it reads."""
+    stream = gpu.cupy.cuda.Stream.null if default or "legacy" in form else gpu.stream()
+    for batch in load(Source(12), stream=FORMS[form](stream.ptr)):
+        with stream:
+            gpu.use(batch.images)
 
 
 def in_stream(loader: Any, stream: Any) -> Iterator[Any]:

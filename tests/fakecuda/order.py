@@ -116,7 +116,8 @@ class Order:
     # -- streams -----------------------------------------------------------------------------------------------
 
     def stream_at(self, device: int, address: int) -> Stream:
-        """The stream that has an address now."""
+        """The stream that has an address now; 1 is another name of the null stream, cudaStreamLegacy."""
+        address = 0 if address == 1 else address
         return device, address | self._generations.get(address, 0) << _GENERATION
 
     def end_stream(self, address: int) -> None:

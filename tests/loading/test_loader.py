@@ -541,6 +541,7 @@ def protocol(*returned: Any) -> Any:
     ({"drop_last": True, "epochs": None}, "drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"),
     ({"stream": 2}, "per-thread default stream"), ({"stream": protocol(0, 2)}, "per-thread default stream"),
     ({"stream": protocol(1, 64)}, "version 1 of __cuda_stream__"),
+    *(({"stream": address}, "address of a stream must be a whole number from 0") for address in (-1, 2**64)),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -550,7 +551,8 @@ def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], messag
 @pytest.mark.parametrize(("source", "preprocess", "options", "error", "message"), [
     (iter([]), None, {}, TypeError, "source"), ([], None, {}, ValueError, "no samples"),
     (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
-    *((Source(4), None, {"stream": protocol(*given)}, TypeError, "stream must be") for given in ((0,), (0, None))),
+    *((Source(4), None, {"stream": given}, TypeError, "stream must be an object with __cuda_stream__, such as torch")
+      for given in (protocol(0,), protocol(0, None), protocol, "64", 64.0, True, type("Stream", (), {}))),
     (Source(4), None, {"index": 1.5}, TypeError, "index must be a path"),
     (Source(8), lambda x, rng: dict[str, Any]()["mine"], {}, KeyError, "mine"),
     (Source(8), lambda x: None, {}, TypeError, "return missing"),
