@@ -76,7 +76,9 @@ class ImageDecoder:
 
     def set_thread_count(self, count: int) -> None:
         """Set how many threads, including the calling one, decode at the same time: they share the cores."""
-        self._local.threads = count
+        if count != getattr(self._local, "threads", 1):
+            vars(self._local).clear()  # another thread of the earlier number may have its state
+            self._local.threads = count
 
     def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
         """Decode images, or the frames of clips; those that fail are black.

@@ -48,6 +48,15 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
 # -- single calls ------------------------------------------------------------------------------------------------------
 
 
+def test_threads_share_the_cores(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that decoded before their number was set: decoders of each number are made once."""
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "12")
+    for count in (1, 2, 6, 2, 1):
+        with recording_of(opened()).runtime.private_stream(count):
+            gpu.use(gi.resize(opened(), (20, 20)).array())
+    assert [op.told["threads"] for op in gpu.order.of("decoder")] == [12, 12, 6, 6, 2, 2]
+
+
 def test_arrays_of_other_libraries(gpu: FakeGpu) -> None:
     """They are read after the work of the stream that they were written on."""
     stream = gpu.stream()
