@@ -101,7 +101,7 @@ def _error_of(check: Callable[[], object]) -> str | None:
     """Return the message of the error that a function raises."""
     try:
         check()
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, ImportError) as error:
         return str(error)
     return None
 
@@ -132,7 +132,8 @@ def decoders(gpu: bool) -> dict[str, str]:
         kinds = ", ".join(nvimgcodec.decoders())
         ours, theirs = "gpuimg (baseline) and the CPU, with the CPU's pixels", f"nvImageCodec ({kinds})"
         theirs += f', whose rounding and chroma differ from libjpeg\'s. With decoder="gpuimg": {ours}'
-        rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, because nvImageCodec has no decoder here"
+        reason = _error_of(nvimgcodec.library) or "nvImageCodec has no decoder here"
+        rows["JPEG on a GPU"] = theirs if kinds else f"{ours}, because {reason}"
         if decoder := os.environ.get("GPUIMG_DECODER"):
             rows["JPEG on a GPU"] += f". GPUIMG_DECODER is {decoder}"
     return rows

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,17 +25,18 @@ INSTALL_HINT = f"nvImageCodec is not installed; {install_hint('cuda12', 'cuda13'
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """Return the ``nvidia.nvimgcodec`` module; raise ImportError with installation instructions if it is missing."""
+    """Return the ``nvidia.nvimgcodec`` module; raise ImportError that says what to install, or why it does not work."""
     # Read once, at import. Its default prints a message for every file that fails; the reasons come from our decoder.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
     with ExitStack() as stack:
         with suppress(OSError, ValueError, ImportError):  # all are loaded then
             _leave_out_extensions(stack)
         try:
-            from nvidia import nvimgcodec
-        except ImportError as error:
+            return import_module("nvidia.nvimgcodec")
+        except ModuleNotFoundError as error:
             raise ImportError(INSTALL_HINT) from error
-    return nvimgcodec
+        except Exception as error:  # of its libraries, or of what it needs of NumPy
+            raise ImportError(f"nvImageCodec does not work here: {type(error).__name__}: {error}") from error
 
 
 #: Extensions that print where their libraries are missing, whatever the verbosity, and read the folder of extensions.
@@ -303,7 +305,7 @@ def decoders() -> Sequence[str]:
     for name, kind in kinds.items():
         try:
             nvimgcodec.Decoder(device_id=0, backends=[nvimgcodec.Backend(kind)])
-        except RuntimeError:
+        except Exception:  # of any kind: `gpuimg info` says what there is
             continue
         found.append(name)
     return found

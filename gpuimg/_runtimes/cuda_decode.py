@@ -225,8 +225,8 @@ class ImageDecoder:
                 set_device = partial(cupy.cuda.runtime.setDevice, self._index)
                 own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads, set_device)
                 own.problem = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
-            except ImportError:
-                own.problem = "nvImageCodec is not installed"
+            except ImportError as error:
+                own.problem = str(error).partition(";")[0]
         return own.decoder
 
     # -- the CPU -----------------------------------------------------------------------------------------------

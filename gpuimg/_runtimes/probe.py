@@ -131,12 +131,12 @@ def _kernel_problem(index: int) -> Problem | None:
     from ..kernels.cuda import shipped
 
     lack = shipped.lack(found[index])
-    if lack is None or all(kernel.is_cached(found[index], driver) for kernel in kernels.every_kernel()):
-        return None
     try:
-        kernels.load_compiler()
-    except ImportError as error:
-        return Problem(f"CUDA kernels must be compiled ({lack}): {error}; {install_hint(compiling_extra())}", True)
+        if lack is not None and not all(one.is_cached(found[index], driver) for one in kernels.every_kernel()):
+            kernels.load_compiler()
+    except Exception as error:
+        reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        return Problem(f"CUDA kernels must be compiled ({lack}): {reason}; {install_hint(compiling_extra())}", True)
     return None
 
 
@@ -167,13 +167,12 @@ def self_test_result(index: int) -> str:
 
 def has_nvrtc() -> bool:
     """Return True if CuPy, where it works, finds NVRTC."""
-    from cuda import pathfinder
+    with suppress(Exception):  # it is not found, or cannot be loaded
+        from cuda import pathfinder
 
-    try:
         pathfinder.load_nvidia_dynamic_lib("nvrtc")
-    except pathfinder.DynamicLibNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_installed(module: str) -> bool:

@@ -17,14 +17,15 @@ import pytest
 import gpuimg as gi
 from gpuimg._cli import info
 from gpuimg._data.images import KINDS
-from gpuimg._runtimes import probe
+from gpuimg._decoding import nvimgcodec
+from gpuimg._runtimes import devices, probe
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import disk, native, ops
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
 from gpuimg.kernels.layout import SCALES
 from tests.fakecuda import installed
-from tests.libraries import needs
+from tests.libraries import library, needs
 from tests.operations.calls import CALLS
 from tests.processes import python
 
@@ -352,10 +353,35 @@ def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
     assert probe._kernel_problem(0) is not None
 
 
+def test_whatever_fails_is_a_reason(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "AttributeError: module 'numpy' has no attribute 'row_stack'"
+
+    def fail(*_: object) -> None:
+        raise AttributeError(words.partition(": ")[2])
+
+    monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0)])
+    monkeypatch.setattr(shipped, "lack", lambda _: "none is here")
+    monkeypatch.setattr(kernels, "load_compiler", fail)
+    monkeypatch.setattr(probe, "gpu_problem", lambda _=0: probe._kernel_problem(0))
+    with pytest.raises(RuntimeError, match=words):
+        devices.runtime_for("cuda")
+    with pytest.warns(UserWarning, match=f"runs on the CPU: CUDA kernels must be compiled .none is here.: {words}"):
+        assert devices.default_device.__wrapped__() == "cpu"
+    assert words in info.facts()["default"]["reason"]
+    monkeypatch.setattr(probe, "gpu_problem", lambda _=0: None)
+    monkeypatch.setattr(nvimgcodec, "import_module", fail)
+    monkeypatch.setattr(library("cuda.pathfinder"), "load_nvidia_dynamic_lib", fail)
+    nvimgcodec.library.cache_clear()
+    found = info.facts()
+    assert f"nvImageCodec does not work here: {words}" in found["decoders"]["JPEG on a GPU"]
+    assert any("NVRTC" in line for line in found["missing"])
+
+
 WITHOUT_A_FUNCTION = """
 import numpy
 vars(numpy).pop("row_stack", None)  # NumPy 2.5 has it no more
-from gpuimg._runtimes import probe
+from gpuimg._decoding import nvimgcodec
+from gpuimg._runtimes import devices, probe
 probe.capabilities = lambda: [(9, 0)]
 for _ in range(2):
     print(probe._kernel_problem(0).reason)
