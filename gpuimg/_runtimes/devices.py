@@ -117,9 +117,7 @@ def native(array: Any) -> Any:
     if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
         ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
         if not ours and not hasattr(array, "__dlpack__"):  # Numba's
-            raise TypeError(
-                f"an array on a GPU must support DLPack, which {type(array).__name__} does not; pass cupy.asarray(array)"
-            )
+            raise TypeError(f"a GPU's array must support DLPack; pass cupy.asarray(array) of {type(array).__name__}")
         return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
     if is_on_host(array):
         return _cpu().from_dlpack(array)

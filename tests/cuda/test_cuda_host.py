@@ -63,7 +63,7 @@ def test_arrays_of_other_libraries(gpu: FakeGpu) -> None:
     with stream:
         array = gpu.cupy.zeros((2, 8, 8, 3), np.uint8)
         other = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__)  # as Numba's
-    with pytest.raises(TypeError, match=r"support DLPack, which SimpleNamespace does not; pass cupy.asarray\(array\)"):
+    with pytest.raises(TypeError, match=r"must support DLPack; pass cupy.asarray\(array\) of SimpleNamespace"):
         gi.resize(other, 4)
     gi.resize(gpu.cupy.asarray(other), 4).array()
     for name in ("__dlpack__", "__dlpack_device__"):

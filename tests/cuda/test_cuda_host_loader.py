@@ -62,22 +62,6 @@ def test_loaders_of_clips(gpu: FakeGpu, views: int, layout: str) -> None:
         assert epoch(gpu, loader, held) == 8
 
 
-@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
-@pytest.mark.parametrize("given", ["address", "protocol", None])
-def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: str | None, preprocess: str) -> None:
-    stream = gpu.stream()
-    ways = {"address": stream.ptr, "protocol": SimpleNamespace(__cuda_stream__=lambda: (0, stream.ptr)), None: None}
-    loader = load(Source(30), PREPROCESS[preprocess], stream=ways[given])
-    kept: list[Any] = []
-    for batch in loader if given else in_stream(loader, stream):
-        with stream:
-            for array in arrays_of(batch):
-                gpu.use(array)
-        kept = [*kept, batch][-2:]  # dropped outside the stream's block
-        del batch, array
-    assert kept
-
-
 FORMS: dict[str, Callable[[int], Any]] = {
     "cupy": lambda address: library("cupy").cuda.Stream.from_external(FORMS["method"](address)),
     "cuda.core": lambda address: library("cuda.core").Stream.from_handle(address),
@@ -95,6 +79,21 @@ FORMS: dict[str, Callable[[int], Any]] = {
     "address": int,
     "NumPy's": np.uint64,
 }
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
+@pytest.mark.parametrize("given", ["address", "method", None])
+def test_a_consumer_on_a_separate_stream(gpu: FakeGpu, given: str | None, preprocess: str) -> None:
+    stream = gpu.stream()
+    loader = load(Source(30), PREPROCESS[preprocess], stream=FORMS[given](stream.ptr) if given else None)
+    kept: list[Any] = []
+    for batch in loader if given else in_stream(loader, stream):
+        with stream:
+            for array in arrays_of(batch):
+                gpu.use(array)
+        kept = [*kept, batch][-2:]  # dropped outside the stream's block
+        del batch, array
+    assert kept
 
 
 @pytest.mark.parametrize("form", FORMS)

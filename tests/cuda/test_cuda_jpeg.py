@@ -256,6 +256,13 @@ def test_a_call_waits_once(gpu: FakeGpu, files: list[bytes], damaged: tuple[int,
     assert recording_of(x).timings.jpegs_on_cpu == len(damaged)
 
 
+def test_reported_images_are_known_in_any_part(gpu: FakeGpu) -> None:
+    x = gi.open_batch(BASELINE, device="cuda:0", decoder="gpuimg").take([2, 2])
+    gpu.damaged.add(0)
+    resized(x)
+    assert recording_of(x).timings.jpegs_on_cpu == 1
+
+
 @pytest.mark.parametrize("preprocess", PREPROCESS)
 @pytest.mark.parametrize("decoders", [1, 2])
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "late"])
@@ -447,3 +454,7 @@ def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
         for image in opened(indexed_files()).compute():
             gpu.use(image)
         del image
+        gpu.refuse_above = 30_000  # as coefficients take, when marks at other places are being written
+        with pytest.raises(gpu.cupy.cuda.memory.OutOfMemoryError):
+            opened(indexed_files(SIZES[::-1])).compute()
+        gpu.refuse_above = None

@@ -215,6 +215,9 @@ class Cuda:
             order.when_done(key, check)
         else:
             order.enqueue(key, "download", reads=[here], bytes=size)
+            if not order.is_done(order.downloads.get(target, {})):
+                order.found("the host's memory is written again before its last copy is known to be done")
+            order.downloads[target] = order.clock_of([key])
             content = order.content(*here).copy()
             if pinned is None:  # pageable memory: the call returns when it is written
                 order.host_knows(order.clock_of([key]))

@@ -88,6 +88,7 @@ class Order:
             chunk.accesses.clear()
         self._generations: dict[int, int] = {}
         self._late: list[tuple[Stream, int, Callable[[], None]]] = []
+        self.downloads: dict[int, Clock] = {}  # the last one to each address of the host's memory
         self.damaged: set[int] = set()
         self.fast = False  # whether all that was enqueued is done when the host asks, instead of as late as it may be
 
