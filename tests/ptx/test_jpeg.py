@@ -139,6 +139,12 @@ def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.Monkey
     assert_the_cpus(launches, files, random_regions(sizes), indexed)
 
 
+def test_last_rows(launches: Launches) -> None:
+    """The rows of chroma after those of the image do not count."""
+    files = [encoded(noise(42, 18, 1), sampling) for sampling in jpegs.SAMPLINGS]
+    assert_the_cpus(launches, files, np.array([(39, 0, 3, 18)] * len(files)))
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
     """The blocks of a batch do not fit into memory at once."""
@@ -293,10 +299,11 @@ def test_scaled_images_are_pillows(launches: Launches, scale: int, color: str) -
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_scaled_images_of_every_kind(launches: Launches, scale: int) -> None:
-    """Without starts, with restart intervals, and where products and sums wrap and saturate."""
+    """Without starts, with restart intervals, where products and sums wrap and saturate, and with narrow chroma."""
     assert_pillows(launches, small()[1:4], scale, indexed=False)
     assert_pillows(launches, intervals(), scale, parts=True)
     assert_pillows(launches, absurd_coefficients(), scale)
+    assert_pillows(launches, [encoded(noise(40, w, w), "4:2:2") for w in (7, 8, 9, 15, 16, 17)], scale)
 
 
 @pytest.mark.parametrize("scale", SCALES)
