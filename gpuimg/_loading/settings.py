@@ -275,7 +275,7 @@ def stream_address(stream: Any) -> int | None:
     if (protocol := getattr(stream, "__cuda_stream__", None)) is not None:
         with suppress(TypeError, ValueError):  # a class in the place of its object; more or fewer than two values
             version, found = protocol() if callable(protocol) else protocol
-    for name in ("cuda_stream", "handle"):  # of torch before it had the protocol, and of Numba without numba-cuda
+    for name in ("ptr", "cuda_stream", "handle"):  # of CuPy and torch before the protocol, and Numba without numba-cuda
         found = getattr(found, name, found)
     if isinstance(found, ctypes.c_void_p):
         found = found.value or 0  # ctypes has None for a null pointer
