@@ -22,6 +22,7 @@ from .build import build
 ROOT: Final = Path(__file__).parents[1]
 _BUILD: Final = ROOT / "build" / "gpu-pack"
 _LEVELS: Final = ("x86-64-v3", "x86-64-v4")
+_PHOTOS: Final = 288  # as `make gpu-photos` makes
 _MOST_BYTES: Final = 50 << 20
 #: By CUDA's major version; nvJPEG's must not be newer than the driver's CUDA.
 _PACKAGES: Final = {
@@ -83,7 +84,9 @@ def pack(out: Path, cuda: str, python: str) -> int:
     (_BUILD / "COMMIT").write_bytes(version.stdout)
     members = {name: ROOT / name for name in names if os.path.lexists(ROOT / name)}
     members |= {f"kernels/_lib/{one.name}": one for one in compiled().iterdir()}
-    members |= {f"bench/.photos/S/{one.name}": one for one in sorted((ROOT / "bench/.photos/S").glob("*.jpg"))[:256]}
+    members |= {
+        f"bench/.photos/S/{one.name}": one for one in sorted((ROOT / "bench/.photos/S").glob("*.jpg"))[:_PHOTOS]
+    }
     members |= {f"bench/.videos/{one.name}": one for one in (ROOT / "bench/.videos").iterdir()}
     members |= {"site": packages(cuda, python), "COMMIT": _BUILD / "COMMIT"}
     partial = out.with_suffix(".partial")

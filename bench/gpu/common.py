@@ -1,5 +1,6 @@
 """Shared code of the parts: results as lines of JSON, photos, rates, and decoders by themselves."""
 
+import io
 import json
 import math
 import os
@@ -8,9 +9,11 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 import gpuimg as gi
 from bench.common import ROOT
@@ -46,17 +49,24 @@ def attempt(what: str, measure: Callable[..., dict[str, Any]], *given: Any, **op
 
 
 def photos(count: int) -> list[bytes]:
-    """Files of set S, which ``make gpu-photos`` makes, or the example photos, repeated, if there are none."""
+    """Baseline files of set S, which ``make gpu-photos`` makes, or the example photos, repeated, if there are too few.
+
+    gpuimg's kernels leave progressive ones to the CPU, whose speed they would measure.
+    """
     count = min(count, int(os.environ.get("GPU_PHOTOS", count)))
     if REHEARSAL:
         files: list[bytes] = import_module(REHEARSAL).photos()
     else:
-        paths = sorted((ROOT / "bench" / ".photos" / "S").glob("*.jpg"))[:count]
-        if len(paths) < count:
-            show("photos", problem=f"{len(paths)} of {count} of set S: example photos are used; make gpu-photos")
-            paths = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
-        files = [path.read_bytes() for path in paths]
+        files = _baseline(ROOT / "bench" / ".photos" / "S")
+        if len(files) < count:
+            show("photos", problem=f"{len(files)} of {count} of set S: example photos are used; make gpu-photos")
+            files = _baseline(ROOT / "examples" / "photos")
     return (files * -(-count // len(files)))[:count]
+
+
+def _baseline(folder: Path) -> list[bytes]:
+    files = [path.read_bytes() for path in sorted(folder.glob("*.jpg"))]
+    return [data for data in files if not Image.open(io.BytesIO(data)).info.get("progressive")]
 
 
 def wait() -> None:

@@ -1,5 +1,6 @@
 """The CUDA runtime: the CPU's results, and hand-off without a copy. On a fake GPU images are small."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,20 @@ def _on_gpu(images: list[np.ndarray]) -> list[Any]:
 
 
 def differences(results: Any, expected: Any) -> Any:
-    """Return the absolute differences of all values; infinity where only one of the two is finite."""
+    """Return the absolute differences of all values; infinity where only one of the two is finite.
+
+    In a run of bench.gpu images that differ are stored, to look for the cause without the GPU.
+    """
     found = [np.zeros(0)]
-    for one, other in zip(results, expected, strict=True):
+    for k, (one, other) in enumerate(zip(results, expected, strict=True)):
         a, e = one.get().astype(np.float64), other.astype(np.float64)
         assert a.shape == e.shape
         with np.errstate(invalid="ignore"):
             alike = np.where(a == e, 0.0, np.inf)
             found.append(np.where(np.isfinite(a) & np.isfinite(e), np.abs(a - e), alike).ravel())
+        if (folder := os.environ.get("GPU_DIFFERENCES")) and found[-1].max(initial=0) > 1e-4:
+            name = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]
+            np.savez_compressed(Path(folder) / f"{name}-{k}", found=a, expected=e)
     return np.concatenate(found)
 
 
