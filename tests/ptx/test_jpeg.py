@@ -281,7 +281,8 @@ def assert_pillows(
     assert source.given_up == {}
     for i, (data, (x0, y0, x1, y1)) in enumerate(zip(exact or files, regions.tolist(), strict=True)):
         expected = exif.turned(pillow_pixels(data, channels, scale), int(turns[i]))[y0:y1, x0:x1]
-        found = out.view(i).values[y0:y1, x0:x1]
+        with stream:  # the CPU decodes narrow ones
+            found = out.view(i).values[y0:y1, x0:x1]
         np.testing.assert_array_equal(found, expected, err_msg=f"{i}, scale {scale}: {(x0, y0, x1, y1)}")
     assert launches.gpu.order.of("decode") == []
     assert {kernel.name for kernel in launches.kernels} <= set(kernels.JPEG)
@@ -303,8 +304,7 @@ def test_scaled_images_of_every_kind(launches: Launches, scale: int) -> None:
     assert_pillows(launches, small()[1:4], scale, indexed=False)
     assert_pillows(launches, intervals(), scale, parts=True)
     assert_pillows(launches, absurd_coefficients(), scale)
-    widths = [width * 4 // scale for width in (9, 15, 16, 17)]  # less of 4:2:2 is left to the CPU
-    assert_pillows(launches, [encoded(noise(40, width, k), "4:2:2") for k, width in enumerate(widths)], scale)
+    assert_pillows(launches, [encoded(noise(40, w, w), "4:2:2") for w in (7, 8, 9, 15, 16, 17)], scale)
 
 
 @pytest.mark.parametrize("scale", SCALES)
