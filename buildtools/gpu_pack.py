@@ -30,6 +30,8 @@ _PACKAGES: Final = {
     "12": ("nvidia-nvimgcodec-cu12==0.9.0.20", "nvidia-nvjpeg-cu12==12.4.0.76", "av==18.1.0"),
 }
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
+#: In front of the machine's packages, with which it shares the name ``nvidia``.
+_ALL_FOLDERS: Final = '__path__ = __import__("pkgutil").extend_path(__path__, __name__)\n'
 _NEEDLESS: Final = ("opencv", "tiff", "nvtiff", "nvjpeg2k", "nvbmp", "nvpnm")  # extensions of other formats
 
 
@@ -70,6 +72,7 @@ def packages(cuda: str, python: str) -> Path:
     (library,) = partial.glob("nvidia/*/lib/libnvjpeg.so.*")
     library.rename(codec / library.name)
     shutil.rmtree(library.parents[1])
+    (codec.parent / "__init__.py").write_text(_ALL_FOLDERS)
     partial.rename(folder)
     return folder
 

@@ -75,7 +75,7 @@ PLAN: tuple[tuple[Part, ...], ...] = (
     (_check("both", 60), _tests("functions", 60, f"{_GPU} -k float_results"), _tests("nvdec", 60, f"{_GPU} -k nvdec"),
      _tests("hand-off", 80, f"{_GPU} {_LOADER} -k torch+or+jax+or+interface"),
      _tests("loaders", 70, f"{_LOADER} -k not+torch+and+not+flat")),
-    (Part("rates", 120, "bench.gpu.rates 100"),),
+    (Part("rates", 120, "bench.gpu.rates"),),
     (_tests("tests", 130, f"-n 6 --dist worksteal --max-worker-restart 15 {_GPU}"),),
     (_tests("memory", 30, f"{_LOADER} -k flat"),),  # of the whole GPU: beside nothing else
     (Part("memcheck", 45, "bench.gpu.checks small"), _check("nvimagecodec-batches", 45)),
@@ -110,12 +110,12 @@ class Run:
             return False
         words = [word.replace("+", " ") for word in part.command.split()]
         logs = [self._logs / f"{part.name}.{ending}" for ending in ("out", "err")]
-        environment = {**os.environ, **_ENVIRONMENT, "GPU_DIFFERENCES": str(self._differences), **environment}
+        given = {"GPU_DIFFERENCES": str(self._differences), "GPU_SECONDS": str(limit), **environment}
         with logs[0].open("w") as out, logs[1].open("w") as errors:
             process = subprocess.Popen(
-                [*before, sys.executable, "-P", "-X", "faulthandler", "-c", _RUN, *words], stdin=subprocess.DEVNULL,
-                stdout=out, stderr=errors, cwd=ROOT, env=environment,
-                start_new_session=True,
+                [*before, sys.executable, "-P", "-X", "faulthandler", "-c", _RUN, *words], cwd=ROOT,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
+                env={**os.environ, **_ENVIRONMENT, **given},
             )  # fmt: skip
             self._running.append(process)
             status = _ended(process, limit)

@@ -1,4 +1,4 @@
-"""The rates that decide, in the order of their worth: ``python -m bench.gpu.rates SECONDS``.
+"""The rates that decide, in the order of their worth: ``python -m bench.gpu.rates``.
 
 nvImageCodec alone by the share of its hardware engine; ``decode_batch`` with it, and with gpuimg's kernels; those by
 CUDA events; ``gpuimg.load`` to training batches with both, beside DALI and torchvision with Kornia where they are
@@ -27,6 +27,7 @@ from bench.peers.ours import PREPROCESS
 _SHARES = (0.0, 1.0, 0.5, 0.65, 0.8, 0.9)  # of the hardware engine
 _SIZE, _DTYPE, _LAYOUT = 224, "float16", "NCHW"
 _ROUND = BATCH if REHEARSAL else 4096  # images of a round of the running loader
+_LEFT_S = 20.0  # of the part's limit, in which no new row begins
 _SWITCH_S = 1e-4  # after which a thread takes the GIL: less than by default, so that rates stay alike
 
 Files = list[bytes]
@@ -212,7 +213,7 @@ def compare(found: dict[str, Any]) -> None:
 
 def main() -> None:
     os.environ.setdefault("GPUIMG_SELFTEST", "0")
-    end, found = time.monotonic() + float(sys.argv[1]), {}
+    end, found = time.monotonic() + float(os.environ.get("GPU_SECONDS", "120")) - _LEFT_S, {}
     with device():
         for name, measure in plan(photos(BATCH)).items():
             if time.monotonic() > end:
