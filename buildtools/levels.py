@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_PROCESSOR: Final = Path(__file__).resolve().parents[1] / "kernels" / "processor.py"
+_PROCESSOR: Final = Path(__file__).resolve().parents[1] / "gpuimg" / "kernels" / "processor.py"
 
 
 class Level(NamedTuple):

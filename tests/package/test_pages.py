@@ -31,7 +31,7 @@ NOT_PROSE = re.compile(r"(?s:<!--= .*?<!--/-->|^```.*?^```)|^(?: {4}.*\n)+|`[^`\
 STATED = {
     "benchmarks": "15 %",
     "data-formats": "1 GiB",
-    "gpu-internals": "0.8 MB, 41 KB, 54 GB, 12 us, 45 MiB",
+    "gpu-internals": "0.8 MB, 41 KB, 54 GB, 12 us, 46 MiB",
     "many-machines": "5 ms, 8 MB, 10 seconds",
     "performance": "4 seconds, 5 ms",
     "prepare": "1 GB",
