@@ -123,12 +123,16 @@ class Run:
         problems = [f"{one.get('what')}: {one['problem']}" for one in _findings(said) if "problem" in one]
         problems += [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
         found = _FAULT.search(said) or _FAULT.search(err)
-        how = ["out of time" if status is None else f"exit {status}" if status > 0 else "" if status else "ok"]
+        how = ["out of time" if status is None else f"exit {status}" if status > 0 else ""]
         if status is not None and (found or status < 0):
             by = found[0] if found else f"it ended by {signal.Signals(-status).name}"
             how.append(f"a fault of the GPU or a crash: {by}")
-        how += [f"{len(problems)} problems"] if problems else err.strip().splitlines()[-1:] if status else []
-        how += _STACK.findall(err)[-1:] if status is None else []
+        if problems:
+            how.append(f"{len(problems)} problems")
+        elif status is None or status < 0:
+            how += _STACK.findall(err)[-1:]
+        else:
+            how += err.strip().splitlines()[-1:] if status else ["ok"]
         taken = f"{time.monotonic() - begin:4.0f} of {limit:4.0f} s"
         self.say(f"{part.name:24} {taken}  {'; '.join(filter(None, how))[:300]}")
         for line in problems[:8]:
