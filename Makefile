@@ -137,7 +137,7 @@ gpu-photos: $(VENV)/.photos-ready
 	$(BIN)/python -m bench.photos --set S --count 288  # 256 of them are not progressive
 
 # For a machine without a network; MACHINE="--cuda 12 --python 3.11" for another than one with CUDA 13 and Python 3.12.
-gpu-pack: gpu-photos $(VENV)/.all-ready
+gpu-pack: gpu-photos $(VENV)/.pack-ready
 	$(BIN)/python -c 'from bench.video import SETS, video; [video(name) for name in SETS]'
 	$(BIN)/python -m buildtools.gpu_pack $(MACHINE)
 
@@ -194,6 +194,11 @@ lock: $(VENV)/.test-ready
 	$(PIP) --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade --no-annotate \
 		--output-file buildtools/requirements.lock buildtools/requirements.txt
+
+# The compiler of CUDA kernels, which needs no GPU.
+$(VENV)/.pack-ready: $(VENV)/.test-ready
+	$(if $(filter cpu,$(EXTRA)),$(PIP) --quiet --group without-gpu)
+	touch $@
 
 # The packages that the photos are made from.
 $(VENV)/.photos-ready: $(VENV)/.demo-ready
