@@ -111,7 +111,7 @@ def main() -> None:
     size = pack(given.out, given.cuda, given.python)
     print(f"{given.out}: {size / 2**20:.1f} of {_MOST_BYTES >> 20} MiB")
     if size > _MOST_BYTES:
-        raise SystemExit("the file is too large")
+        raise SystemExit("the file is too large: `git status` lists what travels without being tracked")
 
 
 if __name__ == "__main__":
