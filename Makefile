@@ -138,7 +138,6 @@ gpu-photos: $(VENV)/.photos-ready
 
 # For a machine without a network; MACHINE="--cuda 12 --python 3.11" for another than one with CUDA 13 and Python 3.12.
 gpu-pack: gpu-photos $(VENV)/.pack-ready
-	$(BIN)/python -c 'from bench.video import SETS, video; [video(name) for name in SETS]'
 	$(BIN)/python -m buildtools.gpu_pack $(MACHINE)
 
 # Damaged files, data sets, indexes, plans and servers, some of them again with checked bounds; about an hour on two cores.

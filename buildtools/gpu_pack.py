@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
+from bench.common import ROOT, commit
+from bench.video import SETS, video
 from gpuimg.kernels.native import source_digest
 
 from .build import build
 
-ROOT: Final = Path(__file__).parents[1]
 _BUILD: Final = ROOT / "build" / "gpu-pack"
 _LEVELS: Final = ("x86-64-v3", "x86-64-v4")
 _PHOTOS: Final = 288  # as `make gpu-photos` makes
@@ -83,14 +84,13 @@ def pack(out: Path, cuda: str, python: str) -> int:
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
     )
     names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
-    version = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, check=True)
-    (_BUILD / "COMMIT").write_bytes(version.stdout)
+    (_BUILD / "COMMIT").write_text(commit())
     members = {name: ROOT / name for name in names if os.path.lexists(ROOT / name)}
     members |= {f"kernels/_lib/{one.name}": one for one in compiled().iterdir()}
     members |= {
         f"bench/.photos/S/{one.name}": one for one in sorted((ROOT / "bench/.photos/S").glob("*.jpg"))[:_PHOTOS]
     }
-    members |= {f"bench/.videos/{one.name}": one for one in (ROOT / "bench/.videos").iterdir()}
+    members |= {f"bench/.videos/{one.name}": one for one in map(video, SETS)}
     members |= {"site": packages(cuda, python), "COMMIT": _BUILD / "COMMIT"}
     partial = out.with_suffix(".partial")
     with tarfile.open(partial, "w:xz", preset=6) as archive:

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,8 +26,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[2]
-REHEARSAL = os.environ.get("GPU_REHEARSAL")  # see bench/gpu/common.py: this module needs nothing but Python
+from bench.gpu import REHEARSAL
+
+ROOT = Path(__file__).parents[2]  # this module needs nothing but Python
 _CACHE = ROOT / "build" / "gpu-cache"  # of kernels and loops that do not come compiled
 _SITE = ROOT / "site"  # packages of `make gpu-pack`
 _RESERVE_S, _LEAST_S = 8.0, 5.0  # for the results; a part with less is left out
@@ -49,11 +51,12 @@ _ENVIRONMENT = {
 
 
 class Part(NamedTuple):
-    """A module with its arguments, in which a plus sign is a space, and the seconds that it may take."""
+    """A module with its arguments, as in a shell, and the seconds that it may take."""
 
     name: str
     seconds: float
     command: str
+    sanitized: bool = False  # whether it runs under compute-sanitizer
 
 
 def _check(name: str, seconds: float) -> Part:
@@ -73,12 +76,13 @@ PLAN: tuple[tuple[Part, ...], ...] = (
     (_check("ours", 60), _check("nvimagecodec-cuda", 60), _check("nvimagecodec-hardware", 60),
      _check("first-batch", 40)),
     (_check("both", 60), _tests("functions", 60, f"{_GPU} -k float_results"), _tests("nvdec", 60, f"{_GPU} -k nvdec"),
-     _tests("hand-off", 80, f"{_GPU} {_LOADER} -k torch+or+jax+or+interface"),
-     _tests("loaders", 70, f"{_LOADER} -k not+torch+and+not+flat")),
+     _tests("hand-off", 80, f"{_GPU} {_LOADER} -k 'torch or jax or interface'"),
+     _tests("loaders", 70, f"{_LOADER} -k 'not torch and not flat'")),
     (Part("rates", 120, "bench.gpu.rates"),),
     (_tests("tests", 130, f"-n 6 --dist worksteal --max-worker-restart 15 {_GPU}"),),
     (_tests("memory", 30, f"{_LOADER} -k flat"),),  # of the whole GPU: beside nothing else
-    (Part("memcheck", 45, "bench.gpu.checks small"), _check("nvimagecodec-batches", 45)),
+    (_check("nvimagecodec-batches", 45),),
+    (Part("memcheck", 45, "bench.gpu.checks small", sanitized=True),),
 )  # fmt: skip
 
 
@@ -101,20 +105,27 @@ class Run:
         with self._summary.open("a") as file:
             print(line, file=file)
 
-    def part(self, part: Part, *before: str, **environment: str) -> bool:
-        """Run a part, perhaps by another program; return True if a fault of the GPU ended it."""
+    def part(self, part: Part, **environment: str) -> bool:
+        """Run a part; return True if a fault of the GPU ended it."""
         begin = time.monotonic()
         limit = min(part.seconds * float(os.environ.get("GPU_SLOWER", "1")), self._end - begin)
         if limit < _LEAST_S:
             self.say(f"{part.name:24} left out: no time")
             return False
-        words = [word.replace("+", " ") for word in part.command.split()]
+        before: list[str] = []
+        if part.sanitized:
+            if not shutil.which("compute-sanitizer"):
+                self.say(f"{part.name:24} left out: no compute-sanitizer")
+                return False
+            report = self._logs / f"{part.name}.txt"
+            before = ["compute-sanitizer", "--print-limit", "8", "--log-file", str(report)]
+            environment["GPU_PHOTOS"] = "4"
         logs = [self._logs / f"{part.name}.{ending}" for ending in ("out", "err")]
         given = {"GPU_DIFFERENCES": str(self._differences), "GPU_SECONDS": str(limit), **environment}
         with logs[0].open("w") as out, logs[1].open("w") as errors:
             process = subprocess.Popen(
-                [*before, sys.executable, "-P", "-X", "faulthandler", "-c", _RUN, *words], cwd=ROOT,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
+                [*before, sys.executable, "-P", "-X", "faulthandler", "-c", _RUN, *shlex.split(part.command)],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True,
                 env={**os.environ, **_ENVIRONMENT, **given},
             )  # fmt: skip
             self._running.append(process)
@@ -139,32 +150,22 @@ class Run:
             self.say(f"    {line[:300]}")
         return status is not None and (found is not None or status < 0)
 
-    def sanitized(self, part: Part) -> None:
-        if shutil.which("compute-sanitizer"):
-            log = str(self._logs / f"{part.name}.txt")
-            self.part(part, "compute-sanitizer", "--print-limit", "8", "--log-file", log, GPU_PHOTOS="4")
-        else:
-            self.say(f"{part.name:24} left out: no compute-sanitizer")
-
     def all(self, chosen: list[str]) -> int:
         """Run parts in their order; return the exit status."""
         for row in PLAN:
             parts = [part for part in row if part.name in chosen or not chosen]
-            plain = [part for part in parts if part.name != "memcheck"]
             with ThreadPoolExecutor(len(row)) as pool:
                 try:
-                    faults = dict(zip(plain, pool.map(self.part, plain), strict=True))
+                    faults = list(pool.map(self.part, parts))
                 except BaseException:  # such as Ctrl-C
                     for process in filter(lambda process: process.poll() is None, self._running):
                         _kill(process, signal.SIGKILL, 2.0)
                     raise
-            for part in parts:
-                if part not in faults:
-                    self.sanitized(part)
-                elif faults[part] and "pytest" not in part.command:  # each test has said what it is
+            for part, is_fault in zip(parts, faults, strict=True):
+                if is_fault and part.command.startswith("bench") and not part.sanitized:  # each test says what it is
                     blocking = part._replace(name=f"{part.name}-blocking", seconds=30)
                     self.part(blocking, CUDA_LAUNCH_BLOCKING="1")
-                    self.sanitized(part._replace(name=f"{part.name}-memcheck", seconds=70))
+                    self.part(part._replace(name=f"{part.name}-memcheck", seconds=70, sanitized=True))
                 if part.name == "probe" and '{"what": "usable"}' not in (self._logs / "probe.out").read_text():
                     self.say("no usable GPU, see probe: the rest is left out")
                     return 1

@@ -1,7 +1,7 @@
-"""The parts that check: ``python -m bench.gpu.checks NAME [COUNT]``, each in a process of its own.
+"""The parts that check: ``python -m bench.gpu.checks NAME``, each in a process of its own.
 
-What is needed to look for a cause without the GPU is stored in ``GPU_DIFFERENCES``: files, the pixels of both sides,
-and what each kernel for JPEGs left in memory.
+``GPU_PHOTOS`` is the number of photos. What is needed to look for a cause without the GPU is stored in
+``GPU_DIFFERENCES``: files, the pixels of both sides, and what each kernel for JPEGs left in memory.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ from PIL import Image, JpegImagePlugin
 
 import gpuimg as gi
 from bench import common as machine
-from bench.gpu.common import REHEARSAL, Kernels, Lane, attempt, device, photos, show
+from bench.gpu import REHEARSAL
+from bench.gpu.common import Kernels, Lane, attempt, decoder, device, photos, show
 from gpuimg._batch.batch import recording_of
 from gpuimg._ops import self_test as gpuimgs_test
 
@@ -97,21 +98,11 @@ def probe() -> None:
         "CUDA of runtime and driver": lambda: [runtime.runtimeGetVersion(), runtime.driverGetVersion()],
         "free and total GiB": lambda: [round(size / 2**30, 1) for size in runtime.memGetInfo()],
         "NVRTC compiles": lambda: (cupy.zeros(2) + 1).get().tolist(),
-        "nvImageCodec's hardware decoder": partial(_decoder, "HW_GPU_ONLY"),
-        "nvImageCodec's CUDA decoder": partial(_decoder, "HYBRID_CPU_GPU"),
+        "nvImageCodec's hardware decoder": lambda: str(decoder(1.0)),
+        "nvImageCodec's CUDA decoder": lambda: str(decoder(0.0)),
     }
     for what, fact in facts.items():
         attempt(what, lambda fact=fact: {"is": fact()})  # type: ignore[misc]
-
-
-def _decoder(kind: str) -> str:
-    """Make a decoder of nvImageCodec, which says in the log why there is none."""
-    from gpuimg._decoding import nvimgcodec
-
-    library = nvimgcodec.library()
-    backends, options = [library.Backend(getattr(library, kind))], nvimgcodec.options(8, as_batch=False)
-    library.Decoder(device_id=0, max_num_cpu_threads=8, backends=backends, options=options)
-    return "made"
 
 
 def kernels() -> None:
@@ -240,7 +231,7 @@ def stages(way: str, data: bytes) -> dict[str, Any]:
 def nvimagecodec(share: float, as_batch: bool = False) -> None:
     """One of nvImageCodec's decoders: its differences, whether they are the same each time, and whether it waits."""
     files = photos(_COUNT)
-    lane = Lane(files, share, 8, as_batch=as_batch)
+    lane = Lane(files, share, as_batch=as_batch)
     first = lane.pixels()
     attempt("pixels", compared, "pixels", first, gi.open_batch(files, device="cpu").compute("uint8"), files, ANY)
     attempt("again", _again, lane, first)
@@ -293,7 +284,7 @@ def first_batch() -> None:
 
 def small() -> None:
     """Little work, for NVIDIA's tools: train batches of a few photos, as they are and recoded."""
-    files = photos(int(sys.argv[2]) if len(sys.argv) > 2 else 4)
+    files = photos(4)
     for some in (files, list(map(gi.recode_jpeg, files))):
         x = gi.open_batch(some, device="cuda", decoder="gpuimg")
         train(x, gi.Rng(0, indices=range(len(x)))).array("float16", "NCHW").get()

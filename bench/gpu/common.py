@@ -17,10 +17,9 @@ from PIL import Image
 
 import gpuimg as gi
 from bench.common import ROOT
+from bench.gpu import REHEARSAL
 from gpuimg._batch.batch import recording_of
 
-#: Module with a fake GPU, ``device()``, and tiny ``photos()``, for a try without a GPU: everything is measured once.
-REHEARSAL = os.environ.get("GPU_REHEARSAL")
 BATCH = 2 if REHEARSAL else 256
 _ROUNDS, _ROUND_S, _MOST_PASSES = (1, 0.0, 1) if REHEARSAL else (5, 0.1, 32)  # a shorter round has several passes
 
@@ -53,7 +52,7 @@ def photos(count: int) -> list[bytes]:
 
     gpuimg's kernels leave progressive ones to the CPU, whose speed they would measure.
     """
-    count = min(count, int(os.environ.get("GPU_PHOTOS", count)))
+    count = int(os.environ.get("GPU_PHOTOS", count))
     if REHEARSAL:
         files: list[bytes] = import_module(REHEARSAL).photos()
     else:
@@ -98,23 +97,28 @@ def rate(run: Callable[[], object], images: int, passes: int | None = None) -> d
     return {"images_per_second": round(float(np.median(rates)), 1), **of}
 
 
+def decoder(share: float, threads: int = 8, *, as_batch: bool = False) -> Any:
+    """Make a decoder of nvImageCodec with gpuimg's options: a share of the files for the hardware engine, or CUDA."""
+    from gpuimg._decoding import nvimgcodec
+
+    library = nvimgcodec.library()
+    backends = [library.Backend(library.HW_GPU_ONLY, load_hint=share)] if share > 0 else []
+    backends += [library.Backend(library.HYBRID_CPU_GPU)] if share < 1 else []
+    options = nvimgcodec.options(threads, as_batch=as_batch)
+    return library.Decoder(device_id=0, max_num_cpu_threads=threads, backends=backends, options=options)
+
+
 class Lane:
-    """A decoder of nvImageCodec with options as gpuimg has them, and memory into which it decodes the same files.
+    """A decoder of nvImageCodec, and memory into which it decodes the same files."""
 
-    ``share`` of the files is for the hardware engine, the rest for CUDA.
-    """
-
-    def __init__(self, files: list[bytes], share: float, threads: int, *, as_batch: bool = False) -> None:
+    def __init__(self, files: list[bytes], share: float, threads: int = 8, *, as_batch: bool = False) -> None:
         import cupy
 
         from gpuimg._decoding import nvimgcodec as own
 
         library = self._library = own.library()
         self._params, self._files = own.decode_params("rgb"), files
-        backends = [library.Backend(library.HW_GPU_ONLY, load_hint=share)] if share > 0 else []
-        backends += [library.Backend(library.HYBRID_CPU_GPU)] if share < 1 else []
-        options = own.options(threads, as_batch=as_batch)
-        self._decoder = library.Decoder(device_id=0, max_num_cpu_threads=threads, backends=backends, options=options)
+        self._decoder = decoder(share, threads, as_batch=as_batch)
         shapes = [(one.height, one.width, 3) for one in map(library.CodeStream, files)]
         starts = np.cumsum([0, *(-(-math.prod(shape) // 64) * 64 for shape in shapes)]).tolist()
         self.stream, self.memory = cupy.cuda.Stream(non_blocking=True), cupy.empty(starts[-1], cupy.uint8)

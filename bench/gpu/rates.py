@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 import gpuimg as gi
-from bench.gpu.common import BATCH, REHEARSAL, Kernels, Lane, attempt, device, photos, rate, show, wait
+from bench.gpu import REHEARSAL
+from bench.gpu.common import BATCH, Kernels, Lane, attempt, device, photos, rate, show, wait
 from bench.peers import peer_class
 from bench.peers.ours import PREPROCESS
 
@@ -186,18 +187,16 @@ def plan(files: Files) -> dict[str, partial[dict[str, Any]]]:
 
 def compare(found: dict[str, Any]) -> None:
     """Print which decoder is faster, and what was to be reached."""
-    ours, theirs = (found.get(f"decode_batch, {name}") for name in ("gpuimg", "nvImageCodec"))
-    best = max(
-        (value for name, value in found.items() if name.startswith("nvImageCodec alone") and value), default=None
-    )
-    fastest = max(filter(None, (ours, theirs)), default=None)
-    dali = found.get("DALI")
+    rates = {name: found.get(f"decode_batch, {name}") for name in ("gpuimg", "nvImageCodec")}
+    faster, slower = sorted(rates, key=lambda name: rates[name] or 0.0, reverse=True)
+    alone = [value for name, value in found.items() if name.startswith("nvImageCodec alone") and value]
+    best, dali = max(alone, default=None), found.get("DALI")
 
     def over(one: float | None, other: float | None) -> float | str:
         return round(one / other, 3) if one and other else "not measured"
 
     targets = {
-        "decode_batch over the best of nvImageCodec alone": (over(fastest, best), "at least 0.95"),
+        "decode_batch over the best of nvImageCodec alone": (over(rates[faster], best), "at least 0.95"),
         "kernels, photos/s": (found.get("kernels") or "not measured", "at least 40,000 on an H100"),
         "load over DALI, gpuimg's kernels": (over(found.get("load, gpuimg"), dali), "at least 2"),
         "load over DALI, nvImageCodec": (over(found.get("load, nvImageCodec"), dali), "at least 1.2"),
@@ -205,10 +204,9 @@ def compare(found: dict[str, Any]) -> None:
     }
     for name, (value, target) in targets.items():
         show(name, found=value, target=target)
-    names = ("gpuimg", "nvImageCodec") if (ours or 0) >= (theirs or 0) else ("nvImageCodec", "gpuimg")
-    ratio = over(max(ours or 0, theirs or 0), min(ours or 0, theirs or 0))
-    verdict = f"{names[0]} decodes {ratio} times as fast as {names[1]}" if ours and theirs else "not measured"
-    show("which decoder is faster", is_=verdict, gpuimg=ours, nvimagecodec=theirs, nvimagecodec_alone=best)
+    ratio = over(rates[faster], rates[slower])
+    verdict = f"{faster} decodes {ratio} times as fast as {slower}" if all(rates.values()) else "not measured"
+    show("which decoder is faster", verdict=verdict, **rates, nvimagecodec_alone=best)
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def test_every_part_comes_to_its_end(tmp_path: Path) -> None:
     ("ours=crash", "SIGABRT", {"nvimagecodec-cuda"}),
     ("ours=hang", "rehearsal.py", {"nvimagecodec-cuda"}),
     ("nvimagecodec-cuda=nvimgcodec", "libnvjpeg.so.13: cannot open", {"ours"}),
-    ("facts=nvcuvid", "libnvcuvid.so.1 is missing", {"ours", "nvimagecodec-cuda"}),
+    ("", "libnvcuvid.so.1 is missing", {"ours", "nvimagecodec-cuda"}),  # which this machine has not
 ])  # fmt: skip
 def test_a_fault_is_named_and_costs_its_part_alone(tmp_path: Path, planted: str, named: str, others: set[str]) -> None:
     needs("numba_cuda")

@@ -144,9 +144,8 @@ def tiff_file(draw: Draw) -> Made:
     elif photometric == 8:
         colored, tolerance = colored[..., :1], 256.0  # its colors are in test_pillow
     is_unclear = photometric == 0 and bool(seen and kind is not None and seen[kind] == 1)
-    if (
-        seen is None or form == 2 or photometric in (4, 9, 32803) or is_unclear or is_other
-    ):  # nothing says what these are
+    is_unclear = is_unclear or is_other or photometric in (4, 9, 32803)
+    if seen is None or form == 2 or is_unclear:  # nothing says what these are
         tolerance = -1.0
     return Made(data, words, rgba(colored, alpha), bits, tolerance, native)
 
