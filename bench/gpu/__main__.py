@@ -41,6 +41,7 @@ _STACK = re.compile(r"Current thread .*\n  (.*)")
 _PYTEST = (
     "pytest -v -ra -p bench.gpu -p xdist.plugin -p _hypothesis_pytestplugin -p no:cacheprovider --import-mode=append"
 )
+_SANITIZER = "compute-sanitizer --error-exitcode 99 --print-limit 8 --log-file"
 _GPU, _LOADER = "tests/cuda/test_gpu.py", "tests/cuda/test_gpu_loader.py"
 _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1", "PYNVIMGCODEC_VERBOSITY": "3", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -117,8 +118,7 @@ class Run:
             if not shutil.which("compute-sanitizer"):
                 self.say(f"{part.name:24} left out: no compute-sanitizer")
                 return False
-            report = self._logs / f"{part.name}.txt"
-            before = ["compute-sanitizer", "--print-limit", "8", "--log-file", str(report)]
+            before = [*_SANITIZER.split(), str(self._logs / f"{part.name}.txt")]
             environment["GPU_PHOTOS"] = "4"
         logs = [self._logs / f"{part.name}.{ending}" for ending in ("out", "err")]
         given = {"GPU_DIFFERENCES": str(self._differences), "GPU_SECONDS": str(limit), **environment}
@@ -131,6 +131,8 @@ class Run:
             self._running.append(process)
             status = _ended(process, limit)
         said, err = (log.read_text(errors="replace") for log in logs)
+        for report in self._logs.glob(f"{part.name}.txt"):  # compute-sanitizer's
+            err += report.read_text(errors="replace")
         problems = [f"{one.get('what')}: {one['problem']}" for one in _findings(said) if "problem" in one]
         problems += [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
         found = _FAULT.search(said) or _FAULT.search(err)

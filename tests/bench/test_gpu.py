@@ -65,3 +65,24 @@ def test_a_fault_is_named_and_costs_its_part_alone(tmp_path: Path, planted: str,
     _, said, findings = measured(tmp_path, "facts", "ours", "nvimagecodec-cuda", **environment)
     assert named in said.partition("findings")[0]
     assert others <= {one["part"] for one in findings if one["what"] == "ended"}
+
+
+SANITIZER = """#!/usr/bin/env bash
+# As NVIDIA's where it finds something: a report in a file, and the status of the program unless it is told another.
+while [ "${1#--}" != "$1" ]; do option=${1#--} && declare "${option//-/_}=$2" && shift 2; done
+"$@"
+echo "========= ERROR SUMMARY: 1 error" > "$log_file"
+exit "${error_exitcode:-$?}"
+"""
+
+
+@pytest.mark.slow
+def test_what_compute_sanitizer_finds_is_said(tmp_path: Path) -> None:
+    needs("numba_cuda")
+    program = tmp_path / "compute-sanitizer"
+    program.write_text(SANITIZER)
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    _, said, findings = measured(tmp_path / "out", "memcheck", GPU_REHEARSAL="tests.bench.rehearsal", PATH=path)
+    assert "exit 99; ========= ERROR SUMMARY: 1 error" in said.splitlines()[0]
+    assert findings[0] == {"part": "memcheck", "what": "done", "images": 4}
