@@ -16,9 +16,7 @@ from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, decode_image, image_info, open_batch
 from ._checks.elsewhere import not_here as _not_here
 from ._decoding.recoded import recode_jpeg, restore_jpeg
-from ._index.seek_index import SeekIndex
 from ._loading.buckets import Buckets, TokenBudget, read_sizes
-from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
@@ -124,7 +122,6 @@ __all__ = [
     "Remote",
     "Rng",
     "SavedPlan",
-    "SeekIndex",
     "TokenBudget",
     "VideoError",
     "__version__",
@@ -142,7 +139,6 @@ __all__ = [
     "auto_augment",
     "autocontrast",
     "blend",
-    "build_index",
     "center_crop",
     "clamp_bounding_boxes",
     "clamp_keypoints",

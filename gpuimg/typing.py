@@ -31,8 +31,8 @@
     Records of a file: what its header says, or why it could not be read or decoded.
 ``Mix``, ``Mosaic``, ``CopyPaste``
     Results of :func:`gpuimg.mixup` and :func:`gpuimg.cutmix`, :func:`gpuimg.mosaic`, and :func:`gpuimg.copy_paste`.
-``IndexReport``, ``PrepareReport``, ``TrainRate``
-    Results of :func:`gpuimg.build_index` and :func:`gpuimg.prepare`.
+``PrepareReport``, ``TrainRate``
+    Results of :func:`gpuimg.prepare`.
 """
 
 from ._batch.batch import Images
@@ -59,7 +59,6 @@ from ._checks.types import (
     Where,
 )
 from ._decoding.decoder import ImageInfo
-from ._index.report import IndexReport
 from ._loading.load import LoadOptions
 from ._prepare.report import PrepareReport, TrainRate
 from ._random.copy_paste import CopyPaste
@@ -84,7 +83,6 @@ __all__ = [
     "Icc",
     "ImageInfo",
     "Images",
-    "IndexReport",
     "Interpolation",
     "Layout",
     "LoadOptions",

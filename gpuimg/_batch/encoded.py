@@ -1,20 +1,14 @@
-"""Opening of image files: bytes, headers, and entries of a seek index."""
+"""Opening of image files: bytes and headers."""
 
-import operator
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from .._checks.arguments import one_of
-from .._checks.text import counted
 from .._checks.types import Ints
 from .._data.images import EncodedImages
 from .._decoding import exif, jpeg, pillow, route
 from .._decoding.decoder import ImageInfo, over_limit
 from .._decoding.options import DecodeOptions
-from .._index.seek import Seek
-from .._index.seek_index import SeekIndex
 from .._io.file_bytes import Source, SourceNames, all_bytes, check_sources, read, url_hint
 from ..kernels.jpeg.layout import TOO_LARGE
 
@@ -48,25 +42,6 @@ def open_images(
     opened = EncodedImages(data, headers, others, names, sizes, options, on_error)
     opened.record_failures(refused | found)
     return opened
-
-
-def with_index(
-    images: EncodedImages, index: str | os.PathLike[str] | SeekIndex | None, indices: Sequence[int] | None
-) -> EncodedImages:
-    """Return the images with their entries of a seek index; see :func:`open_batch`."""
-    if index is None:
-        if indices is not None:
-            raise ValueError("indices refer to samples in a seek index; pass index as well")
-        return images
-    found = index if isinstance(index, SeekIndex) else SeekIndex(index)
-    numbers = list(range(len(images)) if indices is None else map(operator.index, indices))
-    if len(numbers) != len(images):
-        raise ValueError(f"indices must name {counted(len(images), 'source')}, not {len(numbers):,}")
-    outside = [number for number in numbers if not 0 <= number < len(found)]
-    if outside:
-        raise ValueError(f"the seek index {found.path} has samples 0 to {len(found) - 1:,}, not {outside[0]:,}")
-    entries = found.read(numbers)
-    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.path))
 
 
 def info(data: Any, options: DecodeOptions) -> ImageInfo:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from .._checks.docstrings import documented
@@ -10,12 +9,11 @@ from .._checks.keywords import OPENING_HINTS, explained
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
-from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read_one
 from .._runtimes.devices import check_decoder, runtime_for
 from ..errors import DecodeError, Failure
 from .batch import Batch
-from .encoded import info, open_images, with_index
+from .encoded import info, open_images
 from .recording import Recording
 
 _of_files = documented(
@@ -75,8 +73,6 @@ def open_batch(
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     decoder: Decoder = "auto",
-    index: str | os.PathLike[str] | SeekIndex | None = None,
-    indices: Sequence[int] | None = None,
 ) -> Batch:
     """Read files and their headers; nothing is decoded until results of the batch are requested.
 
@@ -115,13 +111,8 @@ def open_batch(
     decoder : {"auto", "nvimagecodec", "gpuimg"}
         Decoder of JPEGs on a GPU: ``"nvimagecodec"`` is NVIDIA's, whose pixels differ slightly from the CPU's;
         ``"gpuimg"`` is gpuimg's own for baseline files and the CPU for others, with the CPU's pixels. ``"auto"`` means
-        ``GPUIMG_DECODER``, else NVIDIA's where it is installed, and gpuimg's for baseline files with ``index``,
-        ``draft`` or ``cache``, which the other ignores. Not used on the CPU.
-    index : path or SeekIndex, optional
-        A seek index, see :func:`build_index`: parts of baseline JPEGs that are not needed are then not decoded. Their
-        pixels are the CPU's. An entry that does not match its file is ignored with a warning.
-    indices : sequence of int, optional
-        The indices of the sources in the index, by default 0, 1, 2, ...
+        ``GPUIMG_DECODER``, else NVIDIA's where it is installed, and gpuimg's for baseline files with ``draft``,
+        which the other ignores. Not used on the CPU.
 
     Returns
     -------
@@ -137,8 +128,7 @@ def open_batch(
     runtime = runtime_for(device)
     options = decode_options(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     check_decoder(options, runtime)
-    images = open_images(sources, options, on_error)
-    return Batch(Recording.start(runtime, with_index(images, index, indices)))
+    return Batch(Recording.start(runtime, open_images(sources, options, on_error)))
 
 
 @explained(OPENING_HINTS)

@@ -25,9 +25,7 @@ def packed(source: Encoded | Pixels) -> Any:
     alone = replace(source, data=data, names=list(source.names), failures=dict(source.failures))
     if isinstance(alone, EncodedClips):
         return alone
-    return replace(
-        alone, headers=alone.headers.part(slice(0)), others={}, seek=None, resident=None, given_up={}, scales=None
-    )
+    return replace(alone, headers=alone.headers.part(slice(0)), others={}, given_up=set(), scales=None)
 
 
 def unpacked(source: Any, runtime: Runtime) -> Any:

@@ -148,8 +148,6 @@ class Recording(Evolving):
     def record_outcome(self, outcome: Outcome) -> None:
         """Add the timings of a run, and record or raise its failures: the only place that applies ``on_error``."""
         self.timings.add(outcome.timings)
-        if isinstance(self.source, EncodedImages):
-            self.source.warn_of_mismatches()
         if not isinstance(self.source, Pixels):
             self.source.record_failures(outcome.failures)
 

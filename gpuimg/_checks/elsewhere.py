@@ -3,6 +3,8 @@
 import re
 import sys
 
+from .keywords import NO_INDEX
+
 _PIPELINE = "write a pipeline as a function, (batch, rng) -> Batch, that calls gpuimg's functions one after another"
 _WHERE = "functions take where=, the images that they apply to: where=rng.bernoulli(p)"
 _ARRAY = "gpuimg decodes to arrays; set dtype and layout in Batch.array(dtype, layout), or use gpuimg.to_torch"
@@ -10,7 +12,7 @@ _SIZES = "use Batch.sizes, Batch.channels and Batch.frames, or gpuimg.image_info
 _STRINGS = 'options are strings, such as interpolation="bilinear"; torchvision\'s enum members are also accepted'
 _LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg.torch.load yields tensors"
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
-_MOVED = "CopyPaste", "Failure", "ImageInfo", "IndexReport", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
+_MOVED = "CopyPaste", "Failure", "ImageInfo", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
 
 #: Advice, and the names of torchvision and torch that it is for.
 _ADVICE = {
@@ -26,6 +28,7 @@ _ADVICE = {
 ELSEWHERE = {
     **{name: advice for advice, names in _ADVICE.items() for name in names.split()},
     **{name: f"use gpuimg.typing.{name}" for name in _MOVED},  # gpuimg 0.2
+    **dict.fromkeys(["SeekIndex", "build_index"], NO_INDEX),  # gpuimg 0.3
     "AugMix": "augmix",
     "AutoAugmentPolicy": 'gpuimg.auto_augment takes policy="imagenet", "cifar10" or "svhn"',
     "ClampKeyPoints": "clamp_keypoints",

@@ -9,6 +9,12 @@ from typing import ParamSpec, TypeVar
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
+#: What to use in place of a seek index, which gpuimg 0.3 had.
+NO_INDEX = (
+    'there are no seek indexes; crops of a data set from gpuimg.prepare(source, folder, recode=True) or restart="rows" '
+    "are decoded in part, and draft= needs no other files"
+)
+
 #: Keywords of PyTorch's ``DataLoader`` and data sets, with the corresponding argument of ``load``.
 LOAD_HINTS = {
     "num_workers": "the loader has threads instead of worker processes; set their numbers with readers= and decoders=",
@@ -27,12 +33,17 @@ LOAD_HINTS = {
     "multiprocessing_context": "the loader has threads instead of worker processes",
     "timeout": "sources that read over a network have separate timeouts; see gpuimg.Remote",
     "rank": "pass shard=(rank, world)",
+    "index": NO_INDEX,
     "resident": "its name is cache=",
     "world_size": "pass shard=(rank, world)",
 }
 
 #: The same for functions that open or decode one batch, whose caller looks for a loader.
-OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()}
+OPENING_HINTS = {
+    **{name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()},
+    "index": NO_INDEX,
+    "indices": NO_INDEX,
+}
 
 
 def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:

@@ -32,7 +32,7 @@ _SAMPLED = 256  # samples whose headers are read
 _ADVICE = {
     "read": "the storage: more readers (readers=), larger files (gpuimg prepare --tar), smaller images "
     "(gpuimg prepare --short-side)",
-    "decode": "decoding: a seek index (gpuimg index), smaller images (gpuimg prepare --short-side), draft=, more cores",
+    "decode": "decoding: smaller images (gpuimg prepare --short-side), recoded ones (--recode), draft=, more cores",
     "kernels": "image operations: smaller results, fewer or cheaper functions, more cores",
     "record": "Python in the preprocessing: larger batches, fewer calls",
     "python": "the GIL, which other threads hold: larger batches, fewer calls",
@@ -54,7 +54,6 @@ def add_options(command: ArgumentParser) -> None:
     command.add_argument(
         "--seconds", type=float, default=60.0, metavar="S", help="total duration, approximately (default: 60)"
     )
-    command.add_argument("--index", metavar="PATH", help="a seek index of the data set, see gpuimg index")
     add_device(command)
     add_json(command)
 
@@ -83,7 +82,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
     batch_size = min(options.batch_size, len(source))
     loader = load(
         source, preprocess, batch_size=batch_size, device=device, dtype="float16", layout="NCHW", shuffle=True,
-        seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1), index=options.index,
+        seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1),
     )  # fmt: skip
     cores = threads()
     contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}

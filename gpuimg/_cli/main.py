@@ -15,7 +15,6 @@ _COMMANDS = {
     "demo": "decode and augment photos, write a contact sheet, measure images/s",
     "preview": "write a sheet with the results of a preset or of your function",
     "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
-    "index": "build the seek index of a data set, so that crops are decoded faster",
     "prepare": "write a copy of a data set with smaller images, which decode faster",
     "restore": "write the JPEG files that recoded files were made of",
     "info": "show versions, devices, decoders, and missing packages",

@@ -13,10 +13,10 @@ from .._prepare.report import PrepareReport
 from .options import UserError, add_json
 from .source import LISTED, add_source, amount, opened, progress_of
 
-EXAMPLE = "gpuimg prepare train train-256 --short-side 256 --index"
+EXAMPLE = "gpuimg prepare train train-256 --short-side 256"
 
 _PASSED = (
-    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "recode", "progressive", "alpha", "index",
+    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "recode", "progressive", "alpha",
     "threads",
 )  # fmt: skip
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
@@ -46,7 +46,6 @@ def add_options(command: ArgumentParser) -> None:
     )
     command.add_argument("--tar", metavar="SIZE", help="write tar files of at most SIZE, such as 500M or 1G")
     command.add_argument("--label", metavar="NAME", help='feature or column with the label; "none" for no labels')
-    command.add_argument("--index", action="store_true", help="also write the seek index")
     command.add_argument("--no-measure", action="store_true", help="do not measure images/s before and after")
     command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
     add_json(command)
@@ -86,8 +85,6 @@ def _as_json(report: PrepareReport) -> str:
     content = asdict(report)
     for name in ("failed", "kept"):
         content[name] = [one._asdict() for one in getattr(report, name)]
-    if report.index is not None:
-        content["index"]["refused"] = [one._asdict() for one in report.index.refused]
     return json.dumps(content, indent=1)
 
 
@@ -110,8 +107,6 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     if report.train is not None:
         gain = report.train.after / max(report.train.before, 1)
         yield f"training   {report.train.before:,} images/s before, {report.train.after:,} after ({gain:.2f}x)"
-    if report.index is not None:
-        yield f"index      {report.index.path}"
     for name, listed in (("kept", report.kept), ("failed", report.failed)):
         for one in listed[:LISTED]:
             yield f"{name:10} sample {one.index} ({one.source}): {one.reason}"

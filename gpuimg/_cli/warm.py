@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import tempfile
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from .. import presets
 from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
 from .._io.native_read import prepare
-from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
 from .._random.mixing import blend
@@ -91,9 +89,6 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
     prepare()
     if preset is None:
         photo = decode_batch([*files, _file("PNG")], device="cpu", color="gray")
-        with tempfile.TemporaryDirectory() as folder:
-            build_index([(file, None) for file in files], Path(folder) / "index")
-            open_batch(files, device="cpu", index=Path(folder) / "index", indices=range(_IMAGES)).array()
         blend(normalize(photo, 0.5, 0.5), photo, 0.5)
         Rng(0, indices=[0]).uniform(0.0, 1.0)
         _convert_frames()

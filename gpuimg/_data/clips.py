@@ -29,7 +29,6 @@ class EncodedClips(Opened):
 
     layout: ClassVar[str] = "NHWC"  # of decoded frames
     failure: ClassVar[type[Failure]] = ClipFailure
-    seek: ClassVar[None] = None  # videos have no seek indexes
 
     @property
     def dtype(self) -> str:

@@ -1,7 +1,6 @@
 """The data of a batch: encoded images, or decoded pixels in one flat buffer with offsets and sizes."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -11,14 +10,12 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
-from .._decoding.jpeg import Headers, read_headers
+from .._decoding.jpeg import Headers
 from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
-from .._index.seek import Seek, misfit_warning
 from ..errors import Failure
 from ..kernels import layout as kernel_layout
 from .clips import EncodedClips
-from .resident import Resident
 from .selection import Opened, Selection, failures_at
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
@@ -131,9 +128,7 @@ class EncodedImages(Opened):
     options: DecodeOptions
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
-    seek: Seek | None = None  # entries of a seek index
-    resident: Resident | None = None  # files in a GPU's memory
-    given_up: dict[int, int] = field(default_factory=dict)  # by number: what a GPU's kernels did not decode
+    given_up: set[int] = field(default_factory=set)  # numbers of files that a GPU's kernels did not decode
     numbered: Ints | None = None  # (N,): positions among the files that were opened together; by default 0, 1, ...
     scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
@@ -156,9 +151,9 @@ class EncodedImages(Opened):
 
     @property
     def is_single_file(self) -> bool:
-        """True for one good file, decoded whole and without an index: it needs no batch around it."""
+        """True for one good file, decoded whole: it needs no batch around it."""
         alone = len(self.data) == 1 and self.selection is None and not self.failures
-        return alone and self.seek is None and self.scales is None
+        return alone and self.scales is None
 
     @property
     def numbers(self) -> Ints:
@@ -171,36 +166,6 @@ class EncodedImages(Opened):
         orientations: Ints = self.headers.records["orientation"]
         return orientations
 
-    def warn_of_mismatches(self) -> None:
-        """Warn of index entries that were not used, unless the loader counts them."""
-        if self.selection is not None:
-            images, rows = self.selection
-            if self.seek is not None and images.seek is not None:
-                images.seek.take_over(self.seek, rows)
-            images.warn_of_mismatches()
-        elif self.seek is not None and self.seek.warns:
-            mismatches = self.seek.misfits()
-            if mismatches:
-                named = {self.names[i]: why for i, why in mismatches.items()}
-                warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
-
-    def whole(self) -> "EncodedImages":
-        """Return the images with all bytes of files of which only a GPU has them: read from the source."""
-        if self.resident is None or not len(self.resident.there):
-            return self
-        data, there = list(self.data), self.resident.there
-        for i in there.tolist():
-            data[i] = self.resident.files.whole(int(self.resident.indices[i]))
-        read = read_headers([data[i] for i in there.tolist()])
-        headers = self.headers.part(range(len(self)))
-        for own, other in zip(headers, read, strict=True):
-            own[there] = other
-        for name in ("height", "width", "orientation", "scan"):
-            changed = np.flatnonzero(headers.records[name] != self.headers.records[name])
-            if len(changed):
-                raise RuntimeError(f"{self.names[int(changed[0])]}: the file has changed, or cannot be read any more")
-        return replace(self, data=data, headers=headers, resident=None)
-
     def part(self, indices: Sequence[int]) -> "EncodedImages":
         """Return some of the images, none of which failed before, as a separate batch."""
         return EncodedImages(
@@ -211,8 +176,6 @@ class EncodedImages(Opened):
             self.sizes[list(indices)],
             self.options,
             "fill",
-            seek=None if self.seek is None else self.seek.part(list(indices)),
-            resident=None if self.resident is None else self.resident.part(list(indices)),
             given_up=self.given_up,
             numbered=self.numbers[list(indices)],
             scales=None if self.scales is None else self.scales[list(indices)],

@@ -44,12 +44,12 @@ def is_individual(header: PillowHeader | None, options: DecodeOptions) -> bool:
     return options.has_alpha or header.depth > 8
 
 
-def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: bool = False) -> Mask:
+def nvimgcodec_takes(records: Records, options: DecodeOptions) -> Mask:
     """Return a mask of files for nvImageCodec: gray or YCbCr JPEGs that every decoder reads in the same way.
 
     If a header has gaps, nvImageCodec's parser and its decoder may read two different sizes, and write past an image.
     Its result for a truncated file depends on which of its decoders is used. What the call asks for and nvImageCodec
-    cannot do leaves baseline files to our kernels: ``draft``, and ``in_segments``, an index or files in GPU memory.
+    cannot do, ``draft``, leaves baseline files to our kernels.
     """
     if options.decoder == GPUIMG:
         return np.zeros(len(records), np.bool_)
@@ -57,7 +57,7 @@ def nvimgcodec_takes(records: Records, options: DecodeOptions, *, in_segments: b
     alike &= records["kind"] != RECODED
     components = records["components"]
     taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
-    if options.decoder == AUTO and (in_segments or options.draft is not None):
+    if options.decoder == AUTO and options.draft is not None:
         taken &= records["kind"] != BASELINE
     return taken
 

@@ -15,12 +15,11 @@ from .._batch.encoded import open_images
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Ints, Samples
 from .._decoding.options import DecodeOptions
-from .._index.format import checksum_of_names
 from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import MOST_THREADS
 from .._threads.threads import threads as allowed_threads
 from ..sizes import buckets, naflex, nearest
-from ..sources._indexes import Arrays, cached_arrays, expect
+from ..sources._indexes import Arrays, cached_arrays, checksum_of_names, expect
 from .in_order import Chunk, Progress, process_in_order, shown
 from .order import BatchOrder, Blocks, Groups, Order
 from .samples import Columns, read_samples
@@ -229,7 +228,7 @@ def read_sizes(
     threads : int, optional
         Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
-        As in :func:`build_index`.
+        Show a progress bar (needs tqdm). A function is called with the number of samples done and their total number.
     image : str
         For a source of mappings, as in :func:`load`.
 

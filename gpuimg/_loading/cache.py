@@ -1,4 +1,4 @@
-"""Files or images in memory from one epoch to the next: decoded images, for a loader on the CPU.
+"""Decoded images in memory from one epoch to the next, for a loader on the CPU.
 
 Memory is never moved or reused, so that a batch reads its images where they are, as long as these objects live.
 """
@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ from .._batch.recording import Recording
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, Pixels, offsets_of
-from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
 from .._runtimes.protocol import Runtime, Timings
 from ..errors import Failure
 from ..sources.stream import Stream
-from .samples import Columns, Sample, SampleNames, read_whole
+from .samples import Sample, SampleNames
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
           "TIB": 1 << 40}  # fmt: skip
@@ -48,14 +46,14 @@ class DecodedImages:
         """Number of images that are there."""
         return len(self._labels)
 
-    def head(self, index: int) -> tuple[Any, bytes, Any] | None:
-        """Return the place of a sample's image, no bytes, and the label; None if it is not there."""
+    def head(self, index: int) -> tuple[int, Any] | None:
+        """Return the place of a sample's image, and the label; None if it is not there."""
         place = int(self._places[index])
-        return None if place < 0 else (place, b"", self._labels[index])
+        return None if place < 0 else (place, self._labels[index])
 
     def open(self, samples: list[Sample]) -> tuple[Pixels, Timings]:
         """Return the images of a batch, and the timings of those that are decoded, which are added."""
-        fresh = [k for k, sample in enumerate(samples) if sample.resident is None]
+        fresh = [k for k, sample in enumerate(samples) if sample.place is None]
         timings, failures = Timings(), dict[int, Failure]()
         decoded: Pixels | None = None
         if fresh:
@@ -121,13 +119,9 @@ def _bytes_of(label: Any) -> int:
 
 
 def cache_of(
-    cache: Any, source: Any, runtimes: Sequence[Runtime], columns: Columns, options: DecodeOptions, others: bool,
-    by_size: bool,
-) -> ResidentFiles | DecodedImages | None:  # fmt: skip
-    """Return the memory for files or images that the ``cache`` argument of :func:`gpuimg.load` asks for.
-
-    ``others`` is True if the loader has clips or an index, or if nvImageCodec decodes the files.
-    """
+    cache: Any, source: Any, runtimes: Sequence[Runtime], options: DecodeOptions, *, of_clips: bool, by_size: bool
+) -> DecodedImages | None:
+    """Return the memory for images that the ``cache`` argument of :func:`gpuimg.load` asks for."""
     if cache is None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", cache, re.I) if isinstance(cache, str) else None
@@ -141,16 +135,9 @@ def cache_of(
         size = whole_number(cache, "cache")
     if isinstance(source, Stream):
         raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
-    if others or len(runtimes) != 1:
+    if of_clips or by_size or options.draft is not None or len(runtimes) != 1 or not runtimes[0].on_host:
         raise ValueError(
-            "cache is for images that the CPU or gpuimg's own kernels decode on one device: pass it without clips, "
-            'index, decoder="nvimagecodec" and several devices'
+            'cache holds decoded images on the CPU: pass it with device="cpu", without clips, draft, Buckets and '
+            "TokenBudget"
         )
-    if runtimes[0].on_host:
-        if options.draft is not None or by_size:
-            raise ValueError("cache holds decoded images on the CPU: pass it without draft, Buckets and TokenBudget")
-        return DecodedImages(runtimes[0], size, len(source), options)
-    gpu: Any = runtimes[0]
-    read = partial(read_whole, source, columns, options.max_bytes)
-    files: ResidentFiles = gpu.resident_files(size, len(source), read)
-    return files
+    return DecodedImages(runtimes[0], size, len(source), options)

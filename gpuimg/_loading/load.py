@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
@@ -25,7 +24,6 @@ from .._checks.types import (
 )
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
-from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
@@ -83,7 +81,6 @@ def load(
     decoder: Decoder = "auto",
     image: str = "image",
     label: str | None = "label",
-    index: str | os.PathLike[str] | SeekIndex | None = None,
     cache: str | int | None = None,
     clips: Clips | None = None,
     indices: Indices | None = None,
@@ -162,17 +159,11 @@ def load(
     label : str or None
         For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
         image is the only entry, the label is None.
-    index : path or SeekIndex, optional
-        A seek index of the source, see :func:`build_index`, with which only the needed parts of baseline JPEGs are
-        decoded. Their pixels are the CPU's. Entries that do not match their files are not used; they are counted in
-        :meth:`Loader.stats`, and the first cause a warning.
     cache : str or int, optional
         Keep samples in memory from one epoch to the next, up to this size, such as ``"24 GiB"``, or a number of bytes.
         Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
-        it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. On the CPU, decoded
-        images are kept: 3 bytes a pixel; not with ``draft``, ``index``, :class:`Buckets` and :class:`TokenBudget`. On
-        one GPU, the coded data of baseline and recoded JPEGs, whose pixels are then the CPU's; other files are read
-        and copied each time.
+        it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. Decoded images are
+        kept, 3 bytes a pixel, on the CPU only; not with ``draft``, :class:`Buckets` and :class:`TokenBudget`.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -240,7 +231,7 @@ def load(
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
+        check_stream(by_size, shuffle, on_error, max_failures, clips, (indices, weights, repeats))
     decode = DecodeOptions(
         color=color, alpha=alpha, depth=depth, draft=draft, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc,
         decoder=decoder,
@@ -249,7 +240,7 @@ def load(
     runtimes = runtimes_for(device, devices)
     check_decoder(decode, *runtimes)
     reading = reading_of(
-        source, columns, readers, on_error, max_failures, decode, runtimes, clips, index, cache,
+        source, columns, readers, on_error, max_failures, decode, runtimes, clips, cache,
         by_size=by_size is not None,
     )  # fmt: skip
     rank, world = as_shard(shard)
@@ -303,7 +294,6 @@ class SharedOptions(TypedDict, total=False):
     decoder: Decoder
     image: str
     label: str | None
-    index: str | os.PathLike[str] | SeekIndex | None
     cache: str | int | None
     clips: Clips | None
     indices: Indices | None

@@ -13,7 +13,6 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from .._checks.arguments import whole_number
 from .._checks.text import counted
-from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from ..sources.stream import Stream
@@ -74,7 +73,6 @@ class Loader:
         self._loop: weakref.ref[_Loop] | None = None
         self._own: _Loop | None = None  # for next(loader)
         self._stats = Stats()
-        self._warned = False  # of seek index entries that do not match their files
         self.failures: list[Failure] = []
         self.shard = schedule.rank, schedule.world
 
@@ -308,9 +306,6 @@ class Loader:
                 ``seconds`` that it was busy, and that it ``waited``.
             ``cores``
                 Mean number of cores that this process kept busy.
-            ``index``
-                With a seek index: the number of entries that were ``used``, and of ``misfits``, which do not match
-                their files.
             ``cached``
                 With ``cache``: the number of samples in memory.
             ``unwritten``
@@ -342,11 +337,6 @@ class Loader:
         self.failures += finished.failures
         del self.failures[:-_STORED]
         failed = self._stats.add(finished)
-        index = self._reading.index
-        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
-            self._warned = True
-            text = misfit_warning(str(index.path), finished.entries.misfits)
-            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=3)
         if self._most is not None and failed > self._most:
             total = self._stats.images if self._of_stream else self._schedule.order.samples
             error = DecodeError(tuple(self.failures[-failed:]), total)

@@ -24,15 +24,12 @@ from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
 from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
-from .._data.resident import NEW, RECORD, Resident
-from .._index.seek import Seek
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
 from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
-from .cache import DecodedImages
 from .order import BatchOrder
 from .prefetch import Prefetcher, Stopped, same
 from .reading import ReadChunk, ReadJobs
@@ -104,13 +101,6 @@ class Unfit(Exception):  # noqa: N818 - a signal within the pipeline
     """Samples of a batch were found to be what ``preprocess`` is not possible for: open the batch again."""
 
 
-class EntryUse(NamedTuple):
-    """Use of the entries of a seek index in one batch."""
-
-    used: int  # entries used in decoding
-    misfits: dict[str, str]  # reason by sample name, of entries that do not match their files
-
-
 class FinishedBatch(NamedTuple):
     """A computed batch with its position, failures and timings."""
 
@@ -122,7 +112,6 @@ class FinishedBatch(NamedTuple):
     event: Any  # recorded after the work on the batch
     seconds: dict[str, float]
     held: float  # seconds that recording waited for the GIL or a core
-    entries: EntryUse | None
     left: dict[str, int]  # numbers of images and clips that GPU decoders left to the CPU
 
 
@@ -235,13 +224,13 @@ class Pipeline:
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Attempt[FinishedBatch]:
         """Compute a batch of exactly these samples; the loader waits for its kernels, unless these failed before."""
-        attempt = Attempt(partial(self._made, number, samples, epoch, after, {}))
+        attempt = Attempt(partial(self._made, number, samples, epoch, after, set()))
         if self._waits:
             attempt.result()
         return attempt
 
     def _made(
-        self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: dict[int, int]
+        self, number: int, samples: list[Sample], epoch: int, after: Position, given_up: set[int]
     ) -> FinishedBatch:
         self._waits |= bool(given_up)
         while True:
@@ -272,7 +261,7 @@ class Pipeline:
         while True:
             taken += size - len(good)
             good += self._next_samples(size - len(good))
-            opened = self._open(good, position.epoch, {})
+            opened = self._open(good, position.epoch, set())
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
                 try:
@@ -293,17 +282,17 @@ class Pipeline:
         failed = [opened.samples[k] for k in opened.images.failures]
         return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
 
-    def _open(self, samples: list[Sample], epoch: int, given_up: dict[int, int]) -> OpenedBatch:
+    def _open(self, samples: list[Sample], epoch: int, given_up: set[int]) -> OpenedBatch:
         reading, order = self._reading, self._schedule.order
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
-        if isinstance(reading.cache, DecodedImages):
+        if reading.cache is not None:
             return OpenedBatch(samples, *reading.cache.open(samples))
         if reading.videos is not None:
             images = reading.videos.open(data, names, self._rng(samples, epoch), reading.decode)
         else:
             images = open_images(data, reading.decode, "fill", names)
-            images = replace(images, seek=self._seek(samples), resident=self._resident(samples), given_up=given_up)
+            images = replace(images, given_up=given_up)
             if isinstance(order, BatchOrder):
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
                 images.record_failures(_of_other_sizes(images, order.target_sizes))
@@ -322,26 +311,6 @@ class Pipeline:
         elif self._labels is None:
             self._labels = label_examples(self._reading.source, self._reading.columns)
         return self._labels or []
-
-    def _seek(self, samples: list[Sample]) -> Seek | None:
-        index = self._reading.index
-        if index is None:
-            return None
-        addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
-        memory = [sample.memory for sample in samples]
-        return Seek.of(addresses, sizes, memory, index.path, warns=False)
-
-    def _resident(self, samples: list[Sample]) -> Resident | None:
-        files = self._reading.cache
-        if files is None or isinstance(files, DecodedImages):
-            return None
-        records = np.zeros(len(samples), RECORD)
-        records["place"] = NEW
-        for k, sample in enumerate(samples):
-            if sample.resident is not None:
-                records[k] = sample.resident
-        indices = np.array([sample.index for sample in samples], np.int64)
-        return Resident(files, indices, records, [sample.label for sample in samples])
 
     @property
     def cached_count(self) -> int | None:
@@ -383,7 +352,7 @@ class Pipeline:
         if result.place is not None:
             batch = result.place(batch)
         return FinishedBatch(
-            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
+            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held,
             {name: getattr(timings, name) for name in ("unwritten", "jpegs_on_cpu", "clips_on_cpu")},
         )  # fmt: skip
 
@@ -417,7 +386,7 @@ class Pipeline:
         if left is None and named.keys().isdisjoint(failed):
             reasons |= named
         for k, reason in reasons.items():
-            samples[k].data, samples[k].resident, samples[k].error = b"", None, ImageError(0, reason)
+            samples[k].data, samples[k].place, samples[k].error = b"", None, ImageError(0, reason)
         if reasons or not failed:
             return bool(reasons)
         return sum(ease(samples[k], others) for k in failed) > 0
@@ -485,12 +454,6 @@ def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArra
         for k in wrong.tolist()
         if k not in images.failures
     }
-
-
-def _entries(images: Encoded | Pixels) -> EntryUse | None:
-    if isinstance(images, Pixels) or (seek := images.seek) is None:
-        return None
-    return EntryUse(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
 
 
 def _failures(opened: OpenedBatch) -> list[Failure]:

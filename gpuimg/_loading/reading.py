@@ -127,10 +127,6 @@ class ReadJobs:
             return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0, part)
         reader = ChunkReader(self._room, reading.decode.max_bytes)
         samples = self._read_or_cached(*chosen, reader)
-        if reading.index is not None:
-            entries = reading.index.read(indices, reader)
-            for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
-                sample.entry, sample.memory = (address, size), entries.memory
         self._room = reader.room
         if is_remote(reading.source):
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
@@ -146,7 +142,7 @@ class ReadJobs:
         left = [k for k, head in enumerate(heads) if head is None]
         read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
         return [
-            next(read) if head is None else Sample(source, index, real, data=head[1], label=head[2], resident=head[0])
+            next(read) if head is None else Sample(source, index, real, label=head[1], place=head[0])
             for index, real, head in zip(indices, reals, heads, strict=True)
         ]
 

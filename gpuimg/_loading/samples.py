@@ -34,13 +34,11 @@ class Sample:
     data: Any = b""
     label: Any = None
     error: Exception | None = None
-    entry: tuple[int, int] = (0, 0)  # of a seek index: address and size in bytes
-    memory: Any = None  # owner of the memory of the entry
     target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
     stand_in: int = 0  # 1: without its label, 2 and more: with that of another sample, see :func:`ease`
     own: Any = None  # label in place of which another stands
-    resident: Any = None  # record or place of a cached file or image, of which ``data`` has at most the header
+    place: int | None = None  # of the image in the memory of a cache
 
     @property
     def name(self) -> str:
@@ -129,12 +127,6 @@ def read_samples(
     if not samples:
         return samples
     return with_data(samples, _items(source, indices, reader), columns, reader)
-
-
-def read_whole(source: Any, columns: Columns, max_bytes: int, index: int) -> Any:
-    """Return all bytes of one sample's file; none if it cannot be read."""
-    (sample,) = read_samples(source, [index], [True], columns, ChunkReader(max_bytes=max_bytes))
-    return sample.data if sample.error is None else b""
 
 
 def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, reader: ChunkReader) -> list[Sample]:

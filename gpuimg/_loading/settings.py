@@ -14,9 +14,7 @@ from .._batch.batch import Batch, Images, as_batch
 from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.tokens import RESULTS, Padded, Ragged, Tokens
 from .._checks.arguments import one_of, whole_number
-from .._data.resident import ResidentFiles
-from .._decoding.options import NVIMAGECODEC, DecodeOptions
-from .._index.seek_index import SeekIndex
+from .._decoding.options import DecodeOptions
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
@@ -52,9 +50,8 @@ class Reading:
     on_error: str
     max_failures: float | None  # per epoch: a number if it is an int, else a fraction of the samples
     decode: DecodeOptions
-    index: SeekIndex | None
     videos: VideoClips | None  # if samples are videos
-    cache: ResidentFiles | DecodedImages | None  # a GPU's memory for files, or the CPU's for images
+    cache: DecodedImages | None
 
 
 @dataclass(frozen=True)
@@ -199,19 +196,13 @@ def check_source(source: Any, *, streams: bool = False) -> None:
 
 def reading_of(
     source: Any, columns: Columns, readers: Any, on_error: str, max_failures: Any, decode: DecodeOptions,
-    runtimes: Sequence[Runtime], clips: Any, index: Any, cache: Any, *, by_size: bool,
+    runtimes: Sequence[Runtime], clips: Any, cache: Any, *, by_size: bool,
 ) -> Reading:  # fmt: skip
-    """Check what a loader reads, see :func:`gpuimg.load`; open its seek index, and reserve the memory of its cache."""
+    """Check what a loader reads, see :func:`gpuimg.load`, and reserve the memory of its cache."""
     if clips is not None and not isinstance(clips, Clips):
         raise TypeError(f"clips must be gpuimg.Clips(frames, ...), not {clips!r}")
-    if clips is not None and (decode.draft is not None or index is not None):
-        raise ValueError("draft and index are for images, not for clips of videos")
-    if index is not None and not isinstance(index, (SeekIndex, str, os.PathLike)):
-        raise TypeError(f"index must be a path or a SeekIndex, not {index!r}")
-    seek = index if index is None or isinstance(index, SeekIndex) else SeekIndex(index)
-    problem = None if seek is None else seek.problem_with(source)
-    if problem:
-        raise ValueError(f"the seek index {problem}")
+    if clips is not None and decode.draft is not None:
+        raise ValueError("draft is for images, not for clips of videos")
     if isinstance(max_failures, (float, np.floating)):
         if not 0.0 <= max_failures <= 1.0:
             raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {max_failures!r}")
@@ -219,11 +210,10 @@ def reading_of(
         max_failures = whole_number(max_failures, "max_failures, where it is not a fraction,", 0)
     if readers is None:
         readers = _REMOTE_READERS if is_remote(source) else _READERS
-    others = clips is not None or index is not None or decode.decoder == NVIMAGECODEC
     return Reading(
         source=source, columns=columns, readers=whole_number(readers, "readers", 1, MOST_THREADS), on_error=on_error,
-        max_failures=max_failures, decode=decode, index=seek, videos=None if clips is None else VideoClips(clips),
-        cache=cache_of(cache, source, runtimes, columns, decode, others, by_size),
+        max_failures=max_failures, decode=decode, videos=None if clips is None else VideoClips(clips),
+        cache=cache_of(cache, source, runtimes, decode, of_clips=clips is not None, by_size=by_size),
     )  # fmt: skip
 
 

@@ -28,7 +28,6 @@ class Stats:
         self.images = 0
         self.failed = 0
         self._left = Counter[str]()  # what GPU decoders left to the CPU
-        self._entries = Counter[str]()  # entries of a seek index: used, and not matching their files
 
     def add(self, finished: FinishedBatch) -> int:
         """Count a batch; return the number of failures in its epoch so far."""
@@ -38,8 +37,6 @@ class Stats:
         self.failed += len(finished.failures)
         self._held += finished.held
         self._left.update(finished.left)
-        if finished.entries is not None:
-            self._entries.update(used=finished.entries.used, misfits=len(finished.entries.misfits))
         for name, seconds in finished.seconds.items():
             self._seconds[name] += seconds
         return self.failed - self._failed_before
@@ -77,7 +74,6 @@ class Stats:
             "cores": cores,
             **{name: number for name, number in self._left.items() if number},
             **({} if cached is None else {"cached": cached}),
-            **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if hardly_waits else _limit(parts, waited, cores),
         }
 

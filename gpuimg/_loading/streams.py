@@ -121,7 +121,7 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    by_size: Any, shuffle: Any, on_error: str, max_failures: Any, index: Any, clips: Any, choice: tuple[Any, Any, Any]
+    by_size: Any, shuffle: Any, on_error: str, max_failures: Any, clips: Any, choice: tuple[Any, Any, Any]
 ) -> None:
     """Reject options that need a length or an index."""
     if by_size is not None:
@@ -134,8 +134,8 @@ def check_stream(
         )
     if isinstance(max_failures, (float, np.floating)):
         raise ValueError("max_failures must be a whole number for a stream, as its length is unknown")
-    if index is not None or clips is not None:
-        raise ValueError("index and clips need a source with a length, not a stream")
+    if clips is not None:
+        raise ValueError("clips need a source with a length, not a stream")
     indices, weights, repeats = choice
     if indices is not None or weights is not None or repeats != 1:
         raise ValueError("indices, weights and repeats need a source with a length, not a stream")

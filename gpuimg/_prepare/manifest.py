@@ -2,13 +2,13 @@
 
 import json
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from .._index.writing import opened_alone, write_at
 from .._io.file_bytes import printable
-from .._io.open_file import naming_file
+from .._io.open_file import naming_file, need_posix
 from .names import problem_with
 
 NAME = "manifest.jsonl"
@@ -144,3 +144,37 @@ def _check_same(folder: str, first: Line, settings: Line) -> None:
     ]
     if others:
         raise ValueError(f"{printable(folder)} was prepared with {', '.join(others)}; choose a different folder")
+
+
+def opened_alone(path: str) -> int:
+    """Open a file for reading and writing with an exclusive lock, after creating it if needed; return its descriptor.
+
+    Raises BlockingIOError if another process has the lock, and refuses links and other than regular files.
+    """
+    need_posix("prepared data sets are written")
+    import fcntl
+
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ValueError(f"{printable(path)} is not a regular file")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise BlockingIOError(error.errno, "another process is writing it", path) from error
+        except FileNotFoundError:
+            pass  # the process that had the lock has finished and renamed the file
+        os.close(descriptor)
+
+
+def write_at(descriptor: int, data: bytes, at: int, path: str) -> None:
+    """Write all bytes at an offset. One call may write fewer, at 2 GiB or on a full disk; the next one then fails."""
+    left = memoryview(data)
+    with naming_file(path):
+        while left:
+            count = os.pwrite(descriptor, left, at)
+            left, at = left[count:], at + count

@@ -16,16 +16,15 @@ from .._batch.opening import open_batch
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Alpha, Icc, Samples
 from .._decoding.options import DecodeOptions
-from .._index.format import checksum_of_names
 from .._io import native_read
 from .._io.file_bytes import printable
-from .._loading.build_index import ENDING, build_index
 from .._loading.in_order import Progress, process_in_order, shown
 from .._loading.samples import Columns, read_samples
 from .._loading.settings import check_columns, check_source
 from .._random.rng import Rng
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
+from ..sources._indexes import checksum_of_names
 from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
@@ -59,7 +58,6 @@ def prepare(
     alpha: Alpha = "drop",
     icc: Icc = "ignore",
     tar_size: int | None = None,
-    index: bool = False,
     measure: bool = True,
     threads: int | None = None,
     progress: bool | Progress = False,
@@ -83,7 +81,7 @@ def prepare(
     subsampling : {"420", "444", "keep"}
         Chroma subsampling of JPEG files: 4:2:0, the default, 4:4:4, or that of the source file.
     restart : {"none", "rows"}
-        ``"rows"``: write restart markers after each row of blocks, with which crops decode faster without an index.
+        ``"rows"``: write restart markers after each row of blocks, with which crops decode faster.
     to : {"jpeg", "same"}
         ``"same"``: PNG stays PNG and WebP stays WebP; all other formats become JPEG.
     recode : bool
@@ -100,14 +98,12 @@ def prepare(
     tar_size : int, optional
         Maximum size in bytes of tar files, as :func:`tar` reads them; a larger sample gets a tar file alone. 0:
         separate files. The default is 0 for sources of image files, and 1 GB for all others.
-    index : bool
-        Write the seek index of the results next to the folder, as :func:`build_index`.
     measure : bool
         Measure images/s of ``presets.imagenet_train()`` on some images, before and after, which takes a few seconds.
     threads : int, optional
         Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
-        As in :func:`build_index`.
+        Show a progress bar (needs tqdm). A function is called with the number of samples done and their total number.
     image, label : str
         For a source of mappings, as in :func:`load`.
 
@@ -159,7 +155,7 @@ def prepare(
     """
     check_source(source)
     columns = check_columns(image, label)
-    index, measure = flag(index, "index"), flag(measure, "measure")
+    measure = flag(measure, "measure")
     progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
     options = checked_options(
@@ -187,11 +183,7 @@ def prepare(
     finally:
         writer.close()
         manifest.close()
-    entries = None
-    if index and written:
-        results = _results(source, folder, tally.shards)
-        entries = build_index(results, os.path.abspath(folder) + ENDING, threads=workers)
-    return tally.report(folder, resumed=resumed, seconds=seconds, train=rate, index=entries)
+    return tally.report(folder, resumed=resumed, seconds=seconds, train=rate)
 
 
 def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress) -> tuple[Tally, int]:

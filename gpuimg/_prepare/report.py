@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._index.report import IndexReport
 from ..errors import Failure
 from .manifest import Line
 
@@ -58,11 +57,9 @@ class PrepareReport:
     resumed : int
         Samples that an earlier, interrupted call had finished.
     seconds : float
-        Duration without the measurement and the index.
+        Duration without the measurement.
     train : TrainRate or None
         Training throughput before and after.
-    index : IndexReport or None
-        Report of the seek index of the results.
 
     Examples
     --------
@@ -92,7 +89,6 @@ class PrepareReport:
     resumed: int
     seconds: float
     train: TrainRate | None
-    index: IndexReport | None
 
 
 class Tally:

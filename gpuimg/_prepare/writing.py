@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from .._index.writing import write_at
 from .._io.file_bytes import printable
 from .._io.open_file import naming_file
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles, parsed_table
-from .manifest import Line
+from .manifest import Line, write_at
 from .names import Other, problem_with, scaled_label
 
 LIST = "list.csv"

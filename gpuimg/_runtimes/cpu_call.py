@@ -214,8 +214,6 @@ class Call:
         order = list(range(n))
         self._python: list[int] = []
         if files is not None:
-            if files.seek is not None:
-                images["access"] = files.seek.access
             kinds = images["kind"]
             for i in files.failures:
                 if kinds[i] != records.VIEW:
@@ -268,8 +266,6 @@ class Call:
     def rounds(self) -> Iterator[list[int]]:
         """Yield the images to decode in Python: first other formats, then files the native decoder rejected."""
         yield self._python
-        if isinstance(self._source, EncodedImages) and self._source.seek is not None:
-            self._source.seek.entry_status[:] = self._statuses["entry"]
         undecoded = self._statuses["result"].nonzero()[0].tolist()
         self._order = self._order[:0]
         if undecoded:

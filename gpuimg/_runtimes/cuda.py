@@ -66,7 +66,6 @@ from .cuda_memory import (
     wait,
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
-from .cuda_resident import CudaResidentFiles
 from .draft import reduced_on_gpu
 from .probe import beside_captures
 from .protocol import PER_THREAD_STREAM, Outcome
@@ -121,7 +120,7 @@ class CudaRuntime:
             try:
                 yield
             except cupy.cuda.memory.OutOfMemoryError as error:
-                error.add_note(f"{self.name} has too little memory: use a smaller batch_size, prefetch or resident")
+                error.add_note(f"{self.name} has too little memory: use a smaller batch_size or prefetch")
                 raise
             finally:
                 self._local.results = None
@@ -159,10 +158,6 @@ class CudaRuntime:
         with self._device:
             if (reader := current().address) != writer.address or reader == PER_THREAD_STREAM:
                 wait(reader, event)
-
-    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
-        """Return memory of ``budget`` bytes for files of a source; ``read`` returns a sample's file."""
-        return CudaResidentFiles(self._device, budget, samples, read)
 
     def result_memory(self, stream: int | None) -> PooledResults:
         """See :meth:`Runtime.result_memory`; the reading stream is set when results are returned."""
@@ -272,8 +267,6 @@ class CudaRuntime:
                 outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 if first is not None:
                     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
-                    if source.seek is not None and images.seek is not None:
-                        source.seek.take_over(images.seek, first)
                 return outcome
             finally:
                 arena.used.record(resources.stream)

@@ -184,8 +184,8 @@ class ImageDecoder:
 
     def _for_nvimgcodec(self, images: EncodedImages, own: _ThreadState) -> Mask:
         """Return a mask of images for nvImageCodec."""
-        records, in_segments = images.headers.records, images.seek is not None or images.resident is not None
-        taken = route.nvimgcodec_takes(records, images.options, in_segments=in_segments)
+        records = images.headers.records
+        taken = route.nvimgcodec_takes(records, images.options)
         taken &= records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures]] = False
         if taken.any() and self._decoder(own) is None:
@@ -236,13 +236,9 @@ class ImageDecoder:
         if not left:
             return Outcome()
         part = images.part(left)
-        if isinstance(part, EncodedImages):
-            part = part.whole()
         rows = rows_of(np.array(left), images.frames)
         regions = regions[rows]
         host, outcome = self._cpu.decode(part, regions)
-        if images.seek is not None and part.seek is not None:
-            images.seek.take_over(part.seek, left)
         # Where these are whole and consecutive images, host and device have the same layout.
         if rows[-1] - rows[0] < len(rows) and np.array_equal(host.sizes, pixels.sizes[rows]):
             start = int(pixels.offsets[rows[0]])

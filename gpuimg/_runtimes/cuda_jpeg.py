@@ -1,6 +1,6 @@
 """Decoding of baseline and recoded JPEGs by our own kernels, in segments.
 
-Those of JPEGs begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
+Those of JPEGs begin at restart markers, or else where the first kernel finds that they do.
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
 parts of bounded size, which bounds the memory for coefficients. Kernels report files with errors, and those that they
@@ -19,7 +19,6 @@ from .._data.images import EncodedImages
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.books import books
-from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
 from .cuda_memory import Block, Pinned, Ring, copy_to_device, with_room
 from .jpeg_upload import Upload
@@ -48,14 +47,9 @@ class Statuses:
         """Leave images that were not decoded to the CPU, see :class:`.attempt.Pending`."""
         if not self._block.used.done:
             self._block.used.synchronize()
-        images, seek = self._images, self._images.seek
-        reported = np.flatnonzero(self._block.memory.words[: len(images)])
+        images = self._images
         known = len(images.given_up)  # which only a kernel that is wrong itself reports again
-        for i in reported.tolist():
-            by_entry = seek is not None and seek.entry_status[i] == USED
-            images.given_up.setdefault(int(images.numbers[i]), MISMATCH if by_entry else 0)
-        if images.resident is not None:
-            images.resident.files.forget(images.resident.indices[reported])
+        images.given_up.update(images.numbers[np.flatnonzero(self._block.memory.words[: len(images)])].tolist())
         return len(images.given_up) > known
 
     def __del__(self) -> None:
@@ -73,10 +67,7 @@ class SegmentDecoder:
         self._lock = threading.Lock()
 
     def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
-        """Enqueue the decoding of an upload into the flat memory ``out``, on CuPy's current stream.
-
-        The images' entries of a seek index count as used from now on.
-        """
+        """Enqueue the decoding of an upload into the flat memory ``out``, on CuPy's current stream."""
         n = len(images)
         statuses = Statuses(self._spare, self._status_block(n), images)
         pinned = self._pinned()
@@ -90,14 +81,9 @@ class SegmentDecoder:
                 block.used.record(stream)
         finally:
             pinned.give(block)
-        if images.resident is not None:
-            files: Any = images.resident.files  # of this runtime
-            files.exchange(images, uploaded, words, pinned, stream)
         status = cupy.zeros(n, cupy.int32)
         self._launch(uploaded, words, out, status, stream)
         statuses.copy_from(status, stream)
-        if images.seek is not None:
-            images.seek.entry_status[uploaded.by_entry] = USED
         return statuses
 
     def _status_block(self, images: int) -> Block:
@@ -135,12 +121,5 @@ class SegmentDecoder:
 
 
 def given_up(images: EncodedImages) -> Mask:
-    """Return a mask (N,) of images that kernels reported; record that index entries did not match them."""
-    mask = np.zeros(len(images), np.bool_)
-    for i, number in enumerate(images.numbers.tolist() if images.given_up else ()):
-        status = images.given_up.get(number)
-        if status is not None:
-            mask[i] = True
-            if images.seek is not None:
-                images.seek.entry_status[i] = status
-    return mask
+    """Return a mask (N,) of images that kernels reported."""
+    return np.isin(images.numbers, list(images.given_up))

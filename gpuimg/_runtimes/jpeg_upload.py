@@ -7,7 +7,6 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages, Pixels
-from .._data.resident import NEW, Resident
 from .._decoding import exif
 from .._threads.team import side_by_side
 from .._threads.threads import threads
@@ -20,7 +19,6 @@ from .draft import FULL
 MOST_BLOCKS = 1 << 20
 #: Bits of a part of a file in which the GPU looks for a segment: in photos decoders synchronize within two parts.
 SPAN = 2048
-_READ_AHEAD = 8  # words after the last one of a scan that a decoder reads
 _FOR_THREAD = 16  # images for which another host thread is worth waking
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
@@ -31,7 +29,7 @@ class Upload:
     Parameters
     ----------
     images : EncodedImages
-        With entries of a seek index, or without; with scales at which they are decoded, or without.
+        With scales at which they are decoded, or without.
     pixels : Pixels
         Destination of the decoded images, of their sizes at these scales.
     regions : (N, 4) int64
@@ -52,12 +50,6 @@ class Upload:
     parts : (P,) segments.PART
         Parts of the batch that are decoded at a time.
     totals : segments.TOTALS
-    fetched : (M, 3) int64
-        Of images whose files are on the GPU: where their words begin there, where they belong on the GPU after this
-        buffer, and their number. Set when the buffer is written.
-    new : (K, 5) int64
-        Of images whose files may stay on the GPU: the image, and of its scan the word of the buffer, the bits, those of
-        a part, and the words to keep. Set when the buffer is written.
     """
 
     def __init__(
@@ -74,19 +66,11 @@ class Upload:
         headers = images.headers.records.copy()
         headers["kind"][list(images.failures)] = layout.OTHER
         headers["kind"][others] = layout.OTHER
-        self._resident = images.resident
-        self.fetched, self.new = np.zeros((0, 3), np.int64), np.zeros((0, 5), np.int64)
-        if self._resident is not None:
-            headers["whole"][self._resident.there] = 1  # it was when the file was added
-        access = np.zeros(n, layout.ACCESS) if images.seek is None else np.ascontiguousarray(images.seek.access)
-        self._files = headers, *images.headers[1:], access
+        self._files = headers, *images.headers[1:]
         self._wanted = exif.stored_regions(regions, pixels.sizes, turns), images.channels
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
         self._images["scale"] = FULL if images.scales is None else images.scales
-        if self._resident is not None:
-            places = self._resident.records["place"]
-            self._images["resident"] = np.select([places == NEW, places >= 0], [segments.UPLOADED, segments.THERE])
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
         self._totals = np.zeros(1, segments.TOTALS)
         self.totals: Any = self._totals[0]  # reads the array
@@ -95,45 +79,14 @@ class Upload:
                 *self._files, self._wanted[0], most_blocks, span, self._images, self._totals, scratch
             )
         )
-        if self._resident is not None:
-            self._set_parts_of_resident(self._resident)
         parts = np.zeros(n, segments.PART)
         plan_upload(
-            *self._files[:3], self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs,
+            *self._files, self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs,
             parts, self._totals,
         )  # fmt: skip
         self.parts = parts[: self.totals["parts"]]
         self.words = int(self.totals["words"])
         self.words_on_gpu = self.words + int(self.totals["found"]) * upload.SEGMENT_WORDS
-        if self._resident is not None:
-            self._place_resident(self._resident)
-
-    def _set_parts_of_resident(self, resident: Resident) -> None:
-        """Set how many segments may be found in files of which only the headers are here."""
-        there = resident.there
-        records = resident.records[there]
-        self._images["span"][there] = records["span"]
-        found = -(-records["bits"] // records["span"])
-        self._images["found"][there] = np.where(self._images["each"][there], 0, found)
-
-    def _place_resident(self, resident: Resident) -> None:
-        """Reserve room after the found segments for the words of files that are on the GPU."""
-        there = resident.there
-        there = there[self._images["status"][there] == segments.TAKEN]
-        records = resident.records[there]
-        counts = _kept_words(records["bits"])
-        ends = self.words_on_gpu + np.cumsum(counts)
-        self._there, self.fetched = there, np.stack([records["place"], ends - counts, counts], 1)
-        if len(there):
-            self.words_on_gpu = int(ends[-1]) + upload.BEYOND
-            if self.words_on_gpu > segments.MOST_WORDS:
-                raise ValueError("the files of a batch take more than 8 GiB on the GPU; use a smaller batch_size")
-
-    @property
-    def head_bytes(self) -> Ints:
-        """Bytes of each file before the coded data; with the ends of the segments of a recoded one."""
-        found: Ints = self._files[0]["scan"] + 4 * self._images["total"]
-        return found
 
     @property
     def taken(self) -> list[int]:
@@ -141,13 +94,8 @@ class Upload:
         return self._of(segments.TAKEN)
 
     @property
-    def by_entry(self) -> list[int]:
-        """Those of them that are decoded by their index entries."""
-        return [i for i in self.taken if self._images["by_entry"][i]]
-
-    @property
     def refused(self) -> list[int]:
-        """Images whose index entries do not match their files, and files with illegal tables."""
+        """Files with illegal tables, or without the markers of their restart intervals."""
         return self._of(segments.REFUSED)
 
     def _of(self, status: int) -> list[int]:
@@ -155,7 +103,7 @@ class Upload:
         return found
 
     def write(self, out: Any) -> None:
-        """Fill an int32 array of ``words``; refuse files whose segments differ from their index entries."""
+        """Fill an int32 array of ``words``; refuse files whose restart intervals are not found."""
         n = int(self.totals["segments"])
         unsorted = np.empty(n, upload.SEGMENT)
         memory = out.view(np.uint8)
@@ -165,24 +113,10 @@ class Upload:
             )
         )
         write_tables(
-            *self._files[:3], self._images, self._owners, self._pairs, self._totals,
+            *self._files, self._images, self._owners, self._pairs, self._totals,
             np.empty(1, segments.SCRATCH), unsorted,
             np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), memory,
         )  # fmt: skip
-        if self._resident is not None:
-            self._link_resident(self._resident, out)
-
-    def _link_resident(self, resident: Resident, out: Any) -> None:
-        """Let scans begin where the words of their files will be, and list those that may stay on the GPU."""
-        images, first = self._images, int(self.totals["scan_word"])
-        scans = out[first : first + int(self.totals["scans"]) * upload.SCAN_WORDS].view(upload.SCAN)
-        numbers = images["scan"][self._there]
-        scans["word"][numbers] = self.fetched[:, 1]
-        scans["end"][numbers] = resident.records["bits"][self._there]
-        places = resident.records["place"]
-        rows = np.flatnonzero((places == NEW) & (images["status"] == segments.TAKEN) & (images["span"] > 0))
-        own = scans[images["scan"][rows]]
-        self.new = np.stack([rows, own["word"], own["end"], own["span"], _kept_words(own["end"])], 1).astype(np.int64)
 
     def _on_threads(self, call: Callable[[Any], None]) -> None:
         """Call a native function that claims images, on all threads."""
@@ -217,8 +151,3 @@ class Upload:
         quads = -(-int(part["most_quads"]) // upload.QUADS_AT_ONCE)
         channels = np.int32(self._wanted[1])
         yield "colors", (quads, count), (words, images, plane_bytes, channels, out)
-
-
-def _kept_words(bits: Ints) -> Ints:
-    """Return the words to copy of a scan: the upload has as many after its end."""
-    return -(-np.asarray(bits, np.int64) // 32) + _READ_AHEAD

@@ -49,8 +49,6 @@ def _decode_plain(runtime: Runtime, source: EncodedImages, indices: list[int], p
     part = replace(part, options=part.options.without_extras)
     colors = part.channels
     decoded, outcome = runtime.decode(part)
-    if source.seek is not None and part.seek is not None:
-        source.seek.take_over(part.seek, indices)
     factor = one_file.FROM_BYTES if source.options.bits != 8 else 1
     with runtime.device():
         for k, i in enumerate(indices):

@@ -4,6 +4,7 @@ import json
 import os
 import warnings
 import zipfile
+import zlib
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 Check: TypeAlias = Callable[[Arrays, NDArray[np.int64]], None]
 
 _MOST_ARRAYS = 16  # arrays per file; the largest index has 7
+_MOST_NAMES = 64  # samples whose names are in the checksum
 
 
 def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Arrays], check: Check) -> Arrays:
@@ -161,3 +163,19 @@ def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
             return arrays if all(isinstance(one, np.ndarray) for one in arrays.values()) else None
     except Exception:  # a zip file may be damaged in many ways: the index is built again
         return None
+
+
+def checksum_of_names(source: Any) -> int:
+    """Return the CRC-32 of the names of some samples, including the first and the last; 0 if they have none.
+
+    The part of a name up to its last slash is left out, so that a data set may be moved.
+    """
+    describe = getattr(source, "describe", None)
+    if describe is None or not len(source):
+        return 0
+    some = sorted({k * (len(source) - 1) // (_MOST_NAMES - 1) for k in range(_MOST_NAMES)})
+    try:
+        names = [str(describe(i)).rpartition("/")[2] for i in some]
+    except Exception:  # `describe` may fail for some samples
+        return 0
+    return zlib.crc32("\0".join(names).encode("utf-8", "backslashreplace"))

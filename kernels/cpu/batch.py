@@ -98,7 +98,6 @@ def _decode(batch, image, header, scratch, thread, status, out):
     request.row_maker = batch.row_maker
     _set_stored_region(image, request.region)
     # One field after the other: Numba copies no records.
-    request.access.entry, request.access.entry_bytes = image.access.entry, image.access.entry_bytes
     stored, work = bytes_of(scratch.stored), bytes_of(scratch.work)
     # Decoded in place where the stored orientation is the shown one, otherwise through scratch memory.
     to = stored if image.turn else out

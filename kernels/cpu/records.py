@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..jpeg.layout import ACCESS, REQUEST
+from ..jpeg.layout import REQUEST
 from ..ops import OPS
 
 # -- a batch -----------------------------------------------------------------------------------------------------------
@@ -41,7 +41,6 @@ IMAGE: Final = np.dtype(
         ("first_pass", "<i8"),  # index of its first pass: those before it would not change the image
         ("out", "<i8"),  # address of the result
         ("out_bytes", "<i8"),
-        ("access", ACCESS),  # its entry in a seek index
         ("scale", "<i8"),  # eighths of its stored size that it is decoded at: 8, 4, 2 or 1
         ("next_view", "<i8"),  # index of the next image of the batch that reads the same pixels, or -1
         ("corner", "<i8", 2),  # x and y of this view's first pixel, from the region's corner

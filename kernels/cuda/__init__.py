@@ -81,8 +81,6 @@ MARKS = _by_name(
     Kernel("compare", DeviceCode("marks", "compare"), (*_MARK, "int32[]"), _MARK_BLOCK),
 )
 
-COPY = Kernel("copy_words", DeviceCode("copies", "copy_words"), ("int32[]", "int32[]", "int64[]"), BLOCK)
-
 _PREPASS = "int32", "float32", "int32[]"
 ARTEFACTS = {
     "code_blocks": _of_sources("code_blocks", "artefacts", (*_PREPASS, "uint8[]"), artefact_records.THREADS),

@@ -1,6 +1,6 @@
 """Huffman decoding of JPEG segments on a GPU, one thread per segment.
 
-:mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Segments may be damaged, and index entries wrong: whatever
+:mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Segments may be damaged: whatever
 they contain, no access is outside the uploaded words, or outside the blocks that the host has reserved. A segment that
 does not end as expected is reported.
 """

@@ -81,7 +81,7 @@ def _big(words, begin, byte):
 
 @scalar
 def _sum_of(words, begin, byte, stop, lane):
-    """Return the checksum of the bytes up to ``stop``, as :func:`gpuimg.kernels.jpeg.seek.checksum` defines it."""
+    """Return the checksum of the bytes up to ``stop``, as :func:`gpuimg.kernels.jpeg.checksum.checksum` defines it."""
     groups = i32(u32(stop - byte) // u32(_GROUP))
     own = u64(lane + 1)
     if lane < _SUMS:

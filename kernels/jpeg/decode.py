@@ -1,8 +1,8 @@
 """Decoder of a region of a baseline JPEG, at full, half, quarter or eighth size: MCU row by MCU row.
 
 Each row is decoded to coefficients, those are transformed to planes, and pixels are made of the planes as soon as all
-chroma rows that they need are there. MCUs outside the region are jumped over where a seek index or restart markers
-allow that, and else read by the Huffman decoder alone.
+chroma rows that they need are there. MCUs outside the region are read by the Huffman decoder alone, or skipped where
+restart markers allow that.
 """
 
 from typing import Final
@@ -14,18 +14,15 @@ from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, records_in, shor
 from ..lang import from_dtype, types
 from ..scalar import loop
 from .frame import MCU, MOST_BLOCKS, blocks_of_mcu, grid, list_blocks, mcus_of, region_bytes
-from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
-from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED, USED
+from .huffman import STREAM, begin, decode_mcus, restarts_follow
+from .layout import BAD_TABLE, DONE, HEADER, REQUEST, STATUS, TABLE, TABLES
 from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
-from .seek import at_recorded_start, open_entry, predictors_at, row_start
 from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
 
 # Values of an argument of decode_mcus; not literals, for each of which Numba would compile a variant.
 _SKIPPED, _STORED = i64(0), i64(1)
-
-_WORTH_A_JUMP = 2  # MCUs: a jump refills the buffer, which takes as long as skipping one
 
 _MCU_SIDE = 16  # pixels, of the largest
 
@@ -47,37 +44,8 @@ def work_bytes(width: int) -> int:
 
 
 @loop
-def _go_to(goal, here, stop, rows, columns, data, interval, reader, entry, coefficients, lasts, work, status):
-    """Move the stream from MCU ``here`` to ``goal``, by a jump if an entry allows it; return the result.
-
-    MCUs are numbered row by row. The caller then decodes MCUs up to column ``stop`` of the goal's row.
-    """
-    stream, row = work.stream, goal // columns
-    if entry.size and row * columns - here >= _WORTH_A_JUMP:
-        # If the next row is reached by a jump, too, bytes after the region's end in this one are not cleaned.
-        jumps_again = row + 1 < rows and columns - stop >= _WORTH_A_JUMP
-        until = (row_start(entry, rows, row + 1) >> 3) + READ_AHEAD if jumps_again else NEVER
-        jump(data, row_start(entry, rows, row), until, stream)
-        predictors = shorts_in(entry, predictors_at(rows, row), 3)
-        for c in range(3):
-            stream.predictors[c] = predictors[c]
-        here = row * columns
-    # Skip what is left row by row, so that each row's start is checked or recorded.
-    while here < goal:
-        status.row = here // columns
-        n = min(goal, (status.row + 1) * columns) - here
-        result = decode_mcus(data, n, interval, reader, coefficients, lasts, _SKIPPED)
-        if result != DONE:
-            return result
-        here += n
-        if here % columns == 0 and not at_recorded_start(entry, rows, here // columns, stream):
-            return MISMATCHED
-    return DONE
-
-
-@loop
-def _decode_rows(header, data, request, entry, out, tables, memory, status):
-    """Decode the requested region up to the first error, with an entry of a seek index or none; return the result."""
+def _decode_rows(header, data, request, out, tables, memory, status):
+    """Decode the requested region up to the first error; return the result."""
     region, scale, channels = request.region, request.scale, request.channels
     single = header.components == 1
     rows, total = grid(header)  # MCU rows, and MCUs in a row, of the whole image
@@ -107,16 +75,19 @@ def _decode_rows(header, data, request, entry, out, tables, memory, status):
     reader = stream, mcu, tables, ZIGZAG
     here = i64(0)  # the stream's MCU, counted row by row
     for row in range(top, bottom):
-        status.row = row
         goal = row * total + first
-        result = _go_to(goal, here, end, rows, total, data, interval, reader, entry, coefficients, lasts, work, status)
-        if result == DONE:
-            result = decode_mcus(data, columns, interval, reader, coefficients, lasts, _STORED)
+        while here < goal:  # row by row, so that an error has the number of its row
+            status.row = here // total
+            n = min(goal, (status.row + 1) * total) - here
+            result = decode_mcus(data, n, interval, reader, coefficients, lasts, _SKIPPED)
+            if result != DONE:
+                return result
+            here += n
+        status.row = row
+        result = decode_mcus(data, columns, interval, reader, coefficients, lasts, _STORED)
         if result != DONE:
             return result
         here = goal + columns
-        if end == total and not at_recorded_start(entry, rows, row + 1, stream):
-            return MISMATCHED
         finish_row(header, request, mcu, shape, row, first, columns, coefficients, lasts, room, out)
         if channels == 1 and not single:
             clear_chroma(columns, mcu, coefficients)  # was not transformed, and so is not zero
@@ -134,18 +105,9 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     tables = array_at(tables_, TABLES)
     memory = array_at(work_, work_size)
     rows, _ = grid(header)
-    status.result, status.row, status.rows, status.entry = BAD_TABLE, 0, rows, UNUSED
-    if not build_tables(data, header, tables):
-        return
-    access, none = request.access, bytes_at(request.data, i64(0))
-    if not header.restart:  # restart markers serve as well as an entry
-        status.entry = open_entry(data, access, rows)
-    entry = bytes_at(access.entry, access.entry_bytes) if status.entry == USED else none
-    status.result = _decode_rows(header, data, request, entry, out, tables, memory, status)
-    if status.result != DONE and status.entry == USED:
-        # The entry may be wrong rather than the file: decode once more without it.
-        status.entry = MISMATCH
-        status.result = _decode_rows(header, data, request, none, out, tables, memory, status)
+    status.result, status.row, status.rows = BAD_TABLE, 0, rows
+    if build_tables(data, header, tables):
+        status.result = _decode_rows(header, data, request, out, tables, memory, status)
 
 
 #: The type of all decoders.

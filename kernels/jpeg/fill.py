@@ -1,7 +1,7 @@
 """Writer of the upload that :mod:`.segments` planned: bytes of segments, Huffman tables and the records of each.
 
-Positions in a seek index are data from outside. Every copy is therefore bounded by the room that the plan reserved, and
-a segment that does not end where the entry has the next one makes its image ``REFUSED``.
+Files may change while they are read. Every copy is therefore bounded by the room that the plan reserved, and an image
+whose intervals are not found becomes ``REFUSED``.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ..compiled import cached_jit
-from ..cpu.intrinsics import add_to, bytes_at, copy, records_in, shorts_in
+from ..cpu.intrinsics import add_to, bytes_at, copy, records_in
 from ..scalar import loop, up
 from . import upload
 from .frame import FULL, blocks_of_mcu, chroma_side, factors, grid, list_blocks, scaled
@@ -17,7 +17,6 @@ from .huffman import next_marker
 from .layout import GRAY, LONGEST
 from .recoded import segment_range
 from .rows import step_at
-from .seek import predictors_at, row_start
 from .segments import (
     LONGEST_BLOCK,
     RECORDS,
@@ -62,7 +61,7 @@ def _copy_clean(data, raw, stop, out, at):
         if byte == 0xFF:  # data if a zero follows, else the beginning of a marker
             if raw + 1 >= data.size or data[raw + 1] != 0:
                 break
-        if at >= out.size:  # only where positions of the entry are wrong: the plan reserved enough for right ones
+        if at >= out.size:  # only if the file has changed: the plan reserved enough for what it was
             break
         raw += 2 if byte == 0xFF else 1
         out[at] = byte
@@ -85,41 +84,6 @@ def _set_segment(segment, word, shift, end, slack, block, blocks, i):
     segment.image = i
     segment.state = segment.skip = 0
     segment.before = segment.between = segment.after = 0
-
-
-@loop
-def _copy_rows(i, data, header, image, entry, out, segments):
-    """Copy the bytes of the window's rows, and fill them in as segments; return whether the entry fits the file."""
-    rows, columns = grid(header)
-    blocks = columns * blocks_of_mcu(header)
-    at = i64(0)  # bytes written
-    block = image.first_block
-    bit = row_start(entry, rows, image.top)
-    for row in range(image.top, image.bottom):
-        # The next row ends this one, and its predictors are those that decoding this one must arrive at.
-        is_last = row + 1 == rows
-        after = 8 * data.size if is_last else row_start(entry, rows, row + 1)
-        if not 8 * header.scan <= bit < after <= 8 * data.size:
-            return False
-        start = at
-        stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
-        raw, at = _copy_clean(data, bit >> 3, stop, out, at)
-        if not is_last and raw < stop:  # a marker where there must be data, or no room
-            return False
-        end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
-        if end <= 0:
-            return False
-        segment = segments[row - image.top]
-        _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
-        here = shorts_in(entry, predictors_at(rows, row), 3)
-        following = here if is_last else shorts_in(entry, predictors_at(rows, row + 1), 3)
-        segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
-        segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
-        segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
-        at = (at + 3) & ~3  # segments begin at words
-        block += blocks
-        bit = after
-    return True
 
 
 @loop
@@ -171,9 +135,8 @@ def _copy_recoded(data, header, image, totals, out, scan):
     """Copy the ends of a recoded file's segments, and the segments that are uploaded."""
     # Whatever these bytes are by now: the kernel checks that segments lie in what was copied, and their checksums.
     rows, _ = grid(header)
-    last = image.total if image.resident else -(-image.bottom // image.each)
-    start, _ = segment_range(data, header, rows, image.each, image.first)
-    _, stop = segment_range(data, header, rows, image.each, last - 1)
+    start, _ = segment_range(data, header, rows, image.each, image.top // image.each)
+    _, stop = segment_range(data, header, rows, image.each, -(-image.bottom // image.each) - 1)
     ends = 4 * image.total
     size = max(min(stop, data.size, start + out.size - ends) - start, 0)
     copy(data[header.scan : header.scan + ends], out[:ends])
@@ -183,14 +146,6 @@ def _copy_recoded(data, header, image, totals, out, scan):
     scan.base = start - header.scan - ends
     scan.books = image.books
     scan.record = totals.image_word + image.place * upload.IMAGE_WORDS
-
-
-@loop
-def _copy_segments(i, data, header, region, access, image, out, segments):
-    """Copy the bytes of an image's segments, and fill in their records; return whether all were found."""
-    if image.by_entry:
-        return _copy_rows(i, data, header, image, bytes_at(access.entry, access.entry_bytes), out, segments)
-    return _copy_intervals(i, data, header, region, image, out, segments)
 
 
 # -- tables, images, order ---------------------------------------------------------------------------------------------
@@ -346,16 +301,16 @@ def _write_groups(pairs, totals, groups):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], "
+    "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64[:, ::1], "
     "SELECTED[::1], TOTALS[::1], SEGMENT[::1], uint8[::1])",
     **RECORDS,
 )
-def write_segments(headers, addresses, sizes, access, regions, channels, places, images, totals_, segments, out):
+def write_segments(headers, addresses, sizes, regions, channels, places, images, totals_, segments, out):
     """Write the images that no other thread has claimed: their records and the bytes of their segments.
 
-    Images with segments that do not lie where the entry has them become ``REFUSED``. ``channels`` of the result are 1
-    or 3. ``places`` (N, 3) are the element of the result for pixel (0, 0) of an image as stored, and the steps to the
-    pixel at its right and below. ``segments`` are filled in the order of the images; ``out`` is the upload.
+    Images whose intervals are not found become ``REFUSED``. ``channels`` of the result are 1 or 3. ``places`` (N, 3)
+    are the element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and
+    below. ``segments`` are filled in the order of the images; ``out`` is the upload.
     """
     totals = totals_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
@@ -378,7 +333,7 @@ def write_segments(headers, addresses, sizes, access, regions, channels, places,
                 _copy_recoded(data, header, image, totals, room, scan)
             else:
                 _copy_scan(data, header, image, totals, room, scan)
-        elif not _copy_segments(i, data, header, regions[i], access[i], image, room, own):
+        elif not _copy_intervals(i, data, header, regions[i], image, room, own):
             image.status = REFUSED
             for k in range(image.segments):  # they stay in their groups, with nothing to decode
                 _set_segment(own[k], image.word, 0, 0, 0, image.first_block, 0, i)

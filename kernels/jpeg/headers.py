@@ -11,6 +11,7 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import address_of, bytes_at, load_bytes
 from ..scalar import loop
 from .books import SETS
+from .checksum import checksum
 from .frame import blocks_of_mcu, grid
 from .layout import (
     BASELINE,
@@ -30,7 +31,6 @@ from .layout import (
     TOO_LARGE,
     YCBCR,
 )
-from .seek import checksum
 
 i64, u32 = np.int64, np.uint32
 

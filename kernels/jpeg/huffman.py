@@ -1,7 +1,6 @@
 """Huffman decoding: a file's bytes without stuffing, and blocks of coefficients.
 
-A stream is decoded in pieces, from any bit with any predictors, so that the same code decodes whole images, restart
-intervals, and the parts that a seek index points to.
+A stream is decoded in pieces, so that the same code decodes whole images and restart intervals.
 """
 
 from typing import Final
@@ -11,15 +10,13 @@ import numpy as np
 from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, BITS, DONE, ENDS, LONGEST, OVERRUN
 from .tables import END_OF_BLOCK, LAST, is_legal, single
-from .vectors import MASKED, copy_masked, count_bits, load_big, mask_of, trailing_zeros, unlikely
+from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
 _CLEAN = 1 << 14  # bytes that are cleaned at a time: half of a first-level cache
 _BLOCK = 264  # bytes of the longest block and a load after it: 64 symbols of 31 bits
-_AHEAD = 8 * _BLOCK  # least number of bytes that are cleaned at a time
-READ_AHEAD: Final = 3 * _BLOCK  # bytes needed after the last block, so that the decoder need not check each byte
-NEVER: Final = 1 << 62
+_NEVER: Final = 1 << 62
 
 # Not literals: Numba would compile a variant for each.
 _DC, _AC = np.bool_(False), np.bool_(True)
@@ -31,11 +28,8 @@ STREAM: Final = np.dtype(
         ("length", "<i8"),  # clean bytes; zeros follow them
         ("raw", "<i8"),  # byte of the file that is cleaned next
         ("ended", "<i8"),  # 1 if ``raw`` is at a marker or at the end of the file, else 0
-        ("left", "<i8"),  # MCUs until the next restart marker; NEVER without restart intervals
+        ("left", "<i8"),  # MCUs until the next restart marker; _NEVER without restart intervals
         ("marker", "<i8"),  # number of that marker, 0 to 7
-        ("until", "<i8"),  # byte of the file up to which bytes are wanted; more are cleaned when they are needed
-        ("place", "<i8"),  # a clean byte at or before the next bit,
-        ("place_raw", "<i8"),  # and its position in the file
         ("skips", "<i8"),  # 1 if restart intervals outside the region are skipped without decoding them
         ("predictors", "<i8", 3),  # DC coefficient of the last block of each component
         ("clean", "u1", _CLEAN + 2 * _BLOCK),
@@ -51,48 +45,10 @@ def begin(data, at, interval, stream):
     stream.length = 0
     stream.raw = at
     stream.ended = 0
-    stream.left = interval if interval else NEVER
-    stream.until = NEVER
-    stream.place = 0
-    stream.place_raw = at
+    stream.left = interval if interval else _NEVER
     for c in range(3):
         stream.predictors[c] = 0
     fill(data, stream)
-
-
-@loop
-def jump(data, bit, until, stream):
-    """Go to a bit of the file; bytes up to ``until`` are wanted. The caller sets the predictors."""
-    stream.bit = bit & 7
-    stream.length = 0
-    stream.raw = bit >> 3
-    stream.ended = 0
-    stream.until = until
-    stream.place = 0
-    stream.place_raw = bit >> 3
-    fill(data, stream)
-
-
-@loop
-def place(stream):
-    """Return the next bit's position in the file, in bits."""
-    _move_place(stream, min(stream.bit >> 3, stream.length))
-    return 8 * stream.place_raw + (stream.bit & 7)
-
-
-@loop
-def _move_place(stream, to):
-    """Move ``place`` to a later clean byte; its position in the file follows from the 0xFF between them."""
-    clean = stream.clean
-    stuffed = i64(0)
-    at = stream.place
-    while at + MASKED <= to:
-        stuffed += i64(count_bits(mask_of(clean, up(at))))
-        at += MASKED
-    for k in range(at, to):
-        stuffed += clean[k] == 0xFF
-    stream.place_raw += to - stream.place + stuffed
-    stream.place = to
 
 
 @loop
@@ -100,15 +56,12 @@ def fill(data, stream):
     """Move the clean bytes that are left to the front, and clean more of the file after them."""
     clean = stream.clean
     start = min(stream.bit >> 3, stream.length)
-    _move_place(stream, start)
-    stream.place = 0
     at = stream.length - start
     for k in range(at):
         clean[k] = clean[start + k]
     stream.bit -= 8 * start
     raw = stream.raw
-    until = max(stream.until, raw + _AHEAD)
-    while at < _CLEAN - MASKED and raw < until:
+    while at < _CLEAN - MASKED:
         if raw + MASKED <= data.size:
             mask = copy_masked(data, up(raw), clean, up(at))
             # Only the bytes before the first 0xFF count; the code below handles that one and overwrites the others.

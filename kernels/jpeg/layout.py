@@ -66,15 +66,6 @@ RGB: Final = 2
 # Low 4 bits of the markers FF C0 to FF CF that begin no frame header: DHT, JPG (reserved), DAC.
 NO_FRAMES: Final = (4, 8, 12)
 
-#: A file's entry in a seek index; zeros for none.
-ACCESS: Final = np.dtype(
-    [
-        ("entry", "<i8"),  # its address, a multiple of 8; 0 for none
-        ("entry_bytes", "<i8"),
-    ],
-    align=True,
-)
-
 #: The task of one call of the decoder.
 REQUEST: Final = np.dtype(
     [
@@ -85,7 +76,6 @@ REQUEST: Final = np.dtype(
         ("channels", "<i8"),  # of the result: 3, or 1 for luma alone
         ("row_maker", "<i8"),  # address of the loop that makes rows of pixels of coefficients
         ("books", "<i8"),  # address of the tables of recoded files
-        ("access", ACCESS),
     ],
     align=True,
 )
@@ -96,7 +86,6 @@ STATUS: Final = np.dtype(
         ("result", "<i8"),  # DONE, or the error
         ("row", "<i8"),  # the MCU row in which decoding ended, from 0
         ("rows", "<i8"),  # MCU rows of the image
-        ("entry", "<i8"),  # status of the seek-index entry, one of those below
     ],
     align=True,
 )
@@ -108,27 +97,8 @@ ENDS: Final = 2  # the data end, or a marker comes, before the last MCU
 BAD_RESTART: Final = 3  # a restart marker is missing or out of order
 BAD_TABLE: Final = 4  # a Huffman table is not legal
 OVERRUN: Final = 5  # a block has more than 64 coefficients
-MISMATCHED: Final = 6  # the decoder is not where the seek-index entry has a row's start
-IRREGULAR: Final = 7  # a progressive file that libjpeg would warn of, smooth or refuse: Pillow decides
-BAD_SEGMENT: Final = 8  # a segment of a recoded file is damaged
-
-# Statuses of an entry.
-UNUSED: Final = 0  # none exists, or none is needed
-USED: Final = 1
-OTHER_SIZE: Final = 2  # the entry is of a file of a different size,
-OTHER_FILE: Final = 3  # or of the same size with another checksum
-DAMAGED: Final = 4  # the entry's size or its checksum of itself is wrong
-MISMATCH: Final = 5  # decoding contradicted a recorded start
-
-#: The first bytes of an entry of a seek index, which seek.py describes.
-ENTRY_HEAD: Final = np.dtype(
-    [
-        ("file_sum", "<i8"),  # checksum of the file
-        ("file_bytes", "<u4"),
-        ("entry_sum", "<u4"),  # checksum of the rest of the entry
-    ],
-    align=True,
-)
+IRREGULAR: Final = 6  # a progressive file that libjpeg would warn of, smooth or refuse: Pillow decides
+BAD_SEGMENT: Final = 7  # a segment of a recoded file is damaged
 
 # -- look-up tables of Huffman codes, which a thread keeps from file to file -------------------------------------------
 

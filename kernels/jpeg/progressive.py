@@ -15,7 +15,7 @@ from ..scalar import loop
 from .decode import DECODER
 from .frame import MCU, blocks_of_mcu, chroma_side, factors, grid, list_blocks, mcus_of, region_bytes
 from .huffman import STREAM, begin, fill, restart
-from .layout import DONE, IRREGULAR, TABLES, UNUSED
+from .layout import DONE, IRREGULAR, TABLES
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
 from .rows import SHAPE, finish_row, room_for_rows
 from .scans import SCANS, list_scans
@@ -203,7 +203,7 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     """Decode the pixels of a region; the arguments are those of the baseline decoder."""
     region, data = request.region, bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(region, request.channels))
-    status.row, status.entry = 0, UNUSED
+    status.row = 0
     status.rows, _ = grid(header)
     tables, memory = array_at(tables_, TABLES), array_at(work_, work_size)
     status.result = DONE if _decode_region(data, header, request, out, tables, memory, status) else IRREGULAR

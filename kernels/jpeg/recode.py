@@ -9,6 +9,7 @@ from ..cpu.intrinsics import copy, records_in
 from ..scalar import loop, scalar, up
 from .bits import bits_set, load64, store64
 from .books import BOOKS
+from .checksum import checksum
 from .deposit import extract
 from .formulas import length_at, width_of
 from .frame import FULL, MCU, blocks_of_mcu, factors, grid, list_blocks
@@ -17,7 +18,6 @@ from .layout import BAD_TABLE, DONE, HEADER, PROGRESSIVE, SHORT_LENGTH, STREAMS,
 from .progressive import decode_scans
 from .recoded import GROUP, STATE, lay_lists, open_segment, put_row, segment_range
 from .scans import end_of
-from .seek import checksum
 from .tables import CATEGORY, LAST, ZIGZAG, build_tables
 from .vectors import count_bits, leading_zeros, trailing_zeros
 

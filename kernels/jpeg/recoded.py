@@ -15,14 +15,14 @@ from ..cpu.intrinsics import array_at, bytes_at, copy, load_bytes, longs_in, rec
 from ..scalar import loop, scalar, up
 from .bits import load64, put_block, put_values, transpose_bytes
 from .books import BOOK_BITS, BOOKS, SETS
+from .checksum import checksum
 from .decode import DECODER
 from .deposit import deposit
 from .formulas import is_size, is_spare, length_at, length_of, may_follow, place_in_row, width_of
 from .frame import MCU, blocks_of_mcu, factors, grid, list_blocks, mcus_of, region_bytes
 from .headers import read_head
-from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES, UNUSED
+from .layout import BAD_SEGMENT, DONE, LEVELS, PLANES, SEGMENT_BLOCKS, SEGMENT_BYTES, STREAMS, SUM_BYTES
 from .rows import SHAPE, finish_row, room_for_rows
-from .seek import checksum
 from .vectors import count_bits, load_big, trailing_zeros
 
 u64, i64, u32 = np.uint64, np.int64, np.uint32
@@ -420,7 +420,7 @@ def _decode(header, request, out_, tables_, work_, work_size, status):
     """Decode the pixels of a region; the arguments are those of the baseline decoder."""
     data = bytes_at(request.data, request.size)
     out = array_at(out_, region_bytes(request.region, request.channels))
-    status.row, status.entry = 0, UNUSED
+    status.row = 0
     status.rows, _ = grid(header)
     status.result = _decode_region(data, header, request, out, array_at(work_, work_size), status)
 

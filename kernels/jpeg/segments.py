@@ -1,10 +1,10 @@
 """Selection of the segments that a GPU decodes, and the plan of their upload.
 
-A segment is a run of MCUs that can be decoded without those before it: a row of a seek-index entry, a restart interval
-of a file that has those, or a segment of a recoded file. :func:`select_segments` finds the segments that a region
-needs. In other files the GPU finds segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room
-is planned. :func:`plan_upload` computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in
-the buffer are counted in 4-byte words, as the kernels read them.
+A segment is a run of MCUs that can be decoded without those before it: a restart interval of a file that has those, or
+a segment of a recoded file. :func:`select_segments` finds the segments that a region needs. In other files the GPU
+finds segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room is planned.
+:func:`plan_upload` computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in the buffer
+are counted in 4-byte words, as the kernels read them.
 """
 
 from typing import Any, Final
@@ -18,9 +18,8 @@ from . import upload
 from .frame import FULL, MCU, blocks_of_mcu, chroma_side, factors, grid, mcus_of, scaled
 from .headers import read_head
 from .huffman import restarts_follow
-from .layout import ACCESS, BASELINE, DEFINITION, HEADER, LONGEST, RECODED, USED
+from .layout import BASELINE, DEFINITION, HEADER, LONGEST, RECODED
 from .recoded import segment_range
-from .seek import open_entry, row_start
 from .tables import read_lengths
 from .vectors import MASKED
 
@@ -29,11 +28,7 @@ i64, i32, u32 = np.int64, np.int32, np.uint32
 # Statuses of an image.
 TAKEN: Final = 0
 LEFT_OUT: Final = 1  # for another decoder: of another kind, restart markers missing, truncated, or too large
-REFUSED: Final = 2  # the index entry does not match the file, or entry or file are damaged
-
-# Recoded files that may stay on the GPU: of others only the needed segments are uploaded.
-UPLOADED: Final = 1  # with all segments
-THERE: Final = 2  # on the GPU, and not uploaded
+REFUSED: Final = 2  # damaged: tables that are not legal, or intervals without the marker after them
 
 #: An image of the batch: the window of MCUs that is decoded, and the place of its segments in the upload.
 SELECTED: Final = np.dtype(
@@ -51,16 +46,13 @@ SELECTED: Final = np.dtype(
         ("bytes", "<i8"),  # upper bound of its segments' bytes in the upload, a multiple of 4
         ("first_block", "<i8"),  # index of its first block in its part of the batch
         ("place", "<i8"),  # index among the images that are taken
-        ("by_entry", "<i8"),  # 1 if its segments are those of its index entry
         ("first_segment", "<i8"),  # index of its first segment among those of all images,
         ("first_found", "<i8"),  # of the first one that the GPU finds among those of all images,
         ("scan", "<i8"),  # and of its scan, where the GPU looks for them
         ("word", "<i8"),  # word of the upload where its segments' bytes begin
         ("each", "<i8"),  # of a recoded file: MCU rows of a segment; 0 for a JPEG
         ("total", "<i8"),  # likewise: the number of its segments,
-        ("first", "<i8"),  # the first one that is uploaded,
         ("books", "<i8"),  # and its sets of tables
-        ("resident", "<i8"),  # UPLOADED or THERE; given
     ],
     align=True,
 )
@@ -125,7 +117,7 @@ SCRATCH: Final = np.dtype([("mcu", MCU), *DEFINITION], align=True)
 
 #: The records that signatures of loops name, here and in :mod:`.fill`.
 RECORDS: Final[dict[str, Any]] = {
-    "HEADER": HEADER, "ACCESS": ACCESS, "SELECTED": SELECTED, "PAIR": PAIR, "PART": PART, "TOTALS": TOTALS,
+    "HEADER": HEADER, "SELECTED": SELECTED, "PAIR": PAIR, "PART": PART, "TOTALS": TOTALS,
     "SCRATCH": SCRATCH, "SEGMENT": upload.SEGMENT,
 }  # fmt: skip
 
@@ -221,9 +213,7 @@ def _set_window(header, region, image):
     rows, columns = grid(header)
     first, end, image.top, image.bottom = mcus_of(header, image.scale, region, rows, columns)
     image.segments = 0  # of a scan: they may begin and end in any column
-    if image.by_entry:
-        image.segments = image.bottom - image.top
-    elif not image.span:
+    if not image.span:
         # Intervals may begin and end in any column, so unneeded ones in the window stay zero.
         size = header.restart
         begin, last, _, _ = wanted_intervals(header, image.scale, region)
@@ -258,24 +248,23 @@ def _select_recoded(header, data, region, image):
     image.top, image.bottom = top // each * each, min((last + 1) * each, rows)
     image.blocks = (image.bottom - image.top) * blocks
     image.books = luma | chroma << 8
-    image.first = 0 if image.resident else top // each
-    start, _ = segment_range(data, header, rows, each, image.first)
-    _, stop = segment_range(data, header, rows, each, total - 1 if image.resident else last)
-    if start >= stop or (stop > data.size and image.resident != THERE):
+    start, _ = segment_range(data, header, rows, each, top // each)
+    _, stop = segment_range(data, header, rows, each, last)
+    if not start < stop <= data.size:
         return LEFT_OUT
-    image.bytes = (4 * total + (0 if image.resident == THERE else stop - start) + _SPARE) & ~3
+    image.bytes = (4 * total + stop - start + _SPARE) & ~3
     return TAKEN if 8 * image.bytes < _MOST_BITS else LEFT_OUT
 
 
 @loop
-def _select(header, data, access, region, most_blocks, span, scratch, image):
+def _select(header, data, region, most_blocks, span, scratch, image):
     """Select the segments of an image; return its status."""
     if header.kind != BASELINE and header.kind != RECODED:
         return LEFT_OUT
     if halved(header, image.scale)[0] == 2 and scaled(header.width, image.scale) <= 4:
         return LEFT_OUT  # libjpeg repeats chroma across in images that are too narrow to interpolate it
     rows, columns = grid(header)
-    image.span = image.found = image.by_entry = 0  # means restart intervals below
+    image.span = image.found = 0  # means restart intervals below
     if header.kind == RECODED:
         image.span = span  # as of any scan
         status = _select_recoded(header, data, region, image)
@@ -284,14 +273,10 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
         # All markers must be there and in order: intervals are found by counting them.
         if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
             return LEFT_OUT
-    elif access.entry == 0 or header.restart:
-        if not header.whole:
-            return LEFT_OUT
-        image.span = span
-    elif open_entry(data, access, rows) != USED:
-        return REFUSED
+    elif not header.whole:
+        return LEFT_OUT
     else:
-        image.by_entry = 1
+        image.span = span
     if not _legal_tables(data, header, scratch):
         return REFUSED
     _set_window(header, region, image)
@@ -299,15 +284,9 @@ def _select(header, data, access, region, most_blocks, span, scratch, image):
         return LEFT_OUT
     if image.span:
         return _select_scan(header, data, rows, columns, image)
-    size = data.size
-    if image.by_entry:
-        # Positions come from outside and may be nonsense, hence no negative size; :mod:`.fill` checks each row.
-        entry = bytes_at(access.entry, access.entry_bytes)
-        stop = row_start(entry, rows, image.bottom) if image.bottom < rows else 8 * data.size
-        size = max((stop >> 3) - (row_start(entry, rows, image.top) >> 3), 0)
     # The bound by blocks is for the last segment, which ends at the file's end, whatever follows the image there. Each
     # segment adds up to 8 bytes: it shares its first and last byte with its neighbors, and begins at a word.
-    image.bytes = (min(size, image.blocks * LONGEST_BLOCK) + image.segments * 8 + _SPARE) & ~3
+    image.bytes = (min(data.size, image.blocks * LONGEST_BLOCK) + image.segments * 8 + _SPARE) & ~3
     return TAKEN
 
 
@@ -430,18 +409,17 @@ def _set_offsets(size, pairs, parts, totals):
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, SELECTED[::1], TOTALS[::1], "
-    "SCRATCH[::1])",
+    "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], TOTALS[::1], SCRATCH[::1])",
     **RECORDS,
 )
-def select_segments(headers, addresses, sizes, access, regions, most_blocks, span, images, totals_, scratch_):
+def select_segments(headers, addresses, sizes, regions, most_blocks, span, images, totals_, scratch_):
     """Select, of the images that no other thread has claimed, those that can be decoded by segments, and the segments.
 
     ``regions`` (N, 4) are requested: x0, y0, x1, y1 as stored, at the scale of each image. Images with more than
     ``most_blocks`` blocks of coefficients in their window are left out. ``span`` is that of most images, at least
-    LEAST_SPAN; it is twice as much for those with many bits a pixel. ``images`` are filled, except for the scale and
-    ``resident``, which are given; of images that are not taken only the status. Single records come in arrays: Numba
-    takes 2 us to open a record that Python passes.
+    LEAST_SPAN; it is twice as much for those with many bits a pixel. ``images`` are filled, except for the scale,
+    which is given; of images that are not taken only the status. Single records come in arrays: Numba takes 2 us to
+    open a record that Python passes.
     """
     scratch = scratch_[0]
     while True:
@@ -449,7 +427,7 @@ def select_segments(headers, addresses, sizes, access, regions, most_blocks, spa
         if i >= images.size:
             break
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
-        image.status = _select(headers[i], data, access[i], regions[i], most_blocks, span, scratch, image)
+        image.status = _select(headers[i], data, regions[i], most_blocks, span, scratch, image)
 
 
 @cached_jit(

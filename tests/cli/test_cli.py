@@ -266,7 +266,7 @@ def test_corrupt_photos_are_named(command: str, tmp_path: Path, capfd: pytest.Ca
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param("bench", marks=pytest.mark.slow), "demo", "index", "info", "prepare", "preview", "restore", "warm"],
+    [pytest.param("bench", marks=pytest.mark.slow), "demo", "info", "prepare", "preview", "restore", "warm"],
 )
 def test_examples_of_the_help_work(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -1,16 +1,12 @@
 """JPEGs decoded by segments on a GPU: the host's part on a fake GPU; ptx/ runs the kernels."""
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
@@ -18,16 +14,13 @@ from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._index.seek import Seek
 from gpuimg._runtimes.draft import FULL
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
-from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
 
 from ..decoding import jpegs
-from ..decoding.jpegs import encoded, entries_of
-from ..decoding.seek_oracle import checksum_of_entry
+from ..decoding.jpegs import encoded
 from ..decoding.test_jpeg import each_table
 from ..fakecuda import FakeGpu, file
 from ..fakecuda.work import PREPROCESS, SIZES, arrays_of, epoch, load
@@ -35,18 +28,6 @@ from ..libraries import needs
 from ..samples import PHOTOS, file_of, with_orientation
 
 needs("numba_cuda")
-
-Entry = NDArray[np.uint8]
-
-
-# -- entries and batches -----------------------------------------------------------------------------------------------
-
-
-def seek_of(entries: Sequence[Any]) -> Seek:
-    """A batch's entries; None for files that have none."""
-    found = [np.zeros(0, np.uint8) if entry is None else entry for entry in entries]
-    places = [entry.ctypes.data if entry.size else 0 for entry in found]
-    return Seek.of(places, [entry.size for entry in found], found, "the index")
 
 
 def batch_of(files: list[bytes]) -> EncodedImages:
@@ -70,14 +51,7 @@ def with_table(data: bytes, steps: list[int]) -> bytes:
     return each_table(data, lambda marker, one: [bytes([0x10 | one[0]]) + body if marker == jpegs.DQT else one])
 
 
-# -- mismatches -----------------------------------------------------------------------------------------------------
-
-
-def checked(entry: Entry) -> Entry:
-    """An entry that was changed, with a checksum that says that it was not."""
-    made = entry.copy()
-    made[12:16].view("<u4")[:] = checksum_of_entry(made.tobytes())
-    return made
+# -- the upload -------------------------------------------------------------------------------------------------------
 
 
 def test_images_beyond_32_bits_of_words_are_left_out() -> None:
@@ -86,8 +60,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
-    access = seek_of(entries_of(files)).access
-    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
+    parts.select_segments(*headers, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
@@ -106,8 +79,8 @@ def test_scans_beyond_32_bits_are_left_out() -> None:
     headers.sizes[:] = 1 << 28
     images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     images["scale"] = FULL
-    access, wanted = np.zeros(2, words.ACCESS), np.array([(0, 0, 8, 8)] * 2)
-    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
+    wanted = np.array([(0, 0, 8, 8)] * 2)
+    parts.select_segments(*headers, wanted, 1 << 20, SPAN, images, np.zeros(1, parts.TOTALS), scratch)
     assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]
     assert images["bytes"][1] * 8 + 2 * SPAN * upload.PARTS < 1 << 31
     assert images["found"][1] == -(-8 * 512 * (images["bytes"][1] // 512) // images["span"][1])
@@ -136,65 +109,46 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
 # -- the host's part ---------------------------------------------------------------------------------------------------
 
 
-def indexed_files(sizes: Any = SIZES) -> list[bytes]:
-    """Files of an index, but one progressive and one PNG between them; one is turned, one has restart markers."""
+def mixed_files(sizes: Any = SIZES) -> list[bytes]:
+    """Baseline files, with one progressive and one PNG between them; one is turned, one has restart markers."""
     files = [encoded(photo(width, height), quality=85) for height, width in sizes]
     markers = encoded(photo(50, 40), restart_marker_rows=1)
     return [files[0], file(24, 30), turned(files[1], 6), file_of(photo(30, 20), "PNG"), *files[2:], markers]
 
 
 WITHOUT = 1, 3  # those that other decoders take
-BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
+BASELINE = [data for i, data in enumerate(mixed_files()) if i not in WITHOUT]
 
 
-def opened(files: list[bytes], entries: list[Entry] | None = None, **options: Any) -> gi.Batch:
-    """A batch on the fake; ``file`` (a decoder's own) has no entry."""
-    batch = gi.open_batch(files, device="cuda:0", **options)
-    if entries is None:
-        entries = entries_of(files)
-        entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
-    source = recording_of(batch).source
-    assert isinstance(source, EncodedImages)
-    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries))))
+#: Baseline files go to our kernels, at full size.
+opened = partial(gi.open_batch, device="cuda:0", draft=100.0)
 
 
 def kernels_of(gpu: FakeGpu) -> list[str]:
     return [op.told["name"] for op in gpu.order.of("launch")]
 
 
-def entry_status(batch: gi.Batch) -> list[int]:
-    source = recording_of(batch).source
-    assert isinstance(source, EncodedImages)
-    assert source.seek is not None
-    found: list[int] = source.seek.entry_status.tolist()
-    return found
-
-
-JPEG = ["huffman", "inverse_dct", "colors"]
+JPEG = ["find", "huffman", "inverse_dct", "colors"]
 decoded = partial(gi.decode_batch, device="cuda:0", decoder="gpuimg")
 ours = partial(load, decoder="gpuimg")
 
 
 def test_views_share_the_region_that_is_decoded(gpu: FakeGpu) -> None:
-    """Every entry is used once, and what each view reads is written: the fake would tell."""
-    x = opened(indexed_files([(64, 64), (48, 40)]))
+    """What each view reads is written: the fake would tell."""
+    x = opened(mixed_files([(64, 64), (48, 40)]))
     files = range(len(x))
     place = np.arange(3 * len(x)) % 8
     views = gi.resized_crop(x.take(np.tile(files, 3)), place, place, 9, 8, (7, 7))
     gpu.use(views.array())
-    alone = opened(indexed_files([(64, 64), (48, 40)]))
-    gpu.use(gi.resized_crop(alone, 0, 0, 9, 8, (7, 7)).array())
-    assert entry_status(x) == entry_status(alone)
-    assert kernels_of(gpu) == [*JPEG, "transform"] * 2
+    assert kernels_of(gpu) == [*JPEG, "transform"]
 
 
 def test_a_batch_is_one_upload(gpu: FakeGpu) -> None:
     """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
     with gpu.stream():
         for _ in range(3):
-            x = opened(indexed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
+            x = opened(mixed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
             gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
-            assert entry_status(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
     assert kernels_of(gpu) == [*JPEG, "transform"] * 3
     uploads = gpu.uploads
     assert [op.told.get("pinned", False) for op in uploads] == [True, False, True] * 3
@@ -202,21 +156,17 @@ def test_a_batch_is_one_upload(gpu: FakeGpu) -> None:
 
 
 def test_what_kernels_report_the_cpu_decodes(gpu: FakeGpu) -> None:
-    files = indexed_files()
+    files = mixed_files()
     expected = gi.decode_batch(files, device="cpu")
     gpu.damaged.update((2, 6))
-    x = opened(files)
-    with pytest.warns(RuntimeWarning, match=r"1 entry of the seek index .* does not match"):
-        result = x.compute()
-    for i, image in enumerate(result):
+    for i, image in enumerate(opened(files).compute()):
         gpu.use(image)
         if i in (*WITHOUT, 2, 6):
             np.testing.assert_array_equal(gpu.values(image), expected[i])
-    assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_baseline_files_need_no_index(gpu: FakeGpu, color: str) -> None:
+def test_baseline_files_need_nothing_else(gpu: FakeGpu, color: str) -> None:
     """Nothing but our own kernels, and one upload."""
     expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
@@ -225,9 +175,24 @@ def test_baseline_files_need_no_index(gpu: FakeGpu, color: str) -> None:
             assert image.shape == other.shape
             assert np.all(gpu.values(image) == 77)  # what the fake's kernel writes
         del image
-    assert kernels_of(gpu) == ["find", *JPEG]
+    assert kernels_of(gpu) == JPEG
     assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
     assert gpu.order.of("decode") == []
+
+
+def test_memory_for_statuses_that_still_come_is_not_reused(gpu: FakeGpu) -> None:
+    """Also if nobody waits for them."""
+    from gpuimg._runtimes import cuda_jpeg, cuda_memory
+
+    ring = cuda_memory.Ring(cuda_memory.Pinned, 8)
+    decoder = cuda_jpeg.SegmentDecoder(lambda: ring)
+    images = batch_of(BASELINE)
+    offsets, total = offsets_of(images.sizes, 3)
+    for _ in range(2):
+        with gpu.stream() as stream:
+            out = gpu.cupy.empty(total, np.uint8)
+            pixels = Pixels(out, offsets, images.sizes, 3)
+            decoder.begin(images, Upload(images, pixels, whole_regions(images.sizes)), out, stream)
 
 
 def resized(x: gi.Batch) -> Any:
@@ -250,7 +215,7 @@ def test_a_call_waits_once(gpu: FakeGpu, files: list[bytes], damaged: tuple[int,
     kinds = [op.kind if op.kind == "upload" else op.told["name"] for op in log]
     kinds = [kind for kind in kinds if kind != "stream"]  # waited for by new memory
     work = ["upload", "transform"] if call is resized or files is not BASELINE else []  # of one size: one array
-    begin = ["upload", "find", *JPEG]
+    begin = ["upload", *JPEG]
     again = [*begin, "upload", *work, "event"] if damaged else []
     assert kinds[kinds.index("find") - 1 :] == [*begin, *work, "event", *again]
     assert recording_of(x).timings.jpegs_on_cpu == len(damaged)
@@ -369,16 +334,13 @@ ROUTED = {
 }  # fmt: skip
 ROUTES: dict[str, tuple[dict[str, Any], str | None, tuple[str, str, str]]] = {
     "auto": ({}, None, ("nnnkcck", "kkckcck", "kkckcck")),
-    "auto, index": ({"index": True}, None, ("kknkcck", "kkckcck", "kkckcck")),
     "auto, draft": ({"draft": 1.5}, None, ("kknkcck", "kkckcck", "kkckcck")),
-    "auto, resident": ({"cache": "1 MiB"}, None, ("kknkcck", "kkckcck", "kkckcck")),
     "nvimagecodec": ({"decoder": "nvimagecodec"}, None, ("nnnkcck", "kkckcck", "install it")),
-    "nvimagecodec, index": ({"decoder": "nvimagecodec", "index": True}, None, ("nnnkcck", "kkckcck", "install it")),
     "nvimagecodec, draft": ({"decoder": "nvimagecodec", "draft": 1.5}, None, ("nnnkcck", "kkckcck", "install it")),
-    "nvimagecodec, resident": ({"cache": 9}, "nvimagecodec", ("on one device", "on one device", "install it")),
+    "cache": ({"cache": 9}, None, ("cache holds decoded images on the CPU",) * 3),
     "gpuimg": ({"decoder": "gpuimg"}, None, ("kkckcck", "kkckcck", "kkckcck")),
     "gpuimg, draft": ({"decoder": "gpuimg", "draft": 1.5}, None, ("kkckcck", "kkckcck", "kkckcck")),
-    "job's nvimagecodec": ({"index": True}, "nvimagecodec", ("nnnkcck", "kkckcck", "install it")),
+    "job's nvimagecodec": ({"draft": 1.5}, "nvimagecodec", ("nnnkcck", "kkckcck", "install it")),
     "job's gpuimg": ({}, "gpuimg", ("kkckcck", "kkckcck", "kkckcck")),
     "job's auto": ({}, "auto", ("nnnkcck", "kkckcck", "kkckcck")),
     "call before job": ({"decoder": "gpuimg"}, "nvimagecodec", ("kkckcck", "kkckcck", "kkckcck")),
@@ -401,7 +363,7 @@ def route_of(gpu: FakeGpu, image: Any, data: bytes) -> str:
 @pytest.mark.filterwarnings("ignore:nvImageCodec")
 @pytest.mark.parametrize("here", range(3), ids=["all", "no decoder", "not installed"])
 @pytest.mark.parametrize("way", ROUTES)
-def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str, here: int) -> None:
+def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, way: str, here: int) -> None:
     """Of each file, among others and alone."""
     options, job, expected = ROUTES[way]
     monkeypatch.setenv("GPUIMG_DECODER", job or "")
@@ -410,51 +372,30 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, w
     elif here == 2:
         monkeypatch.setattr(nvimgcodec, "library", missing)
     files = list(ROUTED.values())
-    if "index" in options:
-        gi.build_index([(data, 0) for data in files], tmp_path / "index", progress=False)
-        options = options | {"index": tmp_path / "index"}
     if len(expected[here]) != len(files):
         with pytest.raises((ValueError, ImportError), match=expected[here]):
             load([(data, 0) for data in files], None, **options)
         return
-    parts = [files, *([] if "index" in options else ([data, file(9, 9, "png")] for data in files))]
+    parts = [files, *([data, file(9, 9, "png")] for data in files)]
     found = []
     for part in parts:
         gpu.order.log.clear()
         (batch,) = load([(data, 0) for data in part], None, batch_size=len(part), **options)
         found.append("".join(map(partial(route_of, gpu), batch.images, part)))
-    assert found == [expected[here], *(one + "c" for one in expected[here])][: len(parts)]
-
-
-def test_refused_entries_are_the_cpus(gpu: FakeGpu) -> None:
-    """Report the reason; launch nothing if no image is left."""
-    files = indexed_files()[:5]
-    entries = entries_of(files)
-    given = [entries[2], entries[1][:0], entries[0], entries[3], entries[4][:-1]]
-    expected = gi.decode_batch(files, device="cpu")
-    x = opened(files, given)
-    with pytest.warns(RuntimeWarning, match=r"3 entries of the seek index .* do not match"):
-        result = x.compute()
-    for one, other in zip(result, expected, strict=True):
-        gpu.use(one)
-        np.testing.assert_array_equal(gpu.values(one), other)
-    assert kernels_of(gpu) == []
-    assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
+    assert found == [expected[here], *(one + "c" for one in expected[here])]
 
 
 def test_an_exception_leaves_no_state(gpu: FakeGpu) -> None:
     """Memory that is still read is not given to others."""
-    bad = [*indexed_files(), file(24, 30, "memory")]
-    entries = entries_of(bad)
-    entries[WITHOUT[0]] = entries[-1] = entries[WITHOUT[0]][:0]
+    bad = [*mixed_files(), file(24, 30, "memory")]
     for _ in range(3):
         with pytest.raises(MemoryError):
-            opened(bad, entries).compute()
+            opened(bad).compute()
         gpu.use(gpu.cupy.zeros(60_000, np.uint8))
-        for image in opened(indexed_files()).compute():
+        for image in opened(mixed_files()).compute():
             gpu.use(image)
         del image
         gpu.refuse_above = 30_000  # as coefficients take, when marks at other places are being written
         with pytest.raises(gpu.cupy.cuda.memory.OutOfMemoryError):
-            opened(indexed_files(SIZES[::-1])).compute()
+            opened(mixed_files(SIZES[::-1])).compute()
         gpu.refuse_above = None

@@ -162,21 +162,19 @@ def test_photos_decode_as_on_the_cpu(decoder: Any, most: int) -> None:
                 assert np.mean(difference <= most) >= (0.99 if most else 1)
 
 
-def test_photos_with_a_seek_index_have_the_cpus_pixels(tmp_path: Path) -> None:
+def test_photos_have_the_cpus_pixels() -> None:
     """Decoded by our own kernels, bit for bit: whole, and what a crop needs, in color and gray, turned."""
     height, width = (75, 130) if IS_REAL else (35, 40)
     files = [*PHOTOS, *(jpegs.encoded(jpegs.noise(height, width, k), name) for k, name in enumerate(jpegs.SAMPLINGS))]
     files += [jpegs.encoded(jpegs.noise(height, width, 9), restart_marker_blocks=k) for k in (1, 5)]
-    gi.build_index([(data, 0) for data in files], tmp_path / "index")
-    index = gi.SeekIndex(tmp_path / "index")
     for color in ("rgb", "gray"):
         expected = gi.decode_batch(files, device="cpu", color=color)
-        x = gi.open_batch(files, device="cuda", color=color, index=index)
+        x = gi.open_batch(files, device="cuda", color=color, decoder="gpuimg")
         for a, e in zip(x.compute(), expected, strict=True):
             np.testing.assert_array_equal(a.get(), e)
         one, other = (
             gi.crop(
-                gi.open_batch(files, device=device, color=color, index=index), 13, 21, height - 25, width - 30
+                gi.open_batch(files, device=device, color=color, decoder="gpuimg"), 13, 21, height - 25, width - 30
             ).compute("uint8")
             for device in ("cuda", "cpu")
         )

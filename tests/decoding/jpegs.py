@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels.jpeg import build, progressive, recoded
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import progressive, recoded
 from gpuimg.kernels.jpeg.books import books
 from gpuimg.kernels.jpeg.rows import FINISH_ROW_FUNCTION
 
@@ -177,19 +177,6 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
                 yield name, encoded(image, sampling, quality=quality, **options)
 
 
-def entries_of(files: Sequence[bytes | Pixels]) -> list[Pixels]:
-    """Index entries of the files; empty for files without one."""
-    headers = read_headers(files)
-    room = np.zeros(len(files), np.int64)
-    build.room_for_entries(headers.records, room)
-    begins = np.cumsum(room) - room
-    out, built = np.zeros(room.sum(), np.uint8), np.zeros(len(files), words.STATUS)
-    known, memory = np.zeros(words.TABLES, words.TABLE), np.zeros(build.WORK_BYTES, np.uint8)
-    build.build_entries(*headers, known, memory, out, begins, room, built)
-    room[built["result"] != words.DONE] = 0
-    return [out[begins[i] : begins[i] + room[i]].copy() for i in range(len(files))]
-
-
 _GUARD = 4096
 _BYTE = 0xA5
 
@@ -211,13 +198,12 @@ class Guarded:
 
 
 class Decoded(NamedTuple):
-    """Pixels of a region, how decoding ended: why, in which MCU row, of how many; and what became of an entry."""
+    """Pixels of a region, how decoding ended: why, in which MCU row, of how many."""
 
     pixels: Pixels
     how: int
     row: int
     rows: int
-    entry: int
 
 
 TABLE_BYTES = words.TABLES * words.TABLE.itemsize
@@ -244,7 +230,7 @@ class Decoder:
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
-        entry: Any = None, scale: int = 8,
+        scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
@@ -265,8 +251,6 @@ class Decoder:
         request["data"], request["size"] = raw.ctypes.data, raw.size
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         request["row_maker"], request["books"] = FINISH_ROW_FUNCTION.address, books().ctypes.data
-        if entry is not None:
-            request["access"] = np.array((entry.ctypes.data, entry.size), words.ACCESS)
         self._decoders.get(int(header["kind"]), self._decoders[words.BASELINE])(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,

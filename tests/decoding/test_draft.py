@@ -3,7 +3,6 @@
 import io
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -271,14 +270,9 @@ def shrunk(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 @cases("numba_cuda", "damaged", [pytest.param((), id="good"), pytest.param((0, 2), id="damaged")])
-@cases("numba_cuda", "options", [
-    pytest.param({}, id="plain"), pytest.param({"cache": "1 MiB"}, id="resident"),
-    pytest.param({"index": True}, id="index"),
-])  # fmt: skip
 def test_a_gpu_loads(
-    gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], options: dict[str, Any], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    gpu: FakeGpu, photo: Image.Image, damaged: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No memory is touched that was not decoded; what kernels report the CPU decodes, at the same scale."""
     files = [encoded(photo.resize((60 + 9 * k % 50, 40 + 7 * k % 60)), SAMPLINGS[k % 5]) for k in range(12)]
     files[5:7] = [encoded(photo.resize((90, 70)), exif=with_orientation(6)), file_of(photo.resize((50, 40)), "PNG")]
@@ -297,14 +291,9 @@ def test_a_gpu_loads(
     monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", recorded)
     gpu.damaged.update(damaged)
     source = [(data, k) for k, data in enumerate(files)]
-    if "index" in options:
-        gi.build_index(source, tmp_path / "index", progress=False)
-        options = {"index": tmp_path / "index"}
-    loader = load(source, shrunk, batch_size=4, draft=1.0, **options)
-    misfits = damaged and "index" in options
-    with pytest.warns(RuntimeWarning, match="do not match their files") if misfits else nullcontext():
-        for _ in range(2):
-            assert epoch(gpu, loader) == 3
+    loader = load(source, shrunk, batch_size=4, draft=1.0)
+    for _ in range(2):
+        assert epoch(gpu, loader) == 3
     assert "reduced_dct" in [op.told["name"] for op in gpu.order.of("launch")]
     assert bool(scales) == bool(damaged)
     assert not damaged or min(scales) < 8

@@ -35,7 +35,7 @@ from .order import Op, Order, Range, Stream
 # What imports CuPy.
 _PARTS = (
     "cuda", "cuda_exact", "cuda_prepass", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory",
-    "cuda_resident", "cuda_video",
+    "cuda_video",
 )  # fmt: skip
 _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 _CUPY = ("cupy", "cupyx", "cupy_backends")

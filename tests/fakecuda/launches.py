@@ -167,16 +167,6 @@ def _in_patches(out: Any, first: int, shape: tuple[int, int, int], patches: Patc
     return [_part(out, begin, end) for begin, end in ends.tolist()]
 
 
-def _copy_words(n: int, source: Any, target: Any, runs: Any) -> Touched:
-    """The words are copied."""
-    reads, writes = [runs.range], []
-    for first, to, count in runs.values.reshape(n, 3).tolist():
-        reads.append(_part(source, first, first + count))
-        writes.append(_part(target, to, to + count))
-        target.values[to : to + count] = source.values[first : first + count]
-    return Touched(reads, [], writes)
-
-
 # -- JPEGs -------------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +255,7 @@ def _compare(_: int, out: Any, places: Any, first: Any, second: Any, status: Any
 
 
 _BY_NAME: dict[str, Callable[..., Touched]] = {
-    "transform": _sampled, "statistics": _sampled, "copy_words": _copy_words,
+    "transform": _sampled, "statistics": _sampled,
     "find": partial(_pass, written=2), "recoded": partial(_pass, written=3), "huffman": partial(_pass, written=2),
     "inverse_dct": _pass, "reduced_dct": _pass, "colors": _colors, "frame8": _frame, "frame16": _frame,
     "mark": _mark, "compare": _compare,

@@ -553,7 +553,7 @@ def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], messag
     (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
     *((Source(4), None, {"stream": given}, TypeError, "stream must be an object with __cuda_stream__, such as torch")
       for given in (protocol(0,), protocol(0, None), protocol, "64", 64.0, True, type("Stream", (), {}))),
-    (Source(4), None, {"index": 1.5}, TypeError, "index must be a path"),
+    (Source(4), None, {"index": "some"}, TypeError, "there are no seek indexes"),
     (Source(8), lambda x, rng: dict[str, Any]()["mine"], {}, KeyError, "mine"),
     (Source(8), lambda x: None, {}, TypeError, "return missing"),
     (Source(8), lambda x: [1, 2], {}, TypeError, "images"),

@@ -137,7 +137,6 @@ def test_failures() -> None:
     (ValueError, "max_failures must be a whole number", lambda: cpu(stream(5), max_failures=0.5)),
     *((ValueError, "need a source with a length", lambda choice=choice: cpu(stream(5), **choice))
       for choice in ({"indices": [0]}, {"weights": np.ones(2)}, {"repeats": 2})),
-    (ValueError, "index and clips need", lambda: cpu(stream(5), index="some")),
     (TypeError, "has no length", lambda: len(cpu(stream(5)))),
     (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
     (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),

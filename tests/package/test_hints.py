@@ -60,7 +60,7 @@ def test_keywords_of_a_dataloader(name: str, function: str) -> None:
 BOXES = [[(0, 0, 4, 4)]] * 2
 #: What the functions with flags are given besides; by default a batch, and an rng or a seed if they have one.
 GIVEN: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("build_index", "iterable", "read_sizes"), (SOURCE,)),
+    **dict.fromkeys(("iterable", "read_sizes"), (SOURCE,)),
     **dict.fromkeys(
         ("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop", "scale_jitter"), (IMAGES, 4)
     ),

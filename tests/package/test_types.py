@@ -23,7 +23,6 @@ TYPED = ROOT / "tests" / "typed"
 #: Public parameters of no type, and why.
 UNTYPED = {
     "load.stream": "the stream objects of CuPy, PyTorch and Numba have nothing in common",
-    "SeekIndex.problem_with.source": "of no source of ours: it says what is wrong with it",
     "Stream.__init__.samples": "made by gpuimg.iterable, which has the types",
 }
 

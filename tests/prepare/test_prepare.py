@@ -292,17 +292,14 @@ except OSError as error:
 def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
     data = [jpeg(picture(75, 110, k)) for k in range(9)]
     source, _, given = make_source(kind, tmp_path, data)
-    report = prepared(source, tmp_path / "out", short_side=30, tar_size=20_000 if kind == "coco" else None, index=True)
+    report = prepared(source, tmp_path / "out", short_side=30, tar_size=20_000 if kind == "coco" else None)
     assert (report.samples, report.encoded, report.failed) == (9, 9, ())
-    assert report.index is not None
-    assert report.index.indexed == 9
     if kind == "folder":
         results: Any = gi.folder(tmp_path / "out")
     elif kind in ("file_list", "text file"):
         results = gi.file_list(tmp_path / "out" / "list.csv")
     else:
         results = gi.tar(sorted((tmp_path / "out").glob("shard-*.tar")), label=None)
-    assert gi.SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
     small = gi.resize(gi.open_batch(data, device="cpu"), 30, "bicubic").array()
     expected = [file_of(image, "JPEG", quality=90, subsampling="4:2:0") for image in small]
     assert sorted(bytes(one) for one, _ in results) == sorted(expected)
@@ -563,16 +560,16 @@ def command(*arguments: Any) -> int:
 
 def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = bad_set(tmp_path)
-    assert command(root, tmp_path / "out", "--short-side", 30, "--index") == 1
+    assert command(root, tmp_path / "out", "--short-side", 30) == 1
     said = " ".join(capfd.readouterr().out.split())
     for part in (
-        "samples 6 images 3 encoded 3 failed bytes", "seconds", "images/s before", f"index {tmp_path}/out.gpuimg-index",
+        "samples 6 images 3 encoded 3 failed bytes", "seconds", "images/s before",
         "failed sample 1 (a/1.jpg): not an image file (starts with b'hello')",
     ):  # fmt: skip
         assert part in said
     assert command(root, tmp_path / "shards", "--tar", "1M", "--restart", "rows", "--quality", 70, "--json") == 1
     report = json.loads(capfd.readouterr().out)
-    assert (report["samples"], report["encoded"], report["shards"], report["index"]) == (6, 3, 1, None)
+    assert (report["samples"], report["encoded"], report["shards"]) == (6, 3, 1)
     assert [one["index"] for one in report["failed"]] == [1, 2, 3]
     assert report["train"]["images"] == 3
     assert report["train"]["after"] > 0

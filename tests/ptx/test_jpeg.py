@@ -1,6 +1,6 @@
 """The kernels that decode JPEGs, as they are compiled, launched by the runtime: the CPU's pixels, bit for bit.
 
-With starts from an index or restart markers, with those that the kernel "find" finds, and at the scales of ``draft``.
+With starts at restart markers and those that the kernel "find" finds, and at the scales of ``draft``.
 """
 
 import re
@@ -23,9 +23,9 @@ from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import upload
-from tests.cuda.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
+from tests.cuda.test_cuda_jpeg import JPEG, photo, turned, with_table
 from tests.decoding import jpegs
-from tests.decoding.jpegs import SAMPLINGS, encoded, entries_of, noise, pillow_pixels
+from tests.decoding.jpegs import SAMPLINGS, encoded, noise, pillow_pixels
 from tests.decoding.test_huffman import with_large_coefficients
 from tests.fakecuda.launches import packed
 from tests.libraries import needs
@@ -74,24 +74,19 @@ def random_regions(sizes: Any) -> Any:
     return np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1)
 
 
-def assert_the_cpus(
-    launches: Launches, files: list[bytes], crop: Any = None, indexed: bool = True, **options: Any
-) -> gi.Batch:
-    """Images, or a part of each, decoded by our kernels: at the starts of entries, else at those they find."""
+def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> gi.Batch:
+    """Images, or a part of each, decoded by our kernels."""
     exact = gi.open_batch(files, device="cpu", on_error="fill", **options)
     x = gi.open_batch(files, device="cuda:0", on_error="fill", **options)
-    if indexed:
-        x = opened(files, entries_of(files), **options)
     found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
-    steps = JPEG if indexed else ["find", *JPEG]
-    assert [kernel.name for kernel in launches.kernels[: len(steps)]] == steps
+    names = [kernel.name for kernel in launches.kernels]
+    begin = names.index("huffman")  # files with restart markers alone need no "find"
+    assert names[:begin] in ([], ["find"])
+    assert names[begin : begin + 3] == JPEG[1:]
     assert launches.gpu.order.of("decode") == []
-    if indexed:
-        assert set(entry_status(x)) <= {words.USED, 0}
-    else:
-        assert list(found.status) == list(expected.status)
+    assert list(found.status) == list(expected.status)
     return x
 
 
@@ -106,12 +101,11 @@ def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-@pytest.mark.parametrize("indexed", [True, False])
-def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str, indexed: bool) -> None:
+def test_whole_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, color: str) -> None:
     spans(monkeypatch, span=1024)
-    files = small(quality=85) if indexed else [*made(), encoded(photo(50, 40), restart_marker_rows=1)]
+    files = [*small(quality=85), *made(), encoded(photo(50, 40), restart_marker_rows=1)]
     ours = [data for data in files if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
-    x = assert_the_cpus(launches, ours, indexed=indexed, color=color)
+    x = assert_the_cpus(launches, ours, color=color)
     assert recording_of(x).timings.jpegs_on_cpu == 0
 
 
@@ -121,7 +115,7 @@ def test_many_parts(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None
     spans(monkeypatch, span=512)
     files = [encoded(photo(450, 310), sampling, quality=quality) for sampling, quality in (("4:2:0", 88), ("gray", 90))]
     assert all(8 * (len(data) - jpegs.scan_start(data)) > 512 * upload.PARTS for data in files)
-    assert recording_of(assert_the_cpus(launches, files, indexed=False)).timings.jpegs_on_cpu == 0
+    assert recording_of(assert_the_cpus(launches, files)).timings.jpegs_on_cpu == 0
 
 
 def test_shared_memory() -> None:
@@ -130,13 +124,12 @@ def test_shared_memory() -> None:
     assert 10 << 10 < sum(map(int, sizes)) <= 12 << 10
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
+def test_regions_of_turned_images(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose transform reads no pixel that was not decoded."""
     spans(monkeypatch, span=1024)
-    files = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate(small() if indexed else made())]
+    files = [turned(data, 1 + (k + 1) % 8) for k, data in enumerate([*small(), *made()])]
     sizes = gi.open_batch(files, device="cpu").sizes
-    assert_the_cpus(launches, files, random_regions(sizes), indexed)
+    assert_the_cpus(launches, files, random_regions(sizes))
 
 
 def test_last_rows(launches: Launches) -> None:
@@ -145,11 +138,10 @@ def test_last_rows(launches: Launches) -> None:
     assert_the_cpus(launches, files, np.array([(39, 0, 3, 18)] * len(files)))
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
+def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a batch do not fit into memory at once."""
-    spans(monkeypatch, span=1024, most_blocks=100 if indexed else 400)
-    assert_the_cpus(launches, small() if indexed else made(), indexed=indexed)
+    spans(monkeypatch, span=1024, most_blocks=400)
+    assert_the_cpus(launches, made())
     assert [kernel.name for kernel in launches.kernels].count("huffman") > 1
 
 
@@ -182,13 +174,9 @@ def test_restart_intervals(launches: Launches) -> None:
     assert_the_cpus(launches, intervals())
 
 
-def test_entries_that_lie_leave_files_to_the_cpu(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """About a predictor, with the right checksum; or about entropy-coded data, which are not theirs."""
-    files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80, 90)]
-    entries = entries_of(files)
-    entries[0] = entries[0].copy()
-    entries[0][-1] ^= 1
-    entries[0] = checked(entries[0])
+def test_intervals_that_are_damaged_are_left_to_the_cpu(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is in the place of their bytes."""
+    files = [encoded(photo(24, 30), quality=quality, restart_marker_rows=1) for quality in (60, 70, 80)]
     write = Upload.write
 
     def changed(uploaded: Upload, out: Any) -> None:
@@ -197,16 +185,11 @@ def test_entries_that_lie_leave_files_to_the_cpu(launches: Launches, monkeypatch
         for segment in out[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT):
             first, image = int(segment["word"]), int(segment["image"])
             body = out[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
-            if image in (1, 2):
-                body[:] = (0xFF, RANDOM.integers(0, 256, body.size, np.uint8))[image - 1]
+            if image < 2:
+                body[:] = (0xFF, RANDOM.integers(0, 256, body.size, np.uint8))[image]
 
     monkeypatch.setattr(Upload, "write", changed)
-    x = opened(files, entries)
-    with pytest.warns(RuntimeWarning, match=r"3 entries of the seek index .* do not match"):
-        found = x.compute("uint8")
-    for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
-        np.testing.assert_array_equal(one.values, other)
-    assert entry_status(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
+    assert recording_of(assert_the_cpus(launches, files)).timings.jpegs_on_cpu == 2
 
 
 def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +200,11 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
     short = data[: start + (len(data) - start) // 2] + data[-2:]
     ones = data[: start + 100] + b"\xff\0" * 30 + data[start + 160 :]  # no code
     flat = encoded(Image.fromarray(np.full((640, 640), 99, np.uint8)), "gray")
-    x = assert_the_cpus(launches, [data, short, ones, flat, data[:-9]], indexed=False)
+    x = assert_the_cpus(launches, [data, short, ones, flat, data[:-9]])
     assert recording_of(x).timings.jpegs_on_cpu == 3
     launches.kernels.clear()
     files = damaged()[::2]
-    assert 0 < recording_of(assert_the_cpus(launches, files, indexed=False)).timings.jpegs_on_cpu < len(files)
+    assert 0 < recording_of(assert_the_cpus(launches, files)).timings.jpegs_on_cpu < len(files)
     x = gi.crop(gi.open_batch([short[:-2]], device="cuda:0"), 5, 7, 20, 30)  # what is read is before the end
     whole = gi.decode_batch([data], device="cpu")[0]
     np.testing.assert_array_equal(x.compute("uint8")[0].values, whole[5:25, 7:37])
@@ -229,7 +212,7 @@ def test_what_cannot_be_found_the_cpu_decodes(launches: Launches, monkeypatch: p
 
 def test_coefficients_of_more_than_ten_bits_are_left_to_the_cpu(launches: Launches) -> None:
     files = [(size, data) for ac in ("shortest", "longest") for size, data, _ in with_large_coefficients(ac)]
-    x = assert_the_cpus(launches, [data for _, data in files], indexed=False)
+    x = assert_the_cpus(launches, [data for _, data in files])
     assert recording_of(x).timings.jpegs_on_cpu == sum(size > 10 for size, _ in files)
 
 
@@ -249,7 +232,7 @@ def test_segments_end_where_the_next_one_was_found(
             found[len(found) // 2][field] += more
 
     monkeypatch.setattr(launches.gpu.cuda, "launch", changed)
-    x = assert_the_cpus(launches, [encoded(photo(60, 50), "gray", quality=90)], indexed=False)
+    x = assert_the_cpus(launches, [encoded(photo(60, 50), "gray", quality=90)])
     assert recording_of(x).timings.jpegs_on_cpu == 1
 
 
@@ -259,12 +242,11 @@ SCALES = (4, 2, 1)  # eighths of an image's size
 
 
 def assert_pillows(
-    launches: Launches, files: list[bytes], scale: int, indexed: bool = True, parts: bool = False, color: str = "rgb",
+    launches: Launches, files: list[bytes], scale: int, parts: bool = False, color: str = "rgb",
     exact: list[bytes] | None = None,
 ) -> None:  # fmt: skip
     """Images at a scale, or a random part of each, decoded by our kernels and nothing else."""
-    entries = entries_of(files) if indexed else [np.zeros(0, np.uint8)] * len(files)
-    source = recording_of(opened(files, entries, color=color)).source
+    source = recording_of(gi.open_batch(files, device="cuda:0", color=color)).source
     assert isinstance(source, EncodedImages)
     source = replace(source, scales=np.full(len(files), scale))
     sizes, channels, turns = decoded_sizes(source), source.channels, source.orientations
@@ -278,7 +260,7 @@ def assert_pillows(
         out = Pixels(launches.gpu.cupy.zeros(total, np.uint8), offsets, sizes, channels)
         stream.synchronize()
     Attempt(lambda: launches.gpu.decode.ImageDecoder(0).decode(source, out, stream, regions)).result()
-    assert source.given_up == {}
+    assert not source.given_up
     for i, (data, (x0, y0, x1, y1)) in enumerate(zip(exact or files, regions.tolist(), strict=True)):
         expected = exif.turned(pillow_pixels(data, channels, scale), int(turns[i]))[y0:y1, x0:x1]
         with stream:  # the CPU decodes narrow ones
@@ -295,13 +277,13 @@ def test_scaled_images_are_pillows(launches: Launches, scale: int, color: str) -
     files = [data for data in small(quality=85) if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
     assert_pillows(launches, files, scale, color=color)
     names = [kernel.name for kernel in launches.kernels]
-    assert names == ["huffman", *["inverse_dct"][: scale == 4], "reduced_dct", "colors"]
+    assert names == ["find", "huffman", *["inverse_dct"][: scale == 4], "reduced_dct", "colors"]
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_scaled_images_of_every_kind(launches: Launches, scale: int) -> None:
     """Without starts, with restart intervals, where products and sums wrap and saturate, and with narrow chroma."""
-    assert_pillows(launches, small()[1:4], scale, indexed=False)
+    assert_pillows(launches, small()[1:4], scale)
     assert_pillows(launches, intervals(), scale, parts=True)
     assert_pillows(launches, absurd_coefficients(), scale)
     assert_pillows(launches, [encoded(noise(40, w, w), "4:2:2") for w in (7, 8, 9, 15, 16, 17)], scale)
@@ -324,14 +306,12 @@ CHAINS: dict[str, Callable[[gi.Batch], gi.Batch]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "indexed"), [*((name, True) for name in CHAINS), ("some measured", False)])
-def test_drafts_are_the_cpus(launches: Launches, name: str, indexed: bool) -> None:
+@pytest.mark.parametrize("name", CHAINS)
+def test_drafts_are_the_cpus(launches: Launches, name: str) -> None:
     """At the same scales, of which there are several in a batch; one file is turned, and a PNG has one size."""
     files = [encoded(photo(40 + 7 * k, 43 + 5 * k), sampling, quality=85) for k, sampling in enumerate(SAMPLINGS[:5])]
     files = [files[0], turned(files[1], 6), *files[2:], file_of(photo(45, 50), "PNG")]
     exact, x = gi.open_batch(files, device="cpu", draft=1.2), gi.open_batch(files, device="cuda:0", draft=1.2)
-    if indexed:
-        x = opened(files, [*entries_of(files[:-1]), np.zeros(0, np.uint8)], draft=1.2)
     ours, theirs = CHAINS[name](x), CHAINS[name](exact)
     scales = [gi.describe(theirs, i).splitlines()[1] for i in range(len(files))]
     assert [gi.describe(ours, i).splitlines()[1] for i in range(len(files))] == scales
@@ -339,5 +319,3 @@ def test_drafts_are_the_cpus(launches: Launches, name: str, indexed: bool) -> No
     found, expected = ours.compute("uint8"), theirs.compute("uint8")
     assert_few_apart([one.values for one in found], list(expected), list(theirs.compute("float32")))
     assert "reduced_dct" in [kernel.name for kernel in launches.kernels]
-    if indexed:
-        assert entry_status(x) == [words.USED] * 5 + [0]

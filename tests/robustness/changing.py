@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,7 +42,6 @@ def files() -> dict[str, list[bytes]]:
     three = [picture(*SIZE, 1), picture(*SIZE, 2), picture(9, 200, 3)]
     return {
         "baseline": [jpeg(one) for one in three],
-        "indexed": [jpeg(one) for one in three],  # decoded from the starts of a seek index
         "steps": [_steps_last(jpeg(one)) for one in three],
         "progressive": [jpeg(one, progressive=True) for one in three],
         "recoded": [gi.recode_jpeg(jpeg(one)) for one in three],
@@ -109,21 +107,16 @@ def _disturbed(buffer: NDArray[np.uint8], other: bytes) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
-def disturbed(folder: Path, form: str) -> Counter[str]:
+def disturbed(form: str) -> Counter[str]:
     """Decode a file that changes meanwhile, as often as the time allows; count the outcomes."""
     data, other, _ = files()[form]
-    buffer, draw, index = flush(data, at_end=True), Draw(time.time_ns()), None
+    buffer, draw = flush(data, at_end=True), Draw(time.time_ns())
     height, width = gi.image_info(data)[:2]
     outcomes: Counter[str] = Counter()
-    if form == "indexed":
-        index = folder / "index"
-        index.unlink(missing_ok=True)
-        gi.build_index([(data, 0)], index)
-    with warnings.catch_warnings(), _disturbed(buffer, other):
-        warnings.simplefilter("ignore", RuntimeWarning)  # that the index does not match the file
+    with _disturbed(buffer, other):
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            x = gi.open_batch([buffer], on_error="fill", device="cpu", max_pixels=1 << 16, index=index)
+            x = gi.open_batch([buffer], on_error="fill", device="cpu", max_pixels=1 << 16)
             if draw.below(2) and x.sizes.tolist() == [[height, width]]:
                 y0, x0 = draw.below(height), draw.below(width)
                 x = gi.crop(x, y0, x0, height - y0, width - x0)
@@ -134,11 +127,11 @@ def disturbed(folder: Path, form: str) -> Counter[str]:
     return outcomes
 
 
-def check(folder: Path) -> Callable[[int], Counter[str]]:
+def check(_: Path) -> Callable[[int], Counter[str]]:
     forms = list(files())
 
     def checked(number: int) -> Counter[str]:
         which = number % (len(forms) + 1)
-        return overwritten() if which == len(forms) else disturbed(folder, forms[which])
+        return overwritten() if which == len(forms) else disturbed(forms[which])
 
     return checked

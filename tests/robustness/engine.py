@@ -56,7 +56,6 @@ SUBJECTS = {
     "formats": Subject("formats:check", kept=100),
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
     "foreign": Subject("foreign:check", kept=100),
-    "indexes": Subject("indexes:check"),
     "prepared": Subject("prepared:check", 0.5, 60.0),
     "plans": Subject("plans:check"),
     "sources": Subject("sources:check", room=1 << 30),

@@ -29,10 +29,9 @@ from gpuimg._decoding.recoded import recode_jpeg, stored_jpeg
 from gpuimg.kernels.jpeg import layout as words
 
 from ..decoding import recoded_oracle as oracle
-from ..decoding.jpegs import Decoded, Decoder, Region, entries_of, header_of, pillow_pixels, segment
+from ..decoding.jpegs import Decoded, Decoder, Region, header_of, pillow_pixels, segment
 from ..decoding.progressive_jpegs import Table, baseline, picture
 from ..decoding.progressive_jpegs import made as made_progressive
-from ..decoding.seek_oracle import checksum_of_entry
 from .mutate import DHT, NUMBERS, SOI, Draw, bit_flips, changed, mutation, scan_damage, segments, splices, truncation
 from .originals import originals
 
@@ -256,41 +255,18 @@ class Checker:
                 assert np.array_equal(found.pixels, _cut(reference, box)), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
             assert np.array_equal(part.pixels, _cut(whole.pixels, region)), f"not the whole's pixels in {region}"
-        if baseline and not header["restart"]:
-            self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
 
     def _twice(self, placed: list[Any], header: Any, region: Region | None, channels: int, **how: Any) -> Decoded:
         """The same at both ends of the pages, with other bytes in memory before."""
-        entries = how.pop("entries", (None, None))
         one, other = (
-            decoder(data, region, channels, header=header, entry=entry, **how)
-            for decoder, data, entry in zip(self._decoders, placed, entries, strict=True)
+            decoder(data, region, channels, header=header, **how)
+            for decoder, data in zip(self._decoders, placed, strict=True)
         )
         assert one[1:] == other[1:], f"ends as {one[1:]} and {other[1:]} in {region}"
         if one.how == words.DONE:
             assert np.array_equal(one.pixels, other.pixels), f"pixels depend on what memory held before, in {region}"
         return one
-
-    def _with_entries(
-        self, draw: Draw, placed: list[Any], header: Any, whole: Decoded, channels: int, scale: int
-    ) -> None:
-        """Only a file that decodes has an entry. Parts with it, and with a forged one, which may give wrong pixels."""
-        (built,) = entries_of([placed[0].tobytes()])
-        assert (built.size > 0) == (whole.how == words.DONE), f"an entry of {built.size} bytes"
-        if not built.size:
-            return
-        forged = built.copy()
-        for _ in range(draw.between(1, 4)):
-            forged[draw.between(16, forged.size - 1)] = draw.below(256)
-        forged[12:16].view("<u4")[0] = checksum_of_entry(forged.tobytes())
-        for kind, entry in (("built", built), ("forged", forged)):
-            entries = [flush(entry, at_end=at_end) for at_end in (True, False)]
-            region = draw.region(*whole.pixels.shape[:2])
-            found = self._twice(placed, header, region, channels, scale=scale, entries=entries)
-            if kind == "built":
-                assert (found.how, found.entry) == (words.DONE, words.USED), f"built entry: {found[1:]}"
-                assert np.array_equal(found.pixels, _cut(whole.pixels, region)), f"built entry: {region}"
 
 
 def _cut(pixels: Any, region: Region) -> Any:

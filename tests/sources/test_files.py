@@ -11,6 +11,7 @@ import pytest
 from gpuimg.sources import file_list, folder
 
 from ..libraries import library, needs
+from ..processes import python
 from ..samples import write_files
 from .laws import assert_law, assert_vanished, open_files, photos
 
@@ -234,3 +235,20 @@ def test_table_errors(tmp_path: Path, content: str, options: dict[str, Any], mat
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(ValueError, match=match):
         file_list(tmp_path / "t.csv", **options)
+
+
+def test_a_file_of_sizes_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Here for a limit of the process, as for a full disk; nothing is left."""
+    code = f"""
+import gpuimg, resource
+class Named(list):
+    def describe(self, i):
+        return str(i)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+try:
+    gpuimg.read_sizes(Named([(b"", 0)] * 99), {str(tmp_path / "file")!r})
+except OSError as error:
+    print(error)
+"""
+    assert python("-c", code) == f"[Errno 27] File too large: '{tmp_path}/file'\n"
+    assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,7 @@ def sources(files: list[bytes]) -> None:
             print(batch.images.sizes, gpuimg.resize(batch.images, 224).errors)
     gpuimg.load(Photos(["a.jpg"]), lambda batch, rng: gpuimg.random_crop(batch, 8, rng=rng), batch_size=8, epochs=None)
     gpuimg.load(pairs, gpuimg.presets.imagenet_eval(), batch_size=8, dtype=np.float16, device=f"cuda:{len(files)}")
-    gpuimg.load(pairs, mixed, batch_size=8, dtype="bfloat16", index="index")
+    gpuimg.load(pairs, mixed, batch_size=8, dtype="bfloat16")
     gpuimg.load(gpuimg.tar("shard-{000..146}.tar", index_cache="shards.index"), lambda batch: batch, batch_size=8)
 
 

@@ -126,8 +126,7 @@ def test_bad_videos_are_filled_or_skipped(files: list[Path], tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"clips": 16}, r"clips must be gpuimg.Clips\(frames, ...\), not 16"),
-    ({"draft": 1.5}, "draft and index are for images, not for clips"),
-    ({"index": "some"}, "draft and index are for images, not for clips"),
+    ({"draft": 1.5}, "draft is for images, not for clips"),
     ({"layout": "THWC"}, "layout must be one of 'NHWC', 'NCHW', 'NTHWC', 'NTCHW', 'NCTHW', not 'THWC'"),
     ({"clips": None}, "layout must be one of 'NHWC', 'NCHW', not 'NTHWC'"),
     ({"preprocess": lambda x, rng: np.asarray(x)}, "given 1 clip of 4 frames and returned 4 images"),
