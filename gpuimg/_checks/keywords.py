@@ -33,17 +33,14 @@ LOAD_HINTS = {
     "multiprocessing_context": "the loader has threads instead of worker processes",
     "timeout": "sources that read over a network have separate timeouts; see gpuimg.Remote",
     "rank": "pass shard=(rank, world)",
-    "index": NO_INDEX,
-    "resident": "its name is cache=",
     "world_size": "pass shard=(rank, world)",
 }
 
 #: The same for functions that open or decode one batch, whose caller looks for a loader.
-OPENING_HINTS = {
-    **{name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()},
-    "index": NO_INDEX,
-    "indices": NO_INDEX,
-}
+OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" for name, hint in LOAD_HINTS.items()}
+
+#: Parameters that functions of gpuimg 0.3 had.
+REMOVED = {"index": NO_INDEX, "indices": NO_INDEX}
 
 
 def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
 from .._checks.arguments import flag, whole_number
-from .._checks.keywords import LOAD_HINTS, explained
+from .._checks.keywords import LOAD_HINTS, REMOVED, explained
 from .._checks.text import counted
 from .._checks.types import (
     Alpha,
@@ -49,7 +49,7 @@ from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
 
-@explained(LOAD_HINTS)
+@explained(LOAD_HINTS | REMOVED)
 def load(
     source: Samples | Stream,
     preprocess: UserFunction | None = None,

@@ -14,6 +14,7 @@ import numpy as np
 from .. import presets, sources
 from .._batch.opening import open_batch
 from .._checks.arguments import flag, whole_number
+from .._checks.keywords import REMOVED, explained
 from .._checks.types import Alpha, Icc, Samples
 from .._decoding.options import DecodeOptions
 from .._io import native_read
@@ -43,6 +44,7 @@ _BATCH = 32  # images per batch of that
 _ROUNDS = 5  # rounds of that, after one that is not counted
 
 
+@explained(REMOVED)
 def prepare(
     source: Samples,
     destination: str | os.PathLike[str],

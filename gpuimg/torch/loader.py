@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import torch
 
 from .._checks.arguments import flag
-from .._checks.keywords import LOAD_HINTS, explained
+from .._checks.keywords import LOAD_HINTS, REMOVED, explained
 from .._checks.types import Samples
 from .._data.images import numpy_dtype
 from .._loading.load import SharedOptions
@@ -75,7 +75,7 @@ class Loader(PlainLoader):
         return batch if self._keys is None else dict(zip(self._keys, batch, strict=True))
 
 
-@explained(LOAD_HINTS)
+@explained(LOAD_HINTS | REMOVED)
 def load(
     source: Samples | Stream,
     preprocess: UserFunction | None = None,

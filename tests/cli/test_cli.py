@@ -218,7 +218,7 @@ REFUSED: list[Any] = [
         ("--seconds", "nan", "--seconds must be 1 to 86400, not nan"),
         ("--preset", "none", "no preset 'none'; the presets are"),
         ("--function", "nothing", "--function must be module:function"),
-        ("--device", "gpu", "gpu"), ("--index", "nowhere", "nowhere"), ("--kind", "tar", "photos"),
+        ("--device", "gpu", "gpu"), ("--kind", "tar", "photos"),
     )),
 ]  # fmt: skip
 

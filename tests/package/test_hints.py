@@ -57,6 +57,17 @@ def test_keywords_of_a_dataloader(name: str, function: str) -> None:
         assert used in inspect.signature(gpuimg.load).parameters
 
 
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(gpuimg.load, "index"), (gpuimg.open_batch, "index"), (gpuimg.open_batch, "indices"), (gpuimg.prepare, "index")],
+)
+def test_parameters_of_earlier_versions(function: Any, name: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"{function.__name__}\(\) has no parameter '{name}': there are no seek indexes"
+    ):
+        function(SOURCE, "nowhere", **{name: "some"}) if function is gpuimg.prepare else function(SOURCE, **{name: 1})
+
+
 BOXES = [[(0, 0, 4, 4)]] * 2
 #: What the functions with flags are given besides; by default a batch, and an rng or a seed if they have one.
 GIVEN: dict[str, tuple[Any, ...]] = {

@@ -306,7 +306,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     if given:
         labels = ["--label", "none"] if kind in ("tfrecord", "parquet") else []
         shards = ["--tar", "20k"] if kind == "coco" else []
-        arguments = [*given, tmp_path / "again", "--short-side", 30, "--index", "--no-measure", *labels, *shards]
+        arguments = [*given, tmp_path / "again", "--short-side", 30, "--no-measure", *labels, *shards]
         assert command(*arguments) == 0, capfd.readouterr().err
         assert tree(tmp_path / "again") == tree(tmp_path / "out")
 
