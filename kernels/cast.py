@@ -5,17 +5,18 @@ from typing import Final
 import numpy as np
 
 from .color import store_byte
-from .layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from .layout import RESULTS
 from .scalar import f32, scalar, u32
 
 
 @scalar
-def _as_float32(x):
+def to_float32(x):
+    """Return ``x``."""
     return x
 
 
 @scalar
-def bfloat16_bits(x):
+def to_bfloat16(x):
     """Return the bits of ``x`` as bfloat16 in the low half of a uint32."""
     bits = f32(x).view(np.uint32)
     # Half of the lowest bit that stays, less one where that bit is 0: ties go to even.
@@ -25,7 +26,7 @@ def bfloat16_bits(x):
 
 
 @scalar
-def float16_bits(x):
+def to_float16(x):
     """Return the bits of ``x`` as IEEE 754 binary16 in the low half of a uint32."""
     bits = f32(x).view(np.uint32)
     sign = (bits >> u32(16)) & u32(0x8000)
@@ -40,5 +41,7 @@ def float16_bits(x):
     return sign | (special if magnitude >= u32(0x47800000) else finite)
 
 
+to_uint8 = store_byte
+
 #: From a float32 to the value that is stored, by the kind of result.
-CONVERSIONS: Final = {FLOAT32: _as_float32, UINT8: store_byte, FLOAT16: float16_bits, BFLOAT16: bfloat16_bits}
+CONVERSIONS: Final = {kind: globals()[f"to_{name}"] for kind, name in RESULTS.items()}

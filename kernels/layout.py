@@ -6,7 +6,7 @@ upload and nothing that varies from call to call enters a compile key. Their con
 computed from the dtype.
 """
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -88,19 +88,42 @@ TIE_NUDGE: Final = 1e-4
 # float32 holds every whole number up to here: the limit of sizes, coordinates and labels.
 EXACT: Final = 1 << 24
 
-#: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
-SCALES: Final = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
-
 # How the pixels of a result lie: channels interleaved, a plane for each channel, or in patches.
 FORMS: Final = ("pixels", "planes")
 PLANES: Final = 1
 PATCHES: Final = 2
 
-# Kinds of result; the 16-bit floats are written as their bits.
+
+class DType(NamedTuple):
+    """A dtype of results, and perhaps of images. Its cast is the function ``to_<name>`` of :mod:`kernels.cast`."""
+
+    kind: int  # of result, by which kernels are chosen
+    stored: np.dtype[Any]  # the values that kernels write: of 16-bit floats their bits
+    unit: float | None = None  # if functions accept images of it: the size of one level in them on the scale 0 to 1
+    dlpack: int | None = None  # DLPack's code of the type, where NumPy cannot export it
+    library: str = "numpy"  # has the dtype, under its name
+
+
 FLOAT32: Final = 0
 UINT8: Final = 1
-FLOAT16: Final = 2
-BFLOAT16: Final = 3
+ROUNDED: Final = -1  # not by kernels: the host rounds float32 results, and converts images to float32
+
+DTYPES: Final = {
+    "float32": DType(FLOAT32, np.dtype("float32"), 1.0),
+    "uint8": DType(UINT8, np.dtype("uint8"), 1.0 / 255.0),
+    "float16": DType(2, np.dtype("uint16")),
+    "bfloat16": DType(3, np.dtype("uint16"), dlpack=4, library="ml_dtypes"),
+    "uint16": DType(ROUNDED, np.dtype("uint16"), 1.0 / 65535.0),
+}
+
+#: Dtypes of results, by their kinds, and what kernels write for them.
+RESULTS: Final = {row.kind: name for name, row in DTYPES.items() if row.kind != ROUNDED}
+STORED: Final = {kind: DTYPES[name].stored for kind, name in RESULTS.items()}
+
+#: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
+SCALES: Final = {
+    name: np.float32(row.unit) for name, row in DTYPES.items() if row.unit is not None and row.kind != ROUNDED
+}
 
 # Of CUDA kernels and their callers.
 EXTREMES: Final = 6  # words an image: the largest key of each channel's values, and of their negatives

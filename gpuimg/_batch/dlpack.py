@@ -1,12 +1,13 @@
-"""DLPack capsules of results, including arrays that their own libraries cannot export (bfloat16 on the host)."""
+"""DLPack capsules of results, including host arrays of dtypes that NumPy cannot export, such as bfloat16."""
 
 import ctypes
 from typing import Any
 
 import numpy as np
 
+from ..kernels.layout import DTYPES
+
 CPU = 1
-_BFLOAT16_CODE = 4  # kDLBfloat
 #: Names of capsules, and where DLManagedTensorVersioned and DLManagedTensor of dlpack.h hold the code of the dtype.
 _CODE_AT = {b"dltensor_versioned": 52, b"dltensor": 20}
 
@@ -36,18 +37,25 @@ def export(
     if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
         array = array.copy()
     if on_host:
-        if array.dtype.name == "bfloat16":
-            return _as_bfloat16(array.view(np.uint16).__dlpack__(max_version=max_version))
+        if (code := exported_as(array)) is not None:
+            stored = array.view(DTYPES[array.dtype.name].stored)
+            return _retyped(stored.__dlpack__(max_version=max_version), code)
         return array.__dlpack__(max_version=max_version)
     return array.__dlpack__(stream=stream, max_version=max_version)
 
 
-def _as_bfloat16(capsule: Any) -> Any:
-    """Change a new uint16 capsule into a bfloat16 capsule: NumPy has no such dtype to export."""
+def exported_as(array: Any) -> int | None:
+    """Return DLPack's code of the dtype of a host array, if NumPy cannot export it."""
+    row = DTYPES.get(array.dtype.name)
+    return None if row is None else row.dlpack
+
+
+def _retyped(capsule: Any, code: int) -> Any:
+    """Set the type's code in a new capsule."""
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     name = next(name for name in _CODE_AT if api.PyCapsule_IsValid(capsule, name))
-    ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + _CODE_AT[name]).value = _BFLOAT16_CODE
+    ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + _CODE_AT[name]).value = code
     return capsule

@@ -13,7 +13,7 @@ import numpy as np
 from .._checks.docstrings import documented
 from .._checks.types import DType, Layout
 from .batch import Images, as_batch
-from .dlpack import export
+from .dlpack import export, exported_as
 
 if TYPE_CHECKING:
     import jax
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _documented = documented(
     "images : Batch, list of arrays or array",
-    'dtype : {"uint8", "float16", "bfloat16", "float32"}, optional',
+    'dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional',
     'layout : {"NHWC", "NCHW"}',
     returns="tensor or array\n    (N, H, W, C) or (N, C, H, W) on the batch's device; it keeps the memory alive.",
     raises="ImportError\n    If the framework is not installed.\nValueError\n    If the images differ in size.",
@@ -44,9 +44,8 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
 def as_tensor(array: Any) -> torch.Tensor:
     """Return an array as a ``torch.Tensor`` of the same memory."""
     library = _import("torch")
-    if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
-        return library.from_dlpack(array.view(np.uint16)).view(library.bfloat16)
-    return library.from_dlpack(array)
+    unknown = isinstance(array, np.ndarray) and exported_as(array) is not None
+    return library.from_dlpack(export(array) if unknown else array)
 
 
 @_documented

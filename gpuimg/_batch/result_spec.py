@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from .._data.images import KINDS, Pixels
+from .._data.images import Pixels
 from .._plan.plan import Plan
-
-#: Dtypes that results can have.
-DTYPES = (*KINDS, "uint16")
+from ..kernels.layout import DTYPES
 
 #: Dtypes of images that functions accept, and the size of one level in them on the scale 0 to 1.
-UNITS = {"uint8": 1.0 / 255.0, "uint16": 1.0 / 65535.0, "float32": 1.0}
+UNITS = {name: row.unit for name, row in DTYPES.items() if row.unit is not None}
 
 #: Layouts of clip batches, and the layouts of their frames.
 CLIP_LAYOUTS = {"NTHWC": "NHWC", "NTCHW": "NCHW", "NCTHW": "NCHW"}
@@ -29,11 +27,16 @@ def result_dtype(batch: Any, dtype: Any) -> str:
     """Return the name of a batch's result dtype; None is the default. Refuse others."""
     if dtype is None:
         return str(batch.dtype)
-    name = dtype_name(dtype)
-    if name not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
+    name = known_dtype(dtype)
     if name.startswith("uint") and batch.normalized:
         raise ValueError(f'normalized images do not fit "{name}"; use "float32", "float16" or "bfloat16"')
+    return name
+
+
+def known_dtype(dtype: Any) -> str:
+    """Return the name of a result dtype; refuse others."""
+    if (name := dtype_name(dtype)) not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
     return name
 
 

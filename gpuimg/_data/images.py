@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,20 +15,12 @@ from .._decoding.jpeg import Headers
 from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
 from ..errors import Failure
-from ..kernels import layout as kernel_layout
+from ..kernels.layout import DTYPES
 from .clips import EncodedClips
 from .selection import Opened, Selection, failures_at
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
-
-#: Dtype names of results -> kind of store in the kernels.
-KINDS = {
-    "float32": kernel_layout.FLOAT32,
-    "uint8": kernel_layout.UINT8,
-    "float16": kernel_layout.FLOAT16,
-    "bfloat16": kernel_layout.BFLOAT16,
-}
 
 MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
 
@@ -235,12 +228,9 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
-    if name == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ImportError('dtype "bfloat16" needs ml_dtypes: pip install ml_dtypes') from error
-        kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return kind
-    return np.dtype(name)
+    """Return the NumPy dtype of a result."""
+    library = DTYPES[name].library
+    try:
+        return np.dtype(getattr(import_module(library), name))
+    except ImportError as error:
+        raise ImportError(f'dtype "{name}" needs {library}: pip install {library}') from error

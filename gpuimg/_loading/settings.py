@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch
-from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
+from .._batch.result_spec import CLIP_LAYOUTS, known_dtype
 from .._batch.tokens import RESULTS, Padded, Ragged, Tokens
 from .._checks.arguments import one_of, whole_number
 from .._decoding.options import DecodeOptions
@@ -220,8 +220,8 @@ def reading_of(
 def check_choices(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> None:
     layouts = ("NHWC", "NCHW", *(CLIP_LAYOUTS if of_clips else ()))
     one_of(layout, "layout", layouts)
-    if dtype is not None and dtype_name(dtype) not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
+    if dtype is not None:
+        known_dtype(dtype)
     one_of(on_error, "on_error", _ON_ERROR)
 
 

@@ -41,7 +41,6 @@ from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
 from ..kernels.cpu.describe import describe, describe_pass
 from ..kernels.cpu.run import call_table
-from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
@@ -74,7 +73,7 @@ class _ExactSegment:
     ) -> None:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
-        self.itemsize = BYTES_OF[kind]
+        self.itemsize = layout.STORED[kind].itemsize
         sizes, channels = sizes_of(stored.parts), plan.channels
         to = places(sizes, channels, form, stored)
         self.results, self.elements = _extent(sizes, channels, form)
@@ -117,7 +116,7 @@ class _Segment:
     def __init__(
         self, plan: Plan, kind: int, form: Form, sources: set[str], others: tuple[str, ...], needs: Records
     ) -> None:
-        self.itemsize = BYTES_OF[kind]
+        self.itemsize = layout.STORED[kind].itemsize
         self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
         passes, self.regions, used = compile_plan(plan)
         self.passes, ways = zeros(records.PASS, len(passes)), 0

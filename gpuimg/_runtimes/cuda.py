@@ -376,7 +376,7 @@ class CudaRuntime:
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
             if run is passes[-1]:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
-                stored = out.view("uint16") if out.itemsize == 2 else out  # also bfloat16
+                stored = out.view(layout.STORED[kind])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, *_form(form))
 
 

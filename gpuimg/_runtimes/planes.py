@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints, Mask
-from .._data.images import KINDS, Encoded, Pixels, name_of, offsets_of
+from .._data.images import Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
 from ..kernels import exact
+from ..kernels.layout import DTYPES
 from .protocol import Outcome, Runtime
 from .whole_files import decode, is_special
 
@@ -37,7 +38,7 @@ def run(
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = name_of(out.dtype)
     if "uint16" not in (name, source.dtype) and source.channels in KERNEL_CHANNELS:
-        return runtime.run(source, segments, out, offsets, KINDS[name], _form_of(layout))
+        return runtime.run(source, segments, out, offsets, DTYPES[name].kind, _form_of(layout))
     patches = layout if isinstance(layout, PatchLayout) else None
     results, starts, form = out, offsets, layout
     if patches is not None:
@@ -45,7 +46,7 @@ def run(
         results, form = runtime.take(total, name), "NCHW"
     deep = name == "uint16"
     values = runtime.take(results.size, "float32") if deep else results
-    kind = KINDS["float32" if deep else name]
+    kind = DTYPES["float32" if deep else name].kind
     before = None
     if not isinstance(source, Pixels) and is_special(source):
         source, before = decode(runtime, source)
@@ -160,7 +161,7 @@ def _run_planes(
     runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
     """Run each channel of the images as a separate image."""
-    channels, sizes, kind = source.channels, segments[-1].sizes, KINDS[out.dtype.name]
+    channels, sizes, kind = source.channels, segments[-1].sizes, DTYPES[out.dtype.name].kind
     planar = layout == "NCHW"
     flat = out if planar else runtime.take(out.size, out.dtype.name)
     starts = _plane_offsets(offsets, sizes, channels)

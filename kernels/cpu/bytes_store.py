@@ -12,12 +12,12 @@ from .. import color
 from ..cast import CONVERSIONS
 from ..compiled import NativeFunction
 from ..lang import from_dtype, types
-from ..layout import SCALES, UINT8
+from ..layout import RESULTS, SCALES, UINT8
 from ..ops import LEVELS
 from ..scalar import f32, loop
 from .intrinsics import BYTES, address_of, array_at, as_elements, bytes_at, caller, copy, floats_at, move_16
 from .records import STORED
-from .store import KINDS, make_copy, patch_number
+from .store import POINTERS, make_copy, patch_number
 
 _SHORT: Final = 192  # values: rows of a patch that are shorter are joined
 _JOINED: Final = 32  # rows of a patch that are joined at most
@@ -162,8 +162,8 @@ def _types(stored: Any) -> Any:
 
 #: Functions that store bytes, by the kind of result.
 STORE_BYTES_FUNCTIONS = {
-    kind: NativeFunction(f"store_bytes_{name}", _make_store(kind), _types(types.CPointer(stored)))
-    for kind, (name, stored) in KINDS.items()
+    kind: NativeFunction(f"store_bytes_{name}", _make_store(kind), _types(POINTERS[kind]))
+    for kind, name in RESULTS.items()
 }
 call_store_bytes = caller(_types(BYTES))  # or any other pointer
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..cast import CONVERSIONS
 from ..compiled import NativeFunction
-from ..lang import types
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from ..lang import from_dtype, types
+from ..layout import FLOAT32, RESULTS, STORED
 from ..scalar import i64, loop, make_patch_number
 from .intrinsics import (
     BYTES,
@@ -27,14 +27,8 @@ from .intrinsics import (
 )
 from .records import PATCHES
 
-#: Kinds of result: name, and the type of the stored values.
-KINDS = {
-    FLOAT32: ("float32", types.float32),
-    UINT8: ("uint8", types.uint8),
-    FLOAT16: ("float16", types.uint16),
-    BFLOAT16: ("bfloat16", types.uint16),
-}
-BYTES_OF = {FLOAT32: 4, UINT8: 1, FLOAT16: 2, BFLOAT16: 2}
+#: By the kind of result: a pointer to the stored values.
+POINTERS = {kind: types.CPointer(from_dtype(stored)) for kind, stored in STORED.items()}
 
 
 @loop
@@ -200,8 +194,8 @@ def _types(stored: Any) -> Any:
 
 #: Functions that store, by the kind of result and how pixels lie in it.
 STORE_FUNCTIONS = {
-    (kind, form): NativeFunction(f"store_{name}_{form}", _make_store(kind, form), _types(types.CPointer(stored)))
-    for kind, (name, stored) in KINDS.items()
+    (kind, form): NativeFunction(f"store_{name}_{form}", _make_store(kind, form), _types(POINTERS[kind]))
+    for kind, name in RESULTS.items()
     for form in ("planes", "pixels", "patches")
 }
 call_store = caller(_types(BYTES))  # or any other pointer

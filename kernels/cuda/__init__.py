@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS, WARP
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from ..layout import EXTREMES as EXTREMES
 from ..layout import MARK_BYTES as MARK_BYTES
+from ..layout import RESULTS, SCALES, STORED
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
 from .kernel import DeviceCode as DeviceCode
@@ -32,9 +32,6 @@ _MARK_BLOCK = 128
 
 
 # Types of arguments: those with brackets are flat arrays.
-_SOURCES = "uint8", "float32"
-_KINDS = {FLOAT32: "float32", UINT8: "uint8", FLOAT16: "float16", BFLOAT16: "bfloat16"}
-_STORED = {FLOAT32: "float32[]", UINT8: "uint8[]", FLOAT16: "uint16[]", BFLOAT16: "uint16[]"}
 _FORM = *["int32"] * 4, "int64", "int64", *["int32"] * 3, "int64"  # one of the forms, and a PatchLayout
 _COMMON = "int32", "float32", "int32[]", "float32[]", "float32[]", "int32", "float32[]", "int32"
 
@@ -50,7 +47,7 @@ def _by_name(*kernels: Kernel) -> dict[str, Kernel]:
 def _of_sources(name: str, module: str, arguments: tuple[str, ...], block: int, blocks: int = 1) -> dict[str, Kernel]:
     """A kernel for each dtype of its source."""
     code = DeviceCode(module, name)
-    return {source: Kernel(f"{name}_{source}", code, (f"{source}[]", *arguments), block, blocks) for source in _SOURCES}
+    return {source: Kernel(f"{name}_{source}", code, (f"{source}[]", *arguments), block, blocks) for source in SCALES}
 
 
 JPEG = _by_name(
@@ -109,8 +106,8 @@ FRAMES = _by_name(_frame("frame8", "uint8[]"), _frame("frame16", "uint16[]"))
 @lru_cache(maxsize=256)
 def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
     """The kernel that samples, runs the program and stores, for a source dtype and a kind of result."""
-    name = _name("transform", functions, source, _KINDS[kind], build)
-    arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", *_FORM
+    name = _name("transform", functions, source, RESULTS[kind], build)
+    arguments = f"{source}[]", *_COMMON, f"{STORED[kind].name}[]", "int32", *_FORM
     code = DeviceCode("transform", "make_transform", (functions, kind, build))
     return Kernel(name, code, arguments, BLOCK, _BLOCKS[build], users=functions)
 
@@ -130,8 +127,8 @@ def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
 
 def every_kernel() -> list[Kernel]:
     """All kernels that need no function of the users', by name: in one order, whatever was used before."""
-    variants = [statistics_kernel((), source, build) for source in _SOURCES for build in _BLOCKS]
+    variants = [statistics_kernel((), source, build) for source in SCALES for build in _BLOCKS]
     variants += [
-        transform_kernel((), source, kind, build) for source in _SOURCES for build in _BLOCKS for kind in _KINDS
+        transform_kernel((), source, kind, build) for source in SCALES for build in _BLOCKS for kind in RESULTS
     ]
     return sorted({*Kernel.all, *variants}, key=lambda kernel: kernel.name)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg.kernels.layout import DTYPES
 
 from ..libraries import cases, needs
 
@@ -27,7 +28,7 @@ FRAMEWORKS: dict[str, tuple[Any, Callable[[Any], int], Callable[[Any], Any]]] = 
 }
 
 
-@cases("torch", "dtype", ["uint8", "float16", "bfloat16", "float32"])
+@cases("torch", "dtype", list(DTYPES))
 @cases("torch", "layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_share_the_memory(name: str, dtype: Any, layout: Any) -> None:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import gpuimg
 import gpuimg.typing
+from gpuimg._checks.types import DType
+from gpuimg.kernels.layout import DTYPES
 
 from ..libraries import needs
 from ..samples import ROOT
@@ -103,3 +105,13 @@ def test_options_of_load_are_its_parameters() -> None:
     options = {name: value.__forward_arg__ for name, value in gpuimg.typing.LoadOptions.__annotations__.items()}
     annotations = {each.name: each.annotation for each in parameters}
     assert options == annotations | {"batch_size": f"Required[{annotations['batch_size']}]"}
+
+
+def test_dtypes_are_those_of_the_table() -> None:
+    """In the types for annotations, and in every docstring that lists them."""
+    literal, *_ = get_args(DType)
+    assert set(get_args(literal)) == set(DTYPES)
+    listed = [
+        text for path in (ROOT / "gpuimg").rglob("*.py") for text in re.findall(r"dtype : {(.*)}", path.read_text())
+    ]
+    assert [sorted(json.loads(f"[{names}]")) for names in listed] == [sorted(DTYPES)] * 3

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._data.images import KINDS
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
+from gpuimg.kernels.layout import RESULTS
 from tests.libraries import needs
 
 needs("numba_cuda")
@@ -104,7 +104,7 @@ def _normalized(chain: Chain) -> Chain:
 @pytest.mark.parametrize("kernel", variants.parameters(OF_PLANS))
 def test_every_variant_has_the_cpus_pixels(launches: Launches, kernel: Any) -> None:
     _, *kinds, build = kernel.code.arguments
-    dtype = {kind: name for name, kind in KINDS.items()}[kinds[0]] if kinds else "float32"
+    dtype = RESULTS[kinds[0]] if kinds else "float32"
     chains = CHAINS[kernel.code.name, build]
     if kernel.users:
         chains = [_of_the_users(chain) for chain in chains]

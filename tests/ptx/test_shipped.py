@@ -16,14 +16,13 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._cli import info
-from gpuimg._data.images import KINDS
 from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes import devices, probe
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import disk, native, ops
 from gpuimg.kernels.cuda import kernel as kernel_module
 from gpuimg.kernels.cuda import shipped
-from gpuimg.kernels.layout import SCALES
+from gpuimg.kernels.layout import FLOAT32, RESULTS, SCALES
 from tests.fakecuda import installed
 from tests.libraries import library, needs
 from tests.operations.calls import CALLS
@@ -85,7 +84,7 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[b
 
 def test_what_functions_and_presets_launch_is_built() -> None:
     built = {kernel.name for kernel in kernels.every_kernel()}
-    kinds = cycle(KINDS)
+    kinds = cycle(RESULTS.values())
     with installed() as gpu:
         random = np.random.default_rng()
         for name in sorted(set(CALLS) - {"pointwise"}):
@@ -235,7 +234,7 @@ print([code[:4] for code in codes])
 @pytest.mark.slow
 def test_launches_need_no_compiler(tmp_path: Path) -> None:
     """Neither numba-cuda nor NVIDIA's libraries, whose import is forbidden."""
-    transform = kernels.transform_kernel((), "uint8", KINDS["float32"], "")
+    transform = kernels.transform_kernel((), "uint8", FLOAT32, "")
     path = written(tmp_path / "cuda.xz", (transform, kernels.statistics_kernel((), "uint8", ""), kernels.MIX))
     assert python("-c", LAUNCH, path, GPUIMG_NATIVE=None).count("b'\\x7fELF'") == 3
 

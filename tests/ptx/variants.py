@@ -16,8 +16,9 @@ import pytest
 
 from buildtools import cuda as build
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels import disk, layout, ops
+from gpuimg.kernels import disk, ops
 from gpuimg.kernels.cuda import shipped
+from gpuimg.kernels.layout import DTYPES
 
 
 @numba.njit
@@ -27,7 +28,7 @@ def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
 
 
 USERS = [
-    kernels.transform_kernel((dim,), "uint8", layout.FLOAT16, ops.PLAIN),
+    kernels.transform_kernel((dim,), "uint8", DTYPES["float16"].kind, ops.PLAIN),
     kernels.statistics_kernel((dim,), "uint8", ops.PLAIN),
 ]
 
