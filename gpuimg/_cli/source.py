@@ -13,26 +13,19 @@ from typing import Any
 from .. import sources
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
+from ..sources._formats import SOURCES
 from ..sources.folder import EXTENSIONS
 
 LISTED = 20  # bad files listed at most
 _EVERY_S = 5.0  # seconds between lines of progress
 
-_NAMES = (  # of files, and their kinds
-    (r"\.tar$", "tar"), (r"\.rec$", "recordio"), (r"\.parquet$", "parquet"), (r"\.array_?record", "array_record"),
-    (r"\.tfrecords?|-\d{5}-of-\d{5}$", "tfrecord"), (r"\.(txt|lst|list)$", "file_list"), (r"\.json$", "coco"),
-    (r"\.mdb$", "lmdb"),
-)  # fmt: skip
-
 
 def add_source(command: Any) -> None:
     """Add the source argument and the options that describe it."""
     command.add_argument(
-        "source", nargs="+", metavar="SOURCE",
-        help="folder of class folders or of images, text file of paths, tar, TFRecord, .rec, LMDB, Parquet or "
-        "ArrayRecord files, or COCO annotations",
-    )  # fmt: skip
-    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by its name)")
+        "source", nargs="+", metavar="SOURCE", help=f"one of: {', '.join(row.title for row in SOURCES.values())}"
+    )
+    command.add_argument("--kind", choices=sorted(SOURCES), help="kind of the source (default: by its name)")
     command.add_argument("--images", type=Path, metavar="DIR", help="folder with the images of COCO annotations")
     command.add_argument(
         "--image", metavar="NAME",
@@ -46,14 +39,14 @@ def _one(options: argparse.Namespace) -> str:
     return str(options.source[0])
 
 
-def _coco(options: argparse.Namespace, _: dict[str, Any]) -> Any:
+def _coco(options: argparse.Namespace) -> Any:
     if options.images is None:
         raise ValueError("COCO annotations need --images, the folder with their files")
     return sources.coco(options.images, _one(options))
 
 
-def _tar(options: argparse.Namespace, columns: dict[str, Any]) -> Any:
-    endings = {name: ending.split(",") for name, ending in columns.items() if name == "image"}
+def _tar(options: argparse.Namespace) -> Any:
+    endings = {} if options.image is None else {"image": options.image.split(",")}
     return sources.tar(options.source, label=None, **endings)
 
 
@@ -68,35 +61,30 @@ def _folder(options: argparse.Namespace) -> Any:
     return sources.folder(root)
 
 
-_OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
-    "folder": lambda options, _: _folder(options),
-    "file_list": lambda options, _: sources.file_list(_one(options)),
-    "tar": _tar,
-    "tfrecord": lambda options, columns: sources.tfrecord(options.source, **columns),
-    "array_record": lambda options, columns: sources.array_record(options.source, **columns),
-    "parquet": lambda options, columns: sources.parquet(options.source, **columns),
-    "recordio": lambda options, _: sources.recordio(_one(options)),
-    "lmdb": lambda options, _: sources.lmdb(_one(options)),
-    "coco": _coco,
-}
+_OPENERS: dict[str, Callable[[argparse.Namespace], Any]] = {"coco": _coco, "folder": _folder, "tar": _tar}
 
 
 def opened(options: argparse.Namespace, **labels: str | None) -> Any:
     """Open the source that a command line names; ``label=`` is for sources with a choice of labels."""
     options.kind = options.kind or _kind_of(options.source[0])
-    return _OPENERS[options.kind](options, labels | ({} if options.image is None else {"image": options.image}))
+    if options.kind in _OPENERS:
+        return _OPENERS[options.kind](options)
+    function = getattr(sources, options.kind)
+    if not SOURCES[options.kind].has_columns:
+        return function(_one(options))
+    return function(options.source, **labels, **({} if options.image is None else {"image": options.image}))
 
 
 def _kind_of(path: str) -> str:
     """Detect the kind of a source by its name."""
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
-    for pattern, kind in _NAMES:
-        if re.search(pattern, os.path.basename(path), re.IGNORECASE):
+    for kind, row in SOURCES.items():
+        if row.file_names and re.search(row.file_names, os.path.basename(path), re.IGNORECASE):
             return kind
     if not os.path.lexists(path):
         raise ValueError(f"no such file or folder: {path}")
-    raise ValueError(f"unknown kind of source: {path}; pass --kind, one of {', '.join(sorted(_OPENERS))}")
+    raise ValueError(f"unknown kind of source: {path}; pass --kind, one of {', '.join(sorted(SOURCES))}")
 
 
 @contextmanager

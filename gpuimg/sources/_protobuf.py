@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ._formats import Format, import_optional
 from ._reading import printable
-from ._table import import_optional
 
 Values: TypeAlias = list[bytes] | NDArray[Any]
 
@@ -22,6 +22,8 @@ _MESSAGES = {
     "Int64List": {"value": (1, "list of INT64")},
 }
 
+_EXAMPLES = Format("Example messages", package="protobuf", extra="tfrecord")
+
 
 @cache
 def example_class() -> Any:
@@ -32,7 +34,7 @@ def example_class() -> Any:
     TensorFlow ``core/example/example.proto`` and ``feature.proto``.
     """
     descriptors, pools, factory = (
-        import_optional(f"google.protobuf.{module}", "Example messages", "protobuf", "tfrecord")
+        import_optional(f"google.protobuf.{module}", _EXAMPLES)
         for module in ("descriptor_pb2", "descriptor_pool", "message_factory")
     )
     file = descriptors.FileDescriptorProto(name="gpuimg.proto", package="gpuimg", syntax="proto2")

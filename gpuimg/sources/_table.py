@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import operator
 import os
 import time
@@ -16,7 +15,6 @@ from .._checks.text import counted
 from .._io.file_bytes import MAX_BYTES, check_bytes, read
 from .._io.native_read import ChunkReader
 from .._io.open_file import Span
-from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
 from ._reading import OpenFiles, printable
 from ._remote import Storage, is_url
@@ -239,11 +237,3 @@ def is_remote(source: Any) -> bool:
 def origin_of(source: Any) -> str | bytes | None:
     """Return the local file or folder that a source is read from; None unless it is exactly one."""
     return source._origin() if isinstance(source, Table) else None
-
-
-def import_optional(module: str, subject: str, package: str, extra: str) -> Any:
-    """Import a module of an optional package; an ImportError has the command that installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"reading {subject} needs {package}; {install_hint(extra)}") from error

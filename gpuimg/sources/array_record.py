@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._io.open_file import open_regular
+from ._formats import SOURCES, import_optional
 from ._indexes import local
 from ._protobuf import Keys
 from ._reading import OPEN_FILES, Path, Recent, naming, printable, shards
-from ._table import Table, import_optional
+from ._table import Table
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
 _BUFFER = 1 << 15  # bytes; the default of 1 MiB suits sequential reading
@@ -115,7 +116,7 @@ def array_record(
 
 
 def _library() -> Any:
-    return import_optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array-record")
+    return import_optional("array_record.python.array_record_module", SOURCES["array_record"])
 
 
 def _opened(path: str) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import whole_number
+from ._formats import SOURCES, import_optional
 from ._reading import OpenFiles, Path, Recent, Scan, printable, shards
 from ._remote import Remote
-from ._table import Table, import_optional
+from ._table import Table
 
 
 class Parquet(Table):
@@ -52,7 +53,7 @@ class Parquet(Table):
         return data, label
 
     def _load(self, group: int) -> Any:
-        arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
+        arrow = import_optional("pyarrow", SOURCES["parquet"])
         which, number = int(self._file[group]), int(self._group[group])
         rows = int(self._end[group]) - self._start(group)
         columns = [self._image] if self._label is None else [self._image, self._label]
@@ -123,18 +124,18 @@ def parquet(
     >>> data, label = photos[0]  # doctest: +SKIP
     """
     cached_groups = whole_number(cached_groups, "cached_groups")
-    import_optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    import_optional("pyarrow.parquet", SOURCES["parquet"])
     return Parquet(OpenFiles(shards(paths, remote), remote), image, label, cached_groups)
 
 
 def _opened(file: Any) -> Any:
-    library = import_optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    library = import_optional("pyarrow.parquet", SOURCES["parquet"])
     return library.ParquetFile(file, memory_map=False, pre_buffer=False, page_checksum_verification=True)
 
 
 def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
     """Return the number of rows of each row group, after checking the columns."""
-    arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
+    arrow = import_optional("pyarrow", SOURCES["parquet"])
     if not scan.size:
         raise ValueError("empty: 0 bytes")
     try:

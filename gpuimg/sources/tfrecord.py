@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ._formats import SOURCES, import_optional
 from ._indexes import Arrays, cached_index, check_parts
 from ._protobuf import Keys
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote
-from ._table import Parts, import_optional
+from ._table import Parts
 
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
 _CHECKSUM = struct.Struct("<I")
@@ -109,7 +110,7 @@ def tfrecord(
 
 
 def _library() -> Any:
-    return import_optional("google_crc32c", "TFRecord", "google-crc32c", "tfrecord")
+    return import_optional("google_crc32c", SOURCES["tfrecord"])
 
 
 def masked(checksum: int) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 import gpuimg
 from bench import figures
+from gpuimg.sources._formats import SOURCES
 
 from ..libraries import needs
 from ..processes import python
@@ -151,6 +152,12 @@ def test_reference_has_every_public_name() -> None:
         own = (name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__)
         names |= {name for name in own if not name.startswith("_")}
     assert {name for name in names | {*RECORDS} if not re.search(rf"^   {name}$", text, re.MULTILINE)} == set()
+
+
+def test_table_of_formats() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*\|.*\| (?:`(.*)` )?\|$", PAGES["data-formats"], re.MULTILINE)
+    assert dict(rows) == {name: row.extra for name, row in SOURCES.items()}
+    assert set(SOURCES) <= set(gpuimg.sources.__all__)
 
 
 # -- examples and the README -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.sources import Table
+from gpuimg.sources._formats import SOURCES as FORMATS
 from gpuimg.sources._reading import OPEN_FILES, OpenFiles
 
 from ..libraries import needs
@@ -71,15 +72,18 @@ KINDS = {
     ),
     "parquet": Kind(_parquet, gi.parquet, ANY),
 }  # fmt: skip
-LIBRARIES = {"tfrecord": "google_crc32c", "array_record": "array_record", "lmdb": "lmdb", "parquet": "pyarrow"}
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def written(kind: str, folder: Path) -> Path:
-    needs(LIBRARIES.get(kind, "gpuimg"))
+    needs(FORMATS[kind.split()[0]].package.replace("-", "_") or "gpuimg")
     path = folder / "a.rec"  # the ending that RecordIO's index is found by
     KINDS[kind].write(path)
     return path
+
+
+def test_every_file_format_is_damaged() -> None:
+    assert {kind.split()[0] for kind in KINDS} == set(FORMATS) - {"folder", "file_list", "coco"}
 
 
 @every_kind

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuimg as gi
+from gpuimg.sources._formats import SOURCES as FORMATS
 
 from ..libraries import library, needs
 from ..samples import write_files
@@ -96,10 +97,7 @@ def write_examples(path: Path, examples: Iterable[Mapping[str, tuple[Any, str]]]
     return path
 
 
-SOURCES = (
-    "pairs", "mappings", "folder", "file_list", "text file", "coco", "tar", "recordio", "lmdb", "tfrecord", "parquet",
-    "array_record",
-)  # fmt: skip
+SOURCES = ("pairs", "mappings", "text file", *FORMATS)
 _NAMES = {"folder": "set", "text file": "list.txt", "recordio": "set.rec", "lmdb": "set_lmdb"}
 
 
