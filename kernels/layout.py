@@ -6,17 +6,20 @@ upload and nothing that varies from call to call enters a compile key. Their con
 computed from the dtype.
 """
 
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 
-def word_of(dtype: np.dtype[np.void], field: str) -> int:
-    """Return the offset of a field in 4-byte words."""
-    offset = dtype.fields[field][1]  # type: ignore[index]  # not None: a structured dtype
-    if offset % 4:
-        raise ValueError(f"{field} begins at byte {offset}, inside a 4-byte word")
-    return offset // 4
+def offsets(dtype: np.dtype[np.void]) -> ModuleType:
+    """Return the offsets of a record's fields in words, as attributes of a module: Numba takes these for constants."""
+    found = ModuleType(f"{__name__}.offsets")
+    for name, (_, offset, *_) in (dtype.fields or {}).items():
+        if offset % 4:
+            raise ValueError(f"{name} begins at byte {offset}, inside a 4-byte word")
+        setattr(found, name, offset // 4)
+    return found
 
 
 RECORD: Final = np.dtype(
@@ -36,18 +39,7 @@ RECORD: Final = np.dtype(
     align=True,
 )
 RECORD_WORDS: Final = RECORD.itemsize // 4  # even, so that 64-bit fields of the next record stay aligned
-
-# Offsets for CUDA kernels, in 4-byte words.
-SOURCE: Final = word_of(RECORD, "source")  # low half first
-OUTPUT: Final = word_of(RECORD, "output")
-STRIDE: Final = word_of(RECORD, "stride")
-WINDOW: Final = word_of(RECORD, "window")
-HEIGHT: Final = word_of(RECORD, "height")
-WIDTH: Final = word_of(RECORD, "width")
-FILTER: Final = word_of(RECORD, "filter")
-MATRIX: Final = word_of(RECORD, "matrix")
-SUPPORT: Final = word_of(RECORD, "support")
-TAPS: Final = word_of(RECORD, "taps")
+IN_RECORD: Final = offsets(RECORD)  # of 64-bit fields the low half first
 
 # Filters.
 NEAREST: Final = 0

@@ -15,10 +15,9 @@ from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import exact
 from ..kernels.cpu import weights
-from ..kernels.cuda import exact_records as fields
+from ..kernels.cuda.exact_records import PASS, PASS_WORDS
 from ..kernels.layout import RADIUS
 from .cuda_launch import launch
-from .cuda_memory import put_offsets
 
 _MOST_WORDS = 2**31 - 1
 
@@ -41,7 +40,7 @@ def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner:
     n, channels = len(plan), plan.channels
     images, region = exact_resizes(plan, parts)
     source = source + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
-    taps, axes = _taps(images, 2 * n * fields.RECORD_WORDS)
+    taps, axes = _taps(images, 2 * n * PASS_WORDS)
     window, part = images["window"], images["part"]
     size, read = part[:, 2:] - part[:, :2], region[:, 2:] - region[:, :2]
     width, height = (window[:, 2:] - window[:, :2]).T
@@ -50,22 +49,19 @@ def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner:
     middle = np.where(tall[:, None], np.stack([read[:, 0], size[:, 1]], 1), np.stack([size[:, 0], read[:, 1]], 1))
     offsets, between = offsets_of(middle[:, ::-1], channels, ALIGNMENT)
     row = np.arange(n)
-    passes = np.empty((2, n, fields.RECORD_WORDS), np.int32)
+    passes = np.zeros((2, n), PASS)
     for records, down, begin, stride, end, pixels in (
         (passes[0], tall, source, strides, offsets, middle),
         (passes[1], ~tall, offsets, middle[:, 0] * channels, output, size),
     ):
-        put_offsets(records, fields.SOURCE, begin)
-        put_offsets(records, fields.OUTPUT, end)
-        records[:, fields.WIDTH], records[:, fields.HEIGHT] = pixels.T
-        records[:, fields.STRIDE], records[:, fields.DOWN] = stride, down
+        records["source"], records["output"], records["stride"], records["down"] = begin, end, stride, down
+        records["width"], records["height"] = pixels.T
         axis = down.astype(np.int64)
-        records[:, fields.LOW] = part[row, axis]
-        records[:, fields.ORIGIN] = -window[row, axis]
-        records[:, fields.TAPS], records[:, fields.POSITIONS] = axes["at"][row, axis], axes["out"][row, axis]
-        records[:, fields.MOST], records[:, fields.BITS] = axes["most"][row, axis], axes["bits"][row, axis]
+        records["low"], records["origin"] = part[row, axis], -window[row, axis]
+        for field, of_axis in (("taps", "at"), ("positions", "out"), ("most", "most"), ("bits", "bits")):
+            records[field] = axes[of_axis][row, axis]
     most = int(np.max(middle[:, 0] * middle[:, 1])), int(np.max(size[:, 0] * size[:, 1]))
-    return ExactSegment(np.concatenate([passes.reshape(-1), taps]), n, between, most)
+    return ExactSegment(np.concatenate([passes.reshape(-1).view(np.int32), taps]), n, between, most)
 
 
 def run_exact(segment: ExactSegment, words: Any, source: Any, channels: int, out: Any, stream: int) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .._checks.types import Ints
 from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
@@ -149,11 +148,6 @@ def upload(parts: Sequence[Any], pinned: Ring, stream: Any) -> Any:
     finally:
         pinned.give(block)
     return uploaded
-
-
-def put_offsets(records: Any, at: int, offsets: Ints) -> None:
-    """Write 64-bit offsets into two 32-bit words of records, the lower word first."""
-    records[:, at : at + 2] = np.ascontiguousarray(offsets, np.int64).view(np.int32).reshape(-1, 2)
 
 
 # -- results -----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from ..kernels.cuda import artefact_records as artefacts
 from ..kernels.cuda import elastic_records as elastic
 from ..kernels.jpeg.formulas import STEPS
 from .cuda_launch import launch
-from .cuda_memory import put_offsets
 
 
 def has_prepass(plan: Plan) -> bool:
@@ -51,15 +50,12 @@ def run_prepass(source: Pixels, plan: Plan, records: Any, stream: int) -> Pixels
 
 
 def _jpeg_records(entry: Entry, sizes: Ints, channels: int, source: Ints, output: Ints) -> Any:
-    records = np.zeros((len(sizes), artefacts.RECORD_WORDS), np.int32)
-    planes = _plane_bytes(sizes, channels)
-    put_offsets(records, artefacts.SOURCE, source)
-    put_offsets(records, artefacts.OUTPUT, output)
-    put_offsets(records, artefacts.PLANES, np.cumsum(planes) - planes)
-    records[:, artefacts.HEIGHT], records[:, artefacts.WIDTH] = sizes.T
+    records, planes = np.zeros(len(sizes), artefacts.CODED), _plane_bytes(sizes, channels)
+    records["source"], records["output"], records["planes"] = source, output, np.cumsum(planes) - planes
+    records["height"], records["width"] = sizes.T
     chosen = entry.codes == ops.JPEG.code
-    records[:, artefacts.QUALITY] = np.where(chosen, entry.params[:, ops.JPEG.at("quality")], 0)
-    return np.concatenate([np.array(STEPS, np.int32).reshape(-1), records.reshape(-1)])
+    records["quality"] = np.where(chosen, entry.params[:, ops.JPEG.at("quality")], 0)
+    return np.concatenate([np.array(STEPS, np.int32).reshape(-1), records.view(np.int32)])
 
 
 def _plane_bytes(sizes: Ints, channels: int) -> Ints:
@@ -83,14 +79,11 @@ def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
 
 
 def _elastic_records(entry: Entry, sizes: Ints, source: Ints, output: Ints) -> Any:
-    records = np.zeros((len(sizes), elastic.RECORD_WORDS), np.int32)
-    put_offsets(records, elastic.SOURCE, source)
-    put_offsets(records, elastic.OUTPUT, output)
-    records[:, elastic.HEIGHT], records[:, elastic.WIDTH] = sizes.T
-    records[:, elastic.MOVED] = entry.codes == ops.ELASTIC.code
-    given = np.ascontiguousarray(entry.params[:, : ops.ELASTIC.width], np.float32)
-    records[:, elastic.PARAMETERS :] = given.view(np.int32)
-    return records.reshape(-1)
+    records = np.zeros(len(sizes), elastic.MOVED)
+    records["source"], records["output"], records["moved"] = source, output, entry.codes == ops.ELASTIC.code
+    records["height"], records["width"] = sizes.T
+    records["parameters"] = entry.params[:, : ops.ELASTIC.width]
+    return records.view(np.int32)
 
 
 def _elastic(source: Pixels, result: Pixels, records: Any, stream: int) -> None:

@@ -2,14 +2,23 @@
 
 from typing import Final
 
-# Words of a record.
-SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: of the result
-PLANES: Final = 4  # 2 words: of its bytes of luma, which those of chroma follow, row by row
-HEIGHT: Final = 6
-WIDTH: Final = 7
-QUALITY: Final = 8
-RECORD_WORDS: Final = 10
+import numpy as np
+
+from ..layout import offsets
+
+CODED: Final = np.dtype(
+    [
+        ("source", "<i8"),  # element of the source image's first value
+        ("output", "<i8"),  # and of the result's
+        ("planes", "<i8"),  # first byte of its luma, which chroma follows, row by row
+        ("height", "<i4"),
+        ("width", "<i4"),
+        ("quality", "<i4"),
+    ],
+    align=True,
+)
+CODED_WORDS: Final = CODED.itemsize // 4
+IN_CODED: Final = offsets(CODED)
 STEP_WORDS: Final = 128  # in front of the records
 
 SIDE: Final = 16  # pixels of what a block of threads makes: four blocks of luma, one of each chroma

@@ -29,7 +29,7 @@ from ..jpeg.formulas import (
 from ..jpeg.idct import FIRST, SECOND
 from ..layout import SCALES
 from ..scalar import f32, i32, scalar, u32, up, wide, word
-from .artefact_records import HEIGHT, OUTPUT, PLANES, QUALITY, RECORD_WORDS, SIDE, SOURCE, STEP_WORDS, WIDTH
+from .artefact_records import CODED_WORDS, IN_CODED, SIDE, STEP_WORDS
 
 _LUMA_BLOCKS: Final = 4
 _BLOCKS: Final = 6
@@ -57,9 +57,9 @@ def _at(start, y, x, width, channels):
 def code_blocks(source, channels, scale, words, planes):
     """Code and decode tiles of 16 x 16 pixels (kernel function); ``blockIdx.y`` is the image."""
     work = cuda.shared.array((_BLOCKS, _LANES, _STRIDE), types.int32)
-    record = i32(STEP_WORDS + RECORD_WORDS * i32(cuda.blockIdx.y))
-    height, width = word(words, record, HEIGHT), word(words, record, WIDTH)
-    quality = word(words, record, QUALITY)
+    record = i32(STEP_WORDS + CODED_WORDS * i32(cuda.blockIdx.y))
+    height, width = word(words, record, IN_CODED.height), word(words, record, IN_CODED.width)
+    quality = word(words, record, IN_CODED.quality)
     columns = i32(u32(width + (SIDE - 1)) // u32(SIDE))
     number = i32(cuda.blockIdx.x)
     row = i32(u32(number) // u32(columns))
@@ -68,7 +68,7 @@ def code_blocks(source, channels, scale, words, planes):
         return
     thread = i32(cuda.threadIdx.x)
     slot, x = i32(thread >> 3), i32(thread & 7)
-    start = wide(words, record + SOURCE)
+    start = wide(words, record + IN_CODED.source)
     # Four pixels: for luma, the image's last row is repeated; for chroma, the last row of chroma is.
     quad = i32(top + 2 * slot)
     last = i32((height - 1) >> 1)
@@ -124,7 +124,7 @@ def code_blocks(source, channels, scale, words, planes):
             work[slot, x, 0], work[slot, x, 1], work[slot, x, 2], work[slot, x, 3], work[slot, x, 4], work[slot, x, 5],
             work[slot, x, 6], work[slot, x, 7], SECOND
         )  # fmt: skip
-        _store_row(planes, wide(words, record + PLANES), slot, top, left, x, height, width,
+        _store_row(planes, wide(words, record + IN_CODED.planes), slot, top, left, x, height, width,
                    v0, v1, v2, v3, v4, v5, v6, v7)  # fmt: skip
 
 
@@ -166,19 +166,19 @@ def _chroma(planes, near, far, column, neighbor, bias):
 
 def code_pixels(source, channels, scale, words, planes, out):
     """Convert luma and chroma to pixels (kernel function): one thread per pixel, ``blockIdx.y`` is the image."""
-    record = i32(STEP_WORDS + RECORD_WORDS * i32(cuda.blockIdx.y))
-    height, width = word(words, record, HEIGHT), word(words, record, WIDTH)
+    record = i32(STEP_WORDS + CODED_WORDS * i32(cuda.blockIdx.y))
+    height, width = word(words, record, IN_CODED.height), word(words, record, IN_CODED.width)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= height * width:
         return
     pixel = np.int64(number) * np.int64(channels)
-    at = wide(words, record + OUTPUT) + pixel
-    if word(words, record, QUALITY) == 0:
-        start = wide(words, record + SOURCE) + pixel
+    at = wide(words, record + IN_CODED.output) + pixel
+    if word(words, record, IN_CODED.quality) == 0:
+        start = wide(words, record + IN_CODED.source) + pixel
         for c in range(channels):
             out[up(at + np.int64(c))] = f32(source[up(start + np.int64(c))]) * scale
         return
-    begin = wide(words, record + PLANES)
+    begin = wide(words, record + IN_CODED.planes)
     luma = i32(planes[up(begin + np.int64(number))])
     if channels == 1:
         out[up(at)] = f32(luma) * _UNIT

@@ -6,31 +6,31 @@ from numba import cuda
 from ..displacement import density, displacement, place, share
 from ..ops import ELASTIC
 from ..scalar import f32, i32, scalar, u32, up, wide, word
-from .elastic_records import HEIGHT, MOVED, OUTPUT, PARAMETERS, RECORD_WORDS, SOURCE, WIDTH
+from .elastic_records import IN_MOVED, MOVED_WORDS
 
 _HALF = f32(0.5)
 _ONE = f32(1.0)
 
 
-_RED, _REPEAT, _NEAREST = (PARAMETERS + ELASTIC.at(name) for name in ("red", "repeat", "nearest"))
+_RED, _REPEAT, _NEAREST = (IN_MOVED.parameters + ELASTIC.at(name) for name in ("red", "repeat", "nearest"))
 
 
 def elastic(source, channels, scale, ints, floats, out):
     """Sample the source at displaced positions (kernel function); ``blockIdx.y`` is the image."""
-    record = i32(RECORD_WORDS * i32(cuda.blockIdx.y))
-    height, width = word(ints, record, HEIGHT), word(ints, record, WIDTH)
+    record = i32(MOVED_WORDS * i32(cuda.blockIdx.y))
+    height, width = word(ints, record, IN_MOVED.height), word(ints, record, IN_MOVED.width)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= height * width:
         return
-    begin = wide(ints, record + SOURCE)
-    at = wide(ints, record + OUTPUT) + np.int64(number) * np.int64(channels)
-    if word(ints, record, MOVED) == 0:
+    begin = wide(ints, record + IN_MOVED.source)
+    at = wide(ints, record + IN_MOVED.output) + np.int64(number) * np.int64(channels)
+    if word(ints, record, IN_MOVED.moved) == 0:
         begin += np.int64(number) * np.int64(channels)
         for c in range(channels):
             out[up(at + np.int64(c))] = f32(source[up(begin + np.int64(c))]) * scale
         return
     row = i32(u32(number) // u32(width))
-    p = i32(record + PARAMETERS)
+    p = i32(record + IN_MOVED.parameters)
     x, y = f32(i32(number - row * width)) + _HALF, f32(row) + _HALF
     dx, dy = displacement(
         x, y, word(floats, p, 0), word(floats, p, 1), density(word(floats, p, 2)), word(floats, p, 3),

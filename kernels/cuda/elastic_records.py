@@ -2,15 +2,23 @@
 
 from typing import Final
 
+import numpy as np
+
+from ..layout import offsets
 from ..ops import ELASTIC
 
-# Words of a record, an image.
-SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: of the result
-HEIGHT: Final = 4
-WIDTH: Final = 5
-MOVED: Final = 6  # 0 where the image stays as it is
-PARAMETERS: Final = 7  # f
-RECORD_WORDS: Final = PARAMETERS + ELASTIC.width
+MOVED: Final = np.dtype(
+    [
+        ("source", "<i8"),  # element of the source image's first value
+        ("output", "<i8"),  # and of the result's
+        ("height", "<i4"),
+        ("width", "<i4"),
+        ("moved", "<i4"),  # 0 where the image stays as it is
+        ("parameters", "<f4", ELASTIC.width),
+    ],
+    align=True,
+)
+MOVED_WORDS: Final = MOVED.itemsize // 4
+IN_MOVED: Final = offsets(MOVED)
 
 BLOCK: Final = 256

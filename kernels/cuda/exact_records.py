@@ -2,17 +2,26 @@
 
 from typing import Final
 
-# Words of a record.
-SOURCE: Final = 0  # 2 words: element offset of what the pass reads
-OUTPUT: Final = 2  # 2 words: of its result, rows of which follow one another
-HEIGHT: Final = 4  # of the result, pixels
-WIDTH: Final = 5
-STRIDE: Final = 6  # elements from one row of the source to the next
-DOWN: Final = 7  # 1 for a pass along columns, 0 along rows
-LOW: Final = 8  # position on the axis of the result's first pixel
-ORIGIN: Final = 9  # pixel of the axis at which the source begins
-TAPS: Final = 10  # word of the axis' taps: the first pixel of each position, their numbers, weights
-POSITIONS: Final = 11  # of the axis
-MOST: Final = 12  # weights from one position to the next
-BITS: Final = 13  # after the point of the weights
-RECORD_WORDS: Final = 14
+import numpy as np
+
+from ..layout import offsets
+
+PASS: Final = np.dtype(
+    [
+        ("source", "<i8"),  # element of the first value that the pass reads
+        ("output", "<i8"),  # and of its result, rows of which follow one another
+        ("height", "<i4"),  # of the result, pixels
+        ("width", "<i4"),
+        ("stride", "<i4"),  # elements from one row of the source to the next
+        ("down", "<i4"),  # 1 for a pass along columns, 0 along rows
+        ("low", "<i4"),  # position on the axis of the result's first pixel
+        ("origin", "<i4"),  # pixel of the axis at which the source begins
+        ("taps", "<i4"),  # word of the axis' taps: the first pixel of each position, their numbers, weights
+        ("positions", "<i4"),  # of the axis
+        ("most", "<i4"),  # weights from one position to the next
+        ("bits", "<i4"),  # after the point of the weights
+    ],
+    align=True,
+)
+PASS_WORDS: Final = PASS.itemsize // 4
+IN_PASS: Final = offsets(PASS)

@@ -6,7 +6,7 @@ from typing import Any
 from numba import cuda
 
 from .. import color
-from ..layout import HEIGHT, WIDTH
+from ..layout import IN_RECORD
 from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, NORMALIZE_BYTES, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
 from ..scalar import confine, f32, i32, scalar, u32, word
@@ -117,8 +117,8 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
 
         For an instruction that reads neighbors, the neighbors are computed again here, not exchanged through memory.
         """
-        height = word(ints, record, HEIGHT)
-        width = word(ints, record, WIDTH)
+        height = word(ints, record, IN_RECORD.height)
+        width = word(ints, record, IN_RECORD.width)
         y = i32(u32(number) // u32(width))
         x = i32(number - y * width)
         u0 = f32(x) - f32(width - 1) * _HALF

@@ -5,21 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import sampling
-from ..layout import (
-    CUBIC_CLAMPED,
-    CUBIC_RENORMALIZED,
-    FILTER,
-    GAUSSIAN,
-    LINEAR,
-    MATRIX,
-    NEAREST,
-    RARE_FILTERS,
-    SOURCE,
-    STRIDE,
-    SUPPORT,
-    TAPS,
-    WINDOW,
-)
+from ..layout import CUBIC_CLAMPED, CUBIC_RENORMALIZED, GAUSSIAN, IN_RECORD, LINEAR, NEAREST, RARE_FILTERS
 from ..scalar import f32, i32, scalar, up, wide, word
 
 
@@ -153,25 +139,25 @@ def make_sample(full: bool) -> Any:
     @scalar
     def sample(source, channels, scale, ints, floats, record, u, v):
         """Return the color of the grid point ``(u, v)``, relative to the grid's center."""
-        m = i32(record + MATRIX)
+        m = i32(record + IN_RECORD.matrix)
         m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
         x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
         y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
-        filter = word(ints, record, FILTER)
-        x_low, y_low = f32(word(ints, record, WINDOW)), f32(word(ints, record, WINDOW + 1))
-        x_high, y_high = f32(word(ints, record, WINDOW + 2)), f32(word(ints, record, WINDOW + 3))
+        filter = word(ints, record, IN_RECORD.filter)
+        x_low, y_low = f32(word(ints, record, IN_RECORD.window)), f32(word(ints, record, IN_RECORD.window + 1))
+        x_high, y_high = f32(word(ints, record, IN_RECORD.window + 2)), f32(word(ints, record, IN_RECORD.window + 3))
         if full and filter > GAUSSIAN:
             x = sampling.folded(x, filter, x_low, x_high)
             y = sampling.folded(y, filter, y_low, y_high)
             filter = i32(NEAREST)
         x = sampling.tap_center(x, filter, x_low, x_high)
         y = sampling.tap_center(y, filter, y_low, y_high)
-        support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
-        taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
+        support_x, support_y = word(floats, record, IN_RECORD.support), word(floats, record, IN_RECORD.support + 1)
+        taps_x, taps_y = f32(word(ints, record, IN_RECORD.taps)), f32(word(ints, record, IN_RECORD.taps + 1))
         first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
         first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
         r, g, b, total = walk(
-            filter, channels, source, wide(ints, record + SOURCE), word(ints, record, STRIDE), x, y,
+            filter, channels, source, wide(ints, record + IN_RECORD.source), word(ints, record, IN_RECORD.stride), x, y,
             f32(1.0) / support_x, f32(1.0) / support_y, first_x, first_y, first_x + taps_x, first_y + taps_y, x_low,
             y_low, x_high, y_high,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda, types
 
 from .. import color, statistics
-from ..layout import EXTREMES, HEIGHT, RECORD_WORDS, WIDTH
+from ..layout import EXTREMES, IN_RECORD, RECORD_WORDS
 from ..ops import CHANNELS, END, INSTRUCTION_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, u32, word
@@ -189,7 +189,7 @@ def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
         # In shared memory instead of registers, which the pixel function needs.
         found = cuda.shared.array(2, types.int32)
         if thread == 0:
-            found[1] = word(ints, record, HEIGHT) * word(ints, record, WIDTH)
+            found[1] = word(ints, record, IN_RECORD.height) * word(ints, record, IN_RECORD.width)
             found[0] = _find_statistic(programs, program, beyond, slot)
         cuda.syncthreads()
         stop = found[0]

@@ -7,7 +7,7 @@ from numba import cuda
 
 from .. import color
 from ..cast import CONVERSIONS
-from ..layout import HEIGHT, OUTPUT, PATCHES, PLANES, RECORD_WORDS, WIDTH
+from ..layout import IN_RECORD, PATCHES, PLANES, RECORD_WORDS
 from ..ops import PLAIN
 from ..scalar import i32, make_patch_number, scalar, u32, up, wide, word
 from .program import make_pixel
@@ -38,8 +38,8 @@ def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) ->
     ):  # fmt: skip
         image = i32(cuda.blockIdx.y)
         record = i32(image * RECORD_WORDS)
-        height = word(ints, record, HEIGHT)
-        width = word(ints, record, WIDTH)
+        height = word(ints, record, IN_RECORD.height)
+        width = word(ints, record, IN_RECORD.width)
         number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
         if number >= height * width:
             return
@@ -48,7 +48,7 @@ def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) ->
             source, channels, scale, ints, floats, record, programs, program, i32(program + program_words), tables,
             i32(image * table_words), number
         )  # fmt: skip
-        base = wide(ints, record + OUTPUT)
+        base = wide(ints, record + IN_RECORD.output)
         if form == PATCHES:
             at = base + _in_patches(number, width, patch_height, patch_width, merge, size, row, column)
             plane = patch_plane

@@ -9,22 +9,7 @@ tables K.1, K.2.
 from typing import Final
 
 from ..scalar import f32, i32, scalar, u32, u64
-from .idct import (
-    DROPPED,
-    EVEN2,
-    EVEN3,
-    HALF_ENDS,
-    HALF_EVEN,
-    HALF_MIDDLE,
-    ODD0,
-    ODD1,
-    ODD2,
-    ODD3,
-    QUARTER,
-    SCALE_BITS,
-    SUM3,
-    SUM4,
-)
+from . import idct
 from .layout import LONG_LENGTH, SEGMENT_BYTES, SHORT_LENGTH, STREAMS, SUM_BYTES, WIDE
 from .tables import is_legal
 
@@ -45,13 +30,13 @@ STEPS: Final = (
 
 # Between the passes of the forward transform, values keep this many fraction bits; the second pass drops them.
 _MORE: Final = 2
-FORWARD_FIRST: Final = SCALE_BITS - _MORE
-FORWARD_SECOND: Final = SCALE_BITS + _MORE
+FORWARD_FIRST: Final = idct.SCALE_BITS - _MORE
+FORWARD_SECOND: Final = idct.SCALE_BITS + _MORE
 
 # Bits dropped after each pass of the transforms to half and to quarter size.
-HALF_FIRST, HALF_SECOND = DROPPED[4]
-QUARTER_FIRST, QUARTER_SECOND = DROPPED[2]
-_QUARTER1, _QUARTER3, _QUARTER5, _QUARTER7 = (i32(factor) for factor in QUARTER.values())
+HALF_FIRST, HALF_SECOND = idct.DROPPED[4]
+QUARTER_FIRST, QUARTER_SECOND = idct.DROPPED[2]
+_QUARTER1, _QUARTER3, _QUARTER5, _QUARTER7 = (i32(factor) for factor in idct.QUARTER.values())
 
 # Factors of JFIF's color conversion in 16.16 fixed point: R, G, B in Y, Cb and Cr.
 _Y = i32(19595), i32(38470), i32(7471)
@@ -89,19 +74,19 @@ def _odd(v0, v1, v2, v3):
     """Return the odd part of either transform: of coefficients 7, 5, 3, 1 (inverse), or differences (forward)."""
     # Each result has one product of the pair (v0, v3) or (v1, v2), and one of the sums that two results share.
     z3, z4 = short(i32(v0 + v2)), short(i32(v1 + v3))
-    z3, z4 = _sum(z3, z4, SUM3), _sum(z3, z4, SUM4)
+    z3, z4 = _sum(z3, z4, idct.SUM3), _sum(z3, z4, idct.SUM4)
     return (
-        i32(_sum(v0, v3, ODD0) + z4), i32(_sum(v1, v2, ODD1) + z3), i32(_sum(v1, v2, ODD2) + z4),
-        i32(_sum(v0, v3, ODD3) + z3),
+        i32(_sum(v0, v3, idct.ODD0) + z4), i32(_sum(v1, v2, idct.ODD1) + z3), i32(_sum(v1, v2, idct.ODD2) + z4),
+        i32(_sum(v0, v3, idct.ODD3) + z3),
     )  # fmt: skip
 
 
 @scalar
 def inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
     """Return the one-dimensional inverse transform of eight coefficients, rounded and shifted right by ``bits``."""
-    even2, even3 = _sum(v2, v6, EVEN2), _sum(v2, v6, EVEN3)
-    even0 = i32(short(i32(v0 + v4)) << SCALE_BITS)
-    even1 = i32(short(i32(v0 - v4)) << SCALE_BITS)
+    even2, even3 = _sum(v2, v6, idct.EVEN2), _sum(v2, v6, idct.EVEN3)
+    even0 = i32(short(i32(v0 + v4)) << idct.SCALE_BITS)
+    even1 = i32(short(i32(v0 - v4)) << idct.SCALE_BITS)
     s0, s1, s2, s3 = i32(even0 + even3), i32(even1 + even2), i32(even1 - even2), i32(even0 - even3)
     o0, o1, o2, o3 = _odd(v7, v5, v3, v1)
     half = i32(1 << (bits - 1))
@@ -116,9 +101,9 @@ def inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
 def inverse_half(v0, v1, v2, v3, v5, v6, v7, bits):
     """Return the same transform to four samples, each the mean of two; coefficient 4 vanishes in them."""
     half = i32(1 << (bits - 1))
-    even0, even2 = i32(i32(v0 << (SCALE_BITS + 1)) + half), _sum(v2, v6, HALF_EVEN)
-    middle = i32(_sum(v7, v5, HALF_MIDDLE[0]) + _sum(v3, v1, HALF_MIDDLE[1]))
-    ends = i32(_sum(v7, v5, HALF_ENDS[0]) + _sum(v3, v1, HALF_ENDS[1]))
+    even0, even2 = i32(i32(v0 << (idct.SCALE_BITS + 1)) + half), _sum(v2, v6, idct.HALF_EVEN)
+    middle = i32(_sum(v7, v5, idct.HALF_MIDDLE[0]) + _sum(v3, v1, idct.HALF_MIDDLE[1]))
+    ends = i32(_sum(v7, v5, idct.HALF_ENDS[0]) + _sum(v3, v1, idct.HALF_ENDS[1]))
     s0, s1 = i32(even0 + even2), i32(even0 - even2)
     return (
         i32(i32(s0 + ends) >> bits), i32(i32(s1 + middle) >> bits), i32(i32(s1 - middle) >> bits),
@@ -129,7 +114,7 @@ def inverse_half(v0, v1, v2, v3, v5, v6, v7, bits):
 @scalar
 def inverse_quarter(v0, v1, v3, v5, v7, bits):
     """Return it to two samples, each the mean of four; other even coefficients than the first vanish in them."""
-    even = i32(i32(v0 << (SCALE_BITS + 2)) + i32(1 << (bits - 1)))
+    even = i32(i32(v0 << (idct.SCALE_BITS + 2)) + i32(1 << (bits - 1)))
     odd = i32(i32(v1 * _QUARTER1) + i32(v3 * _QUARTER3))
     odd = i32(odd + i32(i32(v5 * _QUARTER5) + i32(v7 * _QUARTER7)))
     return i32(i32(even + odd) >> bits), i32(i32(even - odd) >> bits)
@@ -149,7 +134,7 @@ def forward(v0, v1, v2, v3, v4, v5, v6, v7, bits):
     s0, s1, s2, s3 = i32(v0 + v7), i32(v1 + v6), i32(v2 + v5), i32(v3 + v4)
     o0, o1, o2, o3 = _odd(i32(v3 - v4), i32(v2 - v5), i32(v1 - v6), i32(v0 - v7))
     e0, e1, e2, e3 = i32(s0 + s3), i32(s1 + s2), i32(s1 - s2), i32(s0 - s3)
-    even2, even3 = _sum(e3, e2, EVEN2), _sum(e3, e2, EVEN3)
+    even2, even3 = _sum(e3, e2, idct.EVEN2), _sum(e3, e2, idct.EVEN3)
     half = i32(1 << (bits - 1))
     c0, c4 = i32(e0 + e1), i32(e0 - e1)  # without a factor, so their scale is the one between the passes
     if bits == FORWARD_FIRST:

@@ -7,22 +7,13 @@ type, and each further array, or a view of records, would be another upload or a
 constants are offsets in words, computed from the dtypes.
 """
 
-from types import ModuleType
 from typing import Final
 
 import numpy as np
 
-from ..layout import word_of
+from ..layout import offsets
 from .layout import LONGEST
 from .layout import SYMBOLS as _SYMBOLS
-
-
-def _offsets(dtype: np.dtype[np.void]) -> ModuleType:
-    """Return the offsets of a record's fields in words, as attributes of a module: Numba takes these for constants."""
-    found = ModuleType(f"{__name__}.offsets")
-    vars(found).update({name: word_of(dtype, name) for name in dtype.names or ()})
-    return found
-
 
 SLOTS: Final = 6  # tables of a set: three for DC coefficients, then three for AC coefficients
 _STATES: Final = 14  # two for each of the at most six blocks of an MCU, and two spare: codes begin at word 16
@@ -169,10 +160,10 @@ PLANE_WORDS: Final = PLANE.itemsize // 4
 IMAGE_WORDS: Final = IMAGE.itemsize // 4
 
 # Offsets of their fields.
-IN_SET: Final = _offsets(SET)
-IN_CODE: Final = _offsets(_CODE)
-IN_GROUP: Final = _offsets(GROUP)
-IN_SCAN: Final = _offsets(SCAN)
-IN_SEGMENT: Final = _offsets(SEGMENT)
-IN_PLANE: Final = _offsets(PLANE)
-IN_IMAGE: Final = _offsets(IMAGE)
+IN_SET: Final = offsets(SET)
+IN_CODE: Final = offsets(_CODE)
+IN_GROUP: Final = offsets(GROUP)
+IN_SCAN: Final = offsets(SCAN)
+IN_SEGMENT: Final = offsets(SEGMENT)
+IN_PLANE: Final = offsets(PLANE)
+IN_IMAGE: Final = offsets(IMAGE)
