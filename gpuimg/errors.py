@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+__all__ = ["DecodeError", "ImageError", "VideoError"]
+
 
 class Failure(NamedTuple):
     """An image that could not be decoded.

@@ -35,67 +35,20 @@
     Results of :func:`gpuimg.prepare`.
 """
 
-from ._batch.batch import Images
-from ._checks.types import (
-    Alpha,
-    Array,
-    BoxFormat,
-    ClipLayout,
-    Color,
-    ColorMode,
-    Decoder,
-    Depth,
-    DType,
-    Exact,
-    Icc,
-    Interpolation,
-    Layout,
-    OnError,
-    OnSampleError,
-    PaddingMode,
-    PerImage,
-    Samples,
-    Size,
-    Where,
-)
-from ._decoding.decoder import ImageInfo
-from ._loading.load import LoadOptions
-from ._prepare.report import PrepareReport, TrainRate
-from ._random.copy_paste import CopyPaste
-from ._random.mixing import Mix
-from ._random.mosaic import Mosaic
-from ._video.index import VideoInfo
-from .errors import Failure
+import typing as _typing
 
-__all__ = [
-    "Alpha",
-    "Array",
-    "BoxFormat",
-    "ClipLayout",
-    "Color",
-    "ColorMode",
-    "CopyPaste",
-    "DType",
-    "Decoder",
-    "Depth",
-    "Exact",
-    "Failure",
-    "Icc",
-    "ImageInfo",
-    "Images",
-    "Interpolation",
-    "Layout",
-    "LoadOptions",
-    "Mix",
-    "Mosaic",
-    "OnError",
-    "OnSampleError",
-    "PaddingMode",
-    "PerImage",
-    "PrepareReport",
-    "Samples",
-    "Size",
-    "TrainRate",
-    "VideoInfo",
-    "Where",
-]
+from ._batch.batch import Images as Images
+from ._checks.elsewhere import public_names as _public_names
+from ._checks.types import *
+from ._decoding.decoder import ImageInfo as ImageInfo
+from ._loading.load import LoadOptions as LoadOptions
+from ._prepare.report import PrepareReport as PrepareReport
+from ._prepare.report import TrainRate as TrainRate
+from ._random.copy_paste import CopyPaste as CopyPaste
+from ._random.mixing import Mix as Mix
+from ._random.mosaic import Mosaic as Mosaic
+from ._video.index import VideoInfo as VideoInfo
+from .errors import Failure as Failure
+
+if not _typing.TYPE_CHECKING:
+    __all__ = _public_names(globals())

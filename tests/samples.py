@@ -12,7 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+import gpuimg
+
 ROOT = Path(__file__).parents[1]
+#: What type checkers do not see: modules' names in gpuimg.
+PUBLIC: list[str] = vars(gpuimg)["__all__"]
+
 #: Photos, as paths.
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 

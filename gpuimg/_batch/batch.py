@@ -29,6 +29,8 @@ from .arrays import checked_arrays
 from .recording import Recording, recorded
 from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
 
+__all__ = ["Batch"]
+
 #: Return a flat array of N elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]
 

@@ -28,6 +28,8 @@ from .batch import Batch
 from .encoded import ON_ERROR
 from .recording import Recording
 
+__all__ = ["open_clips", "video_info"]
+
 _COLORS = ("rgb", "gray")  # of decoded frames
 _SHORT = ("repeat", "wrap", "error")  # policies for clips that extend past the last frame of their video
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import jax
     import torch
 
+__all__ = ["to_jax", "to_tensorflow", "to_torch"]
+
 _documented = documented(
     "images : Batch, list of arrays or array",
     'dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional',

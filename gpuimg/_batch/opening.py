@@ -16,6 +16,8 @@ from .batch import Batch
 from .encoded import info, open_images
 from .recording import Recording
 
+__all__ = ["decode_batch", "decode_image", "image_info", "open_batch"]
+
 _of_files = documented(
     "source : path, bytes, bytearray, memoryview, uint8 array or open binary file",
     returns="",

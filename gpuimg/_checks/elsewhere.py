@@ -2,6 +2,8 @@
 
 import re
 import sys
+from collections.abc import Mapping
+from types import ModuleType
 
 from .keywords import NO_INDEX
 
@@ -78,3 +80,12 @@ def not_here(module: str, name: str) -> str:
     if known.isidentifier() and known not in sys.modules[module].__all__:
         return message
     return f"{message}: {f'use {module}.{known}' if known.isidentifier() else known}"
+
+
+def public_names(namespace: Mapping[str, object], *others: str) -> list[str]:
+    """Return ``__all__`` of a package that imports its names by ``*``: those without an underscore, and ``others``.
+
+    Type checkers take such imports for public. What they see of an ``__all__`` would have to be written out.
+    """
+    names = {name for name, value in namespace.items() if not (name.startswith("_") or isinstance(value, ModuleType))}
+    return sorted({*names, *others}, key=lambda name: (not name.isupper(), not name[0].isupper(), name))

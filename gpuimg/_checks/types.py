@@ -12,6 +12,11 @@ from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "Alpha", "Array", "BoxFormat", "ClipLayout", "Color", "ColorMode", "DType", "Decoder", "Depth", "Exact", "Icc",
+    "Interpolation", "Layout", "OnError", "OnSampleError", "PaddingMode", "PerImage", "Samples", "Size", "Where",
+]  # fmt: skip
+
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]

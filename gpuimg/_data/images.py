@@ -231,6 +231,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the NumPy dtype of a result."""
     library = DTYPES[name].library
     try:
-        return np.dtype(getattr(import_module(library), name))
+        found: np.dtype[Any] = np.dtype(getattr(import_module(library), name))
     except ImportError as error:
         raise ImportError(f'dtype "{name}" needs {library}: pip install {library}') from error
+    return found

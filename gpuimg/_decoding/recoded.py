@@ -17,6 +17,8 @@ from .._checks.arguments import flag
 from ..kernels.jpeg import layout
 from . import jpeg, jpeg_parts
 
+__all__ = ["recode_jpeg", "restore_jpeg"]
+
 #: File name ending, without the dot.
 ENDING: Final = "gji"
 

@@ -25,6 +25,8 @@ from .order import BatchOrder, Blocks, Groups, Order
 from .samples import Columns, read_samples
 from .settings import check_columns, check_source
 
+__all__ = ["Buckets", "TokenBudget", "read_sizes"]
+
 #: Sizes of a source's images: an array (N, 2), or the path of a file for :func:`read_sizes`.
 Sizes: TypeAlias = "ArrayLike | str | os.PathLike[str] | None"
 

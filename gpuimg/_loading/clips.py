@@ -20,6 +20,8 @@ from .._random.clips import random_start
 from .._random.rng import Rng
 from .._video.index import VideoIndex, read_index
 
+__all__ = ["Clips"]
+
 _STARTS = ("random", "first", "center")
 _CACHED = 1_000  # indexes of videos; with 300 frames each they take about 10 MB
 

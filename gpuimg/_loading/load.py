@@ -48,6 +48,8 @@ from .settings import (
 from .sharding import ENDLESS, as_shard
 from .streams import check_stream
 
+__all__ = ["load"]
+
 
 @explained(LOAD_HINTS | REMOVED)
 def load(

@@ -24,6 +24,8 @@ from .sharding import Position, checked_states, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
 
+__all__ = ["Loader"]
+
 _Kind = TypeVar("_Kind", bound="Loader")
 
 _LISTED = 20  # failures listed in the warning at the end of a loop

@@ -18,6 +18,8 @@ from .._random.rng import Rng
 from ..sources.folder import class_numbers
 from .sharding import shuffled, stream_of
 
+__all__ = ["Blocks", "class_weights"]
+
 _WITHIN_BUFFER, _START = stream_of("shuffle within a buffer"), stream_of("start of the first block")
 _BATCHES, _WITHIN_GROUP = stream_of("shuffle batches"), stream_of("shuffle within a group")
 

@@ -37,6 +37,8 @@ from .samples import Sample, SampleNames, collate, described, ease, label_exampl
 from .settings import Reading, Result, Schedule
 from .sharding import Position
 
+__all__ = ["LoadedBatch"]
+
 _STAND_INS = 3  # labels of other samples that are tried in place of one
 
 

@@ -16,6 +16,8 @@ from .._checks.arguments import whole_number
 from .._threads.team import raise_interruption
 from .._threads.threads import MOST_THREADS
 
+__all__ = ["prefetch"]
+
 T = TypeVar("T")
 
 # Seconds that a stop waits for a thread that is in foreign code, such as a read from a file system that hangs. A batch

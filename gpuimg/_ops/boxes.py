@@ -18,6 +18,11 @@ from .._checks.docstrings import of_targets
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
 from .rows import rows_of
 
+__all__ = [
+    "clamp_bounding_boxes", "clamp_keypoints", "convert_bounding_box_format", "sanitize_bounding_boxes",
+    "sanitize_keypoints",
+]  # fmt: skip
+
 UPRIGHT = ("xyxy", "xywh", "cxcywh")
 ROTATED = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
 # Tolerance of the inside test, relative to the squared side length: corners on the border count as inside despite

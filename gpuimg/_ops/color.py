@@ -19,6 +19,12 @@ from .._checks.types import Floats, PerImage, Table, Where
 from .._data.images import Pixels
 from ..kernels import ops
 
+__all__ = [
+    "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hsv", "adjust_hue", "adjust_saturation",
+    "autocontrast", "equalize", "invert", "permute_channels", "posterize", "rgb_to_grayscale", "solarize",
+    "solarize_add",
+]  # fmt: skip
+
 _BYTE_LIKE = 32.0  # more than any normalized photo has
 
 

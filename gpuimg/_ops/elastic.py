@@ -14,6 +14,8 @@ from .._plan.plan import Entry
 from ..kernels import ops
 from .pixels import checked_seeds, split_seeds
 
+__all__ = ["elastic"]
+
 # Offset of the lattice of nodes, in node spacings: ``seed * _PHASES`` modulo 1. The offset differs between seeds, so
 # that nodes prefer no position in images. These constants cover the unit square evenly (Roberts, "The unreasonable
 # effectiveness of quasirandom sequences", 2018).

@@ -16,6 +16,8 @@ from .._checks.types import Floats, PerImage, Size, Where
 from ..errors import ImageError
 from ..kernels import ops
 
+__all__ = ["adjust_sharpness", "gaussian_blur", "jpeg", "motion_blur"]
+
 
 @of_images
 def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:

@@ -10,6 +10,8 @@ from .._checks import arguments
 from .._checks.types import Color, Ints, Size, Where
 from .resize_crop import pad, resize
 
+__all__ = ["letterbox"]
+
 _GRAY = 114.0 / 255.0  # of the border
 # Pixels by which half of an odd border is rounded down before the image and up after it.
 _TIE = 0.1

@@ -25,6 +25,8 @@ from ..errors import ImageError
 from ..kernels import layout
 from .following import followed, unread_images
 
+__all__ = ["masks_to_boxes", "transform_images", "transform_masks"]
+
 _FILLED = 1e30  # value of filled pixels, far above any label
 _BITS = 24  # masks of objects that are transformed together, as the bits of a label that float32 holds
 

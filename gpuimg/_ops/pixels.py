@@ -17,6 +17,8 @@ from .._checks.types import Color, Ints, Pair, PerImage, Where
 from ..kernels import exact, ops
 from .color import of_unit_range
 
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "erase", "gaussian_noise", "grid_mask", "normalize", "pointwise"]
+
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 #: Standard deviation of ImageNet's training images, for values in [0, 1] (red, green, blue).

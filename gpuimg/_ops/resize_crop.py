@@ -25,6 +25,8 @@ from ..errors import ImageError
 from ..kernels import layout
 from .exact_resize import exact_rule, resize_exactly
 
+__all__ = ["center_crop", "crop", "horizontal_flip", "pad", "resize", "resized_crop", "vertical_flip"]
+
 _BLACK = np.zeros((1, 3))
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}

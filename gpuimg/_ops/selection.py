@@ -16,6 +16,8 @@ from ..errors import ImageError
 from .resize_crop import center_crop, crop, horizontal_flip
 from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
+__all__ = ["five_crop", "ten_crop", "uniform_temporal_subsample"]
+
 
 @of_images
 def five_crop(images: Images, size: Size) -> Batch:

@@ -34,6 +34,8 @@ from .following import (
 )
 from .rows import Rows, rows_of
 
+__all__ = ["transform_boxes", "transform_keypoints", "transform_points"]
+
 _SLACK = 1e-3  # pixels by which a box may extend beyond its image: rounding of float32 coordinates
 # Points per side of a box that a displacement moves; between them it bends the side by less than the boxes' tolerance.
 _SIDE_POINTS = 16

@@ -15,6 +15,8 @@ from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerI
 from .._plan.plan import shift_matrix
 from .resize_crop import fill_outside
 
+__all__ = ["affine", "perspective", "rotate"]
+
 
 def _cos_sin(degrees: Floats) -> tuple[Floats, Floats]:
     """Return cosine and sine, exact at multiples of 90 degrees."""

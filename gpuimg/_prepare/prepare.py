@@ -38,6 +38,8 @@ from .options import Options, checked_options
 from .report import PrepareReport, Tally, TrainRate
 from .writing import ANNOTATIONS, LIST, Files, Result, Shards, Writer, make_class_folders, shard_name, write_labels
 
+__all__ = ["prepare"]
+
 _SHARD_BYTES = 1_000_000_000  # default size of a tar file
 _MEASURED = 64  # images whose training is measured
 _BATCH = 32  # images per batch of that

@@ -16,6 +16,8 @@ from .._decoding.decoder import MAX_PIXELS
 from .._io.file_bytes import Source, check_sources
 from .rng import Rng, as_rng
 
+__all__ = ["random_clips"]
+
 
 @of_videos
 def random_clips(

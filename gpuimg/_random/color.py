@@ -15,6 +15,11 @@ from ..kernels import ops
 from .draws import prepare
 from .rng import Rng, as_rng
 
+__all__ = [
+    "color_jitter", "random_autocontrast", "random_channel_permutation", "random_equalize", "random_grayscale",
+    "random_hsv", "random_invert", "random_photometric_distort", "random_posterize", "random_solarize",
+]  # fmt: skip
+
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
 

@@ -19,6 +19,8 @@ from ..kernels import layout
 from .mixing import odd_one_out
 from .rng import Rng, as_rng
 
+__all__ = ["copy_paste"]
+
 
 class CopyPaste(NamedTuple):
     """Images with pasted objects, their masks and the origin of each object.

@@ -13,6 +13,8 @@ from ..kernels import ops
 from .draws import prepare
 from .rng import Rng
 
+__all__ = ["random_gaussian_blur", "random_jpeg", "random_motion_blur", "random_sharpness", "three_augment"]
+
 
 @of_images
 def random_gaussian_blur(

@@ -20,6 +20,11 @@ from ..errors import ImageError
 from .draws import prepare, resized_crop_boxes
 from .rng import Rng, as_rng
 
+__all__ = [
+    "random_affine", "random_crop", "random_horizontal_flip", "random_perspective", "random_resized_crop",
+    "random_rotation", "random_vertical_flip", "random_zoom_out",
+]  # fmt: skip
+
 
 @of_resized
 def random_resized_crop(

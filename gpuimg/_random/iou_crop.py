@@ -15,6 +15,8 @@ from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
 from .rng import Rng, as_rng
 
+__all__ = ["random_iou_crop"]
+
 _OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 # Overlaps drawn at most. One of the seven default options ends the search, so (6/7)**50 = 4e-4 of all images need more.
 _ROUNDS = 50

@@ -17,6 +17,8 @@ from .._ops.resize_crop import resized_where
 from ..errors import ImageError
 from .rng import LEAST_BETA, Rng, as_rng
 
+__all__ = ["blend", "cutmix", "mixup"]
+
 
 class Mix(NamedTuple):
     """Mixed images, and the partners and weights to mix their labels. For clips, N is the number of clips.

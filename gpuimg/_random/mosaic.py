@@ -31,6 +31,8 @@ from .._ops.targets import transform_boxes
 from .mixing import blend
 from .rng import Rng, as_rng
 
+__all__ = ["mosaic"]
+
 _TILES = 4  # top left, top right, bottom left, bottom right
 
 

@@ -15,6 +15,8 @@ from .._ops.elastic import elastic
 from .draws import prepare, random_boxes
 from .rng import Rng
 
+__all__ = ["coarse_dropout", "random_elastic", "random_erasing", "random_gaussian_noise", "random_grid_mask"]
+
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
 
 

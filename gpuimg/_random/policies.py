@@ -23,6 +23,8 @@ from . import policy_tables as tables
 from .draws import prepare
 from .rng import LEAST_BETA, Rng
 
+__all__ = ["augmix", "auto_augment", "rand_augment", "trivial_augment"]
+
 # Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
     op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,

@@ -15,6 +15,8 @@ from .._checks.docstrings import documented
 from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 
+__all__ = ["Rng"]
+
 _WORDS = 4  # 64-bit words of a Philox block
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32

@@ -18,6 +18,8 @@ from ..kernels import layout
 from .draws import prepare
 from .rng import Rng
 
+__all__ = ["random_resize", "random_short_side_resize", "scale_jitter"]
+
 
 @of_resized
 def random_resize(

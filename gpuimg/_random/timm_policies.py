@@ -19,6 +19,8 @@ from .filters import BLUR_KERNEL
 from .policies import apply_ops, mixed_chains
 from .rng import Rng
 
+__all__ = ["timm_augment"]
+
 _BLUR = 16  # after the ops of policy_tables, which are steps of a program
 _GRAY = 128.0  # of 255, timm's fill without a data configuration
 _SHARE = {"rand": 0.45, "auto": 0.45, "augmix": 0.3}  # of the image's side: the largest translation

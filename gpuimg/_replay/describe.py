@@ -14,6 +14,8 @@ from .._plan.text import describe_segments
 from .._runtimes.draft import FULL, reduced, reduced_on_gpu, scaled_sizes
 from .saved import SavedPlan
 
+__all__ = ["describe"]
+
 
 class Description(str):
     """Text that a notebook displays with its line breaks."""

@@ -25,6 +25,8 @@ from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_
 from .._runtimes.planes import MOST_CHANNELS
 from ..kernels import exact, layout, ops
 
+__all__ = ["SavedPlan", "apply_plan", "load_plan", "save_plan"]
+
 _FORMAT = "gpuimg plan 2"
 _ALIGNED = 8
 _LARGE = 1e30  # largest number in a file: times image sizes it still fits in float32

@@ -5,32 +5,22 @@ label, of any type. Any object with ``__len__`` and ``__getitem__`` is a source;
 formats.
 """
 
-from ._remote import Remote
-from ._table import Table
-from .array_record import array_record
-from .coco import coco
-from .folder import file_list, folder
-from .lmdb import lmdb
-from .parquet import parquet
-from .recordio import recordio
-from .split import split
-from .stream import Stream, iterable
-from .tar import tar
-from .tfrecord import tfrecord
+import typing as _typing
 
-__all__ = [
-    "Remote",
-    "Stream",
-    "Table",
-    "array_record",
-    "coco",
-    "file_list",
-    "folder",
-    "iterable",
-    "lmdb",
-    "parquet",
-    "recordio",
-    "split",
-    "tar",
-    "tfrecord",
-]
+from .._checks.elsewhere import public_names as _public_names
+from ._remote import *
+from ._table import Table as Table
+from .array_record import *
+from .coco import *
+from .folder import *
+from .lmdb import *
+from .parquet import *
+from .recordio import *
+from .split import *
+from .stream import *
+from .stream import Stream as Stream
+from .tar import *
+from .tfrecord import *
+
+if not _typing.TYPE_CHECKING:
+    __all__ = _public_names(globals())

@@ -18,6 +18,8 @@ from .._io.file_bytes import MAX_BYTES, check_bytes
 from .._version import install_hint
 from ._blocks import Blocks, blocks_of, key_of
 
+__all__ = ["Remote"]
+
 T = TypeVar("T")
 
 _URL = re.compile(rb"([a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)

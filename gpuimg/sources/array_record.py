@@ -15,6 +15,8 @@ from ._protobuf import Keys
 from ._reading import OPEN_FILES, Path, Recent, naming, printable, shards
 from ._table import Table
 
+__all__ = ["array_record"]
+
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
 _BUFFER = 1 << 15  # bytes; the default of 1 MiB suits sequential reading
 

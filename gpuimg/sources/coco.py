@@ -17,6 +17,8 @@ from ._remote import Remote
 from ._segments import Segments, numbers_of
 from .folder import ImageFiles
 
+__all__ = ["coco"]
+
 _LARGEST = (1 << 63) - 1  # ids are stored as int64
 _LARGEST_AREA = 1e38  # areas are stored as float32
 _FARTHEST = 1e9  # of boxes and key points

@@ -25,6 +25,8 @@ from ._reading import OpenFiles, Path, printable
 from ._remote import Remote, Storage, is_url, without_archive
 from ._table import Stored
 
+__all__ = ["file_list", "folder"]
+
 # Endings that torchvision's ImageFolder takes, and others that decode without a plugin.
 EXTENSIONS = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",

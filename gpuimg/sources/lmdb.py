@@ -21,6 +21,8 @@ from ._reading import OpenFiles, Path, Scan, printable
 from ._remote import Remote
 from ._table import Parts
 
+__all__ = ["lmdb"]
+
 _DATA = "data.mdb"  # the data file in the folder of a database
 _MAGIC = 0xBEEFC0DE
 _META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, free and main database, last page, txn

@@ -13,6 +13,8 @@ from ._reading import OpenFiles, Path, Recent, Scan, printable, shards
 from ._remote import Remote
 from ._table import Table
 
+__all__ = ["parquet"]
+
 
 class Parquet(Table):
     """Source of the rows of Parquet files."""

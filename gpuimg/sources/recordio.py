@@ -18,6 +18,8 @@ from ._reading import OpenFiles, Path, Scan, printable
 from ._remote import Remote
 from ._table import Parts
 
+__all__ = ["recordio"]
+
 _MAGIC = 0xCED7230A
 _PART_HEADER = struct.Struct("<II")  # magic; the part's flag in the upper 3 bits, its size in the lower 29
 _IMAGE = struct.Struct("<IfQQ")  # number of labels that follow, or 0; the label; id; second id

@@ -12,6 +12,8 @@ from .._checks.arguments import flag, numbers, whole_number
 from .._checks.types import Floats, Indices, Ints, Samples, SupportsArray
 from .folder import class_numbers
 
+__all__ = ["split"]
+
 _UNIT = 2.0**-64
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _ROUNDING = 1e-9  # of sums of fractions

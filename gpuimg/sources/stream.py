@@ -7,6 +7,8 @@ from typing import Any
 
 from .._checks.arguments import flag, whole_number
 
+__all__ = ["iterable"]
+
 
 class Stream:
     """Source returned by :func:`gpuimg.iterable`: each epoch iterates over the samples from the start.

@@ -19,6 +19,8 @@ from ._reading import OpenFiles, Path, Scan, naming, printable, shards
 from ._remote import Remote
 from ._table import Parts, Place
 
+__all__ = ["tar"]
+
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm", "gif", "avif", "gji")
 _CACHED_SHARDS = 8  # shards whose members are cached: threads read fewer at a time
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}

@@ -18,6 +18,8 @@ from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote
 from ._table import Parts
 
+__all__ = ["tfrecord"]
+
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
 _CHECKSUM = struct.Struct("<I")
 _MASK = 0xA282EAD8  # constant that the format adds to checksums stored next to their data

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
+from ..samples import PUBLIC
+
 try:
     import numba
 except ModuleNotFoundError:  # as in the tests of a wheel, which needs it for users' functions only
@@ -151,7 +153,7 @@ def _numbers(function: Callable[..., gi.Batch]) -> Call:
 
 
 _NAMED = {call.function.__name__ for call in CALLS.values()}
-for _name in gi.__all__:
+for _name in PUBLIC:
     _function = getattr(gi, _name)
     if inspect.isfunction(_function) and "where" in inspect.signature(_function).parameters and _name not in _NAMED:
         CALLS[_name] = _numbers(_function)

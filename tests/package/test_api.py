@@ -14,8 +14,9 @@ import gpuimg
 import gpuimg.typing
 
 from ..libraries import needs
+from ..samples import PUBLIC
 
-FUNCTIONS = [name for name in gpuimg.__all__ if isinstance(getattr(gpuimg, name), FunctionType)]
+FUNCTIONS = [name for name in PUBLIC if isinstance(getattr(gpuimg, name), FunctionType)]
 RECORDS = {
     name: value
     for name, value in vars(gpuimg.typing).items()
@@ -27,7 +28,7 @@ IMAGE_FUNCTIONS = [
     if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images"
     and not name.startswith(("to_", "transform_"))
     and name not in ("describe", "save_plan", "five_crop", "ten_crop", "uniform_temporal_subsample")
-    and name not in gpuimg.sources.__all__
+    and name not in vars(gpuimg.sources)["__all__"]
 ]
 RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(getattr(gpuimg, name)).parameters]
 # Only a machine with a GPU can import the CUDA runtime; the CUDA kernels load numba.cuda.
@@ -51,12 +52,20 @@ def documented_names(text: str) -> list[str]:
 
 
 def test_all_is_sorted_complete_and_real() -> None:
-    assert sorted(set(gpuimg.__all__)) == sorted(gpuimg.__all__)
-    assert all(hasattr(gpuimg, name) for name in gpuimg.__all__)
-    assert sorted(gpuimg.typing.__all__) == gpuimg.typing.__all__
-    public = {name for name, value in vars(gpuimg).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(gpuimg.__all__) - {"__version__", "models", "presets", "sizes", "sources"}
+    for package in (gpuimg, gpuimg.sources, gpuimg.typing):
+        names = vars(package)["__all__"]
+        assert names == sorted(set(names), key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+        public = {key for key, value in vars(package).items() if not (key.startswith("_") or inspect.ismodule(value))}
+        assert public | {"__version__", "models", "presets", "sizes", "sources"} >= set(names) >= public
     assert len(IMAGE_FUNCTIONS) >= 23
+
+
+def test_names_are_those_of_the_modules_that_define_them() -> None:
+    """So that no name is public which a module merely imports."""
+    for name in PUBLIC:
+        value = getattr(gpuimg, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert name in importlib.import_module(value.__module__).__all__
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -23,7 +23,7 @@ from tests.video.videos import made
 
 from .. import processes
 from ..libraries import library, needs
-from ..samples import file_of
+from ..samples import PUBLIC, file_of
 
 NAMES = json.loads((Path(__file__).with_name("torchvision_names.json")).read_text())
 IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
@@ -34,7 +34,7 @@ SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
 
 @pytest.mark.parametrize("name", sorted({*NAMES["classes"], *NAMES["functional"], *NAMES["utilities"], *ELSEWHERE}))
 def test_names_of_torchvision(name: str) -> None:
-    if name in gpuimg.__all__:
+    if name in PUBLIC:
         assert name not in ELSEWHERE
         return
     assert not hasattr(gpuimg, name)
@@ -95,7 +95,7 @@ OPTIONS = {"rng": 0, "seed": 0, "batch_size": 2, "short_side": 8, "dry_run": Tru
     ("name", "flag"),
     [
         (name, parameter.name)
-        for name in gpuimg.__all__
+        for name in PUBLIC
         if inspect.isfunction(function := getattr(gpuimg, name))
         for parameter in inspect.signature(function).parameters.values()
         if isinstance(parameter.default, bool)

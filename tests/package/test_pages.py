@@ -16,7 +16,7 @@ from gpuimg.sources._formats import SOURCES
 
 from ..libraries import needs
 from ..processes import python
-from ..samples import PHOTOS, ROOT
+from ..samples import PHOTOS, PUBLIC, ROOT
 from .test_api import RECORDS
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -147,7 +147,7 @@ def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
 
 def test_reference_has_every_public_name() -> None:
     text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.rst"))
-    names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
+    names = {name for name in PUBLIC if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
     for module in (gpuimg.presets, gpuimg.models, gpuimg.sizes):
         own = (name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__)
         names |= {name for name in own if not name.startswith("_")}
@@ -157,7 +157,7 @@ def test_reference_has_every_public_name() -> None:
 def test_table_of_formats() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\|.*\| (?:`(.*)` )?\|$", PAGES["data-formats"], re.MULTILINE)
     assert dict(rows) == {name: row.extra for name, row in SOURCES.items()}
-    assert set(SOURCES) <= set(gpuimg.sources.__all__)
+    assert set(SOURCES) <= set(PUBLIC)
 
 
 # -- examples and the README -------------------------------------------------------------------------------------------

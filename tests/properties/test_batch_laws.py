@@ -14,7 +14,7 @@ import gpuimg as gi
 from ..compare import assert_same
 from ..operations.calls import CALLS
 from ..random.test_every_random_function import ARGUMENTS
-from ..samples import file_of, pictures
+from ..samples import PUBLIC, file_of, pictures
 
 N, PARTS = 13, [slice(0, 1), slice(1, 3), slice(3, 6), slice(6, 10), slice(10, 13)]
 #: Shapes of a value, by the annotation or the name of its parameter.
@@ -56,7 +56,7 @@ FUNCTIONS = {  # with the annotations of parameters that take a value for each i
             r"\b(PerImage|\w*Table\w*|\w+PerImage|Where|Interpolation|Color|Size|Pair|Padding)\b", one.annotation
         )
     }
-    for name in gi.__all__
+    for name in PUBLIC
     if inspect.isfunction(getattr(gi, name)) and name not in OF_FILES
 }
 

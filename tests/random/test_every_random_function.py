@@ -10,7 +10,7 @@ import gpuimg as gi
 
 from ..compare import assert_same
 from ..operations.calls import CALLS
-from ..samples import pictures
+from ..samples import PUBLIC, pictures
 
 #: Arguments of each after the images; of policies and geometry, color and filters.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -26,7 +26,7 @@ OTHERS = {  # which take or give more than images
 }  # fmt: skip
 FUNCTIONS = [
     name
-    for name in gi.__all__
+    for name in PUBLIC
     if inspect.isfunction(getattr(gi, name))
     and "rng" in inspect.signature(getattr(gi, name)).parameters
     and name not in OTHERS
@@ -62,7 +62,7 @@ def test_int_seed_is_an_rng(name: str) -> None:
     assert len(drawn) > 1 or drawn == {nothing.array().shape[1:]}
 
 
-@pytest.mark.parametrize("name", [name for name in gi.__all__ if inspect.isfunction(getattr(gi, name))])
+@pytest.mark.parametrize("name", [name for name in PUBLIC if inspect.isfunction(getattr(gi, name))])
 def test_the_result_is_as_documented(name: str) -> None:
     """Where the sizes, channels and dtype are said to be those of the input."""
     function = getattr(gi, name)
