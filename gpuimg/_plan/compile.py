@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
-from .._data.images import whole_regions
 from .._threads.turn import zeros
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
@@ -188,39 +187,6 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
         programs = _programs(plan, run.grid, plan.entries[: run.stop], slots, clamps, used)
         passes.append(Pass(_records(run.grid, one, region), programs, run.first_slot, run.end_slot))
     return passes, region, used
-
-
-def regions_read(segments: Sequence[Plan], wanted: Ints) -> list[Ints]:
-    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and those wanted of the results.
-
-    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
-    """
-    found = [wanted]
-    for plan in reversed(segments):
-        if plan.exact is not None:
-            found.append(exact_resizes(plan, found[-1])[1])
-        else:
-            runs, _ = _passes_over_grids(plan)
-            found.append(_region(runs, [_as_arrays(run.grid) for run in runs]))
-    return found[::-1]
-
-
-def source_regions(segments: Sequence[Plan]) -> Ints:
-    """Return the (N, 4) regions of the source that are read: those of the first segment."""
-    first = next((k for k, plan in enumerate(segments) if plan.exact is None), len(segments) - 1)
-    return regions_read(segments[: first + 1], whole_regions(segments[first].sizes))[0]
-
-
-def without_copies(segments: Sequence[Plan], kind: int, *, interleaved: bool) -> Sequence[Plan]:
-    """Leave out a last segment that would copy the bytes of an exact resize to the result as they are."""
-    after_exact = len(segments) > 1 and segments[-2].exact is not None
-    copies = after_exact and interleaved and kind == layout.UINT8 and segments[-1].changes_nothing
-    return segments[:-1] if copies else segments
-
-
-def kind_between(before: Plan, after: Plan) -> int:
-    """Return the kind of the results of a segment that the next one reads: bytes of and for exact resizes."""
-    return layout.FLOAT32 if before.exact is None and after.exact is None else layout.UINT8
 
 
 def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:

@@ -10,8 +10,8 @@ from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks.text import counted
 from .._data.images import EncodedImages
+from .._plan.draft import FULL, reduced, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import FULL, reduced, reduced_on_gpu, scaled_sizes
 from .saved import SavedPlan
 
 __all__ = ["describe"]
@@ -75,9 +75,7 @@ def _reduced(batch: Recording, k: int) -> list[str]:
     source = batch.source
     if not isinstance(source, EncodedImages):
         return []
-    if not batch.runtime.on_host:
-        source, *_ = reduced_on_gpu(source, batch.segments)
-    scales = reduced(source, batch.segments).scales
+    scales = reduced(source, batch.segments, on_host=batch.runtime.on_host).scales
     if scales[k] == FULL:
         return []
     return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]

@@ -13,6 +13,8 @@ from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtyp
 from .._data.patches import Form
 from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
+from .._plan.draft import decoded_sizes
+from .._plan.lower import lower
 from .._plan.plan import Plan
 from .._threads.team import SharedIterator, each_side_by_side, side_by_side
 from .._threads.threads import threads
@@ -22,14 +24,7 @@ from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_image import decode_jpeg
 from .cpu_memory import Pool, RunningThreads, ThreadMemory
-from .draft import decoded_sizes
 from .protocol import Outcome, Timings
-
-
-def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:
-    """Return True if results are the decoded images themselves, which are then decoded into place without a pass."""
-    plain = kind == layout.UINT8 and form == "pixels" and source.first_occurrences() is None
-    return plain and all(plan.channels == source.channels and plan.changes_nothing for plan in segments)
 
 
 class CpuRuntime:
@@ -122,8 +117,8 @@ class CpuRuntime:
         offsets, total = offsets_of(sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
-        call = Call(images, [], flat, offsets, layout.UINT8, "pixels", self._running_threads, regions)
-        return pixels, self._run(call)
+        work = lower(images, (), layout.UINT8, "pixels", on_host=True)
+        return pixels, self._run(Call(images, work, flat, offsets, self._running_threads, regions))
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """See :meth:`Runtime.decode_file`."""
@@ -145,10 +140,9 @@ class CpuRuntime:
     def run(
         self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Any, kind: int, form: Form
     ) -> Outcome:
-        """Run all segments of an image before the next one; launches are those that a GPU would need for the batch."""
-        if not isinstance(source, Pixels) and _as_decoded(source, segments, kind, form):
-            segments = []
-        return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, form, self._running_threads))
+        """Run all segments of an image before the next one."""
+        work = lower(source, segments, kind, form, on_host=True)
+        return self._run(Call(source, work, out.view(np.uint8), offsets, self._running_threads))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
@@ -174,7 +168,7 @@ class CpuRuntime:
                 work()
         if call.functions:
             call.check_functions()
-        return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
+        return Outcome(dict(sorted(call.failures.items())), call.timings)
 
     def _helpers(self, images: int) -> int:
         """Return the number of threads in addition to the calling one."""

@@ -6,7 +6,7 @@ the owners of that memory alive while the native loop runs.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, fields
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -22,14 +22,12 @@ from .._data.images import (
     EncodedImages,
     Pixels,
     check_reach,
-    rows_of,
     sizes_of,
-    whole_regions,
 )  # fmt: skip
 from .._data.patches import Form
 from .._decoding import exif, jpeg, pillow, png
-from .._plan.compile import Stored, compile_plan, exact_resizes, kind_between, launches_of, regions_read, stored_bytes
-from .._plan.plan import Plan
+from .._plan.compile import Stored
+from .._plan.lower import CompiledSegment, Work
 from .._threads.turn import zeros
 from .._video.convert import readable, write_pixels
 from .._video.decode import decoded_frames
@@ -46,7 +44,6 @@ from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive, recoded
 from .cpu_image import NO_FILES, NO_PASSES, NONE, TURNS, batch_of_bytes, run_images
 from .cpu_memory import TIMES, RunningThreads, ThreadMemory
-from .draft import Reduced, reduced, scaled_sizes
 from .protocol import Timings
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
@@ -63,32 +60,6 @@ _SPECIAL = frozenset(_SPECIAL_DECODERS)
 
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
-
-
-class _ExactSegment:
-    """An exact resize as a PASS, and the regions of its source."""
-
-    def __init__(
-        self, plan: Plan, stored: Stored, kind: int, form: Form, others: tuple[str, ...], needs: Records
-    ) -> None:
-        images, region = exact_resizes(plan, stored.parts)
-        self.regions = np.ascontiguousarray(region, np.int64)
-        self.itemsize = layout.STORED[kind].itemsize
-        sizes, channels = sizes_of(stored.parts), plan.channels
-        to = places(sizes, channels, form, stored)
-        self.results, self.elements = _extent(sizes, channels, form)
-        # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
-        self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
-        space = exact.exact_space(images, to, channels)
-        needs["exact"] = max(needs["exact"][0], np.max(space, initial=0))
-        resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
-        compile_together([*others, resize.name, store.name])
-        self.passes = zeros(records.PASS, 1)
-        one = self.passes[0]
-        self._kept = images, to
-        one["exact"], one["stored"] = map(records.address_of, self._kept)
-        one["regions"], one["channels"], one["itemsize"] = records.address_of(self.regions), channels, self.itemsize
-        one["resize"], one["store"] = resize.address, store.address
 
 
 def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
@@ -111,31 +82,47 @@ def places(sizes: Ints, channels: int, form: Form, stored: Stored) -> Any:
 
 
 class _Segment:
-    """A compiled plan as PASS records, and the regions of its source."""
+    """A compiled segment as PASS records; ``sources`` are the dtypes that it reads."""
 
-    def __init__(
-        self, plan: Plan, kind: int, form: Form, sources: set[str], others: tuple[str, ...], needs: Records
-    ) -> None:
-        self.itemsize = layout.STORED[kind].itemsize
-        self.results, self.elements = _extent(plan.grid.sizes, plan.channels, form)
-        passes, self.regions, used = compile_plan(plan)
-        self.passes, ways = zeros(records.PASS, len(passes)), 0
-        for k, run in enumerate(passes):
+    def __init__(self, segment: CompiledSegment, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
+        self._segment = segment
+        self.itemsize = layout.STORED[segment.kind].itemsize
+        self.results, self.elements = _extent(sizes_of(segment.parts), segment.plan.channels, segment.form)
+        self._regions = np.ascontiguousarray(segment.regions, np.int64)
+        self._kept = list[Any]()
+        self.programs = [run.programs for run in segment.passes] if segment.plan.functions else []
+        self.passes = zeros(records.PASS, len(segment.passes) or 1)
+        self.passes["channels"], self.passes["itemsize"][-1] = segment.plan.channels, self.itemsize
+        if segment.exact is None:
+            self._describe(sources, others, needs)
+        else:
+            self._describe_exact(others, needs)
+
+    def _describe(self, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
+        plan, form, used, ways = self._segment.plan, self._segment.form, self._segment.used, 0
+        for k, run in enumerate(self._segment.passes):
             ways |= describe_pass(
-                self.passes, k, run.records, run.programs, self.regions, used, run.first_slot, run.end_slot, needs
+                self.passes, k, run.records, run.programs, self._regions, used, run.first_slot, run.end_slot, needs
             )
-        codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
-        self._kept: list[Any] = [passes]
-        self.programs = [run.programs for run in passes] if plan.functions else []
         if not isinstance(form, str):
             self._kept.append(patches := np.array([astuple(form)], records.PATCHES))
             self.passes["patches"] = records.address_of(patches)
+        codes, stored = tuple(used.nonzero()[0].tolist()), form if isinstance(form, str) else "patches"
         for one in sources:
-            table, address = call_table(one, kind, stored, codes, ways, plan.functions, others)
+            table, address = call_table(one, self._segment.kind, stored, codes, ways, plan.functions, others)
             self.passes["byte_calls" if one == "uint8" else "float_calls"] = address
             self._kept.append(table)
-        self.passes["channels"], self.passes["itemsize"][-1] = plan.channels, self.itemsize
-        self.launches = launches_of(passes, codes)
+
+    def _describe_exact(self, others: tuple[str, ...], needs: Records) -> None:
+        images, stored, channels = self._segment.exact, self._segment.stored, self._segment.plan.channels
+        to = places(sizes_of(self._segment.parts), channels, self._segment.form, stored)
+        needs["exact"] = max(needs["exact"][0], np.max(exact.exact_space(images, to, channels), initial=0))
+        resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[self._segment.kind]
+        compile_together([*others, resize.name, store.name])
+        self._kept += images, to
+        one = self.passes[0]
+        one["exact"], one["stored"], one["regions"] = map(records.address_of, (images, to, self._regions))
+        one["resize"], one["store"] = resize.address, store.address
 
 
 def _extent(sizes: Ints, channels: int, form: Form) -> tuple[Ints, int]:
@@ -161,11 +148,9 @@ class Call:
     def __init__(
         self,
         source: Encoded | Pixels,
-        segments: Sequence[Plan],
+        work: Work,
         out: Any,
         offsets: Ints,
-        kind: int,
-        form: Form,
         running_threads: RunningThreads,
         regions: Ints | None = None,
     ) -> None:
@@ -175,36 +160,32 @@ class Call:
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
-        first = None if isinstance(source, Pixels) else source.first_occurrences()
-        self.functions = any(plan.functions for plan in segments)
-        segments, stored = _with_store(segments)
-        scaled = reduced(source, segments)
-        is_whole = scaled.segments is segments
-        self._sizes = source.sizes if is_whole else scaled_sizes(source.sizes, scaled.scales)  # as decoded
+        self._sizes = work.sizes
         headers = NO_FILES if files is None else files.headers
         special = _SPECIAL.intersection(headers.records["kind"].tolist())
         always = _loops_needed(None if files is None else special)
         self._needs = np.zeros(records.NEEDS.itemsize // 8, np.int64)
         needs = np.ndarray(1, records.NEEDS, self._needs)
-        compiled = self._segments = _compile_segments(source, segments, scaled, stored, kind, form, always, needs)
+        compiled = self._segments = [
+            _Segment(segment, _dtypes_read(k, work, source), always, needs) for k, segment in enumerate(work.segments)
+        ]
+        self.functions = any(part.programs for part in compiled)
         self._passes = NO_PASSES
-        self.launches = 0  # that a GPU would need
-        results = self._sizes if regions is None else sizes_of(regions)
+        results = work.sizes if regions is None else sizes_of(regions)
         elements, itemsize = source.channels, 1
         if compiled:
             last = compiled[-1]
             self._passes = last.passes if len(compiled) == 1 else np.concatenate([part.passes for part in compiled])
-            self.launches = sum([part.launches for part in compiled])
             results, elements, itemsize = last.results, last.elements, last.itemsize
         self._statuses = zeros(jpeg_records.STATUS, n)
         self._queue = np.zeros(1, records.QUEUE)
         images = self._images = zeros(records.IMAGE, n)
         if len(compiled) > 1:
-            images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[scaled.starts]
+            images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
             needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
-        every = NONE if first is None else rows_of(first, source.frames)
+        every = NONE if work.first is None else work.first
         left = describe(
-            images, *headers, TURNS, self._sizes, scaled.scales, self._passes, every, source.channels, out, offsets,
+            images, *headers, TURNS, work.sizes, work.scales, self._passes, every, source.channels, out, offsets,
             itemsize, results, elements, needs,
         )  # fmt: skip
         if regions is not None:
@@ -219,7 +200,7 @@ class Call:
                     kinds[i] = records.BLACK
             if left:
                 self._python = np.flatnonzero(kinds == records.IN_PYTHON).tolist()
-            if left or first is not None:
+            if left or work.first is not None:
                 order = np.flatnonzero(kinds < records.VIEW).tolist()
             if n > 1:  # largest files first: threads then end together
                 order.sort(key=images["size"].tolist().__getitem__, reverse=True)  # keeps the GIL, unlike argsort
@@ -229,7 +210,9 @@ class Call:
             needs["source"] = np.max(images["elements"], where=unpadded, initial=0)
         else:
             order.clear()
-            self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
+            self._python = (
+                np.unique(every // (source.frames or 1)).tolist() if len(every) else list(range(len(source.data)))
+            )
         self._order = np.array(order, np.int64)
         if files is None or self._needs[_SOURCE] > MOST_ELEMENTS:
             check_reach(images["region"], images["row"])
@@ -272,7 +255,7 @@ class Call:
 
     def check_functions(self) -> None:
         """Raise ImageError for an image for which a user's function has raised, which its program says by a NaN."""
-        for programs in (programs for part in self._segments for programs in getattr(part, "programs", ())):
+        for programs in (programs for part in self._segments for programs in part.programs):
             if np.isnan(programs).any():
                 i = int(np.isnan(programs).any(1).argmax())
                 raise ImageError(i, "a function passed to pointwise raised an exception, such as IndexError")
@@ -395,46 +378,12 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
         out.reshape(shown.shape)[:] = shown
 
 
-def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None]:
-    """Return the segments to run, and the store of the last one where that is an exact resize."""
-    if not segments:
-        return (), None
-    if segments[-1].exact is not None:
-        return segments, Stored.of(whole_regions(segments[-1].sizes))
-    stored = stored_bytes(segments[-1]) if len(segments) > 1 and segments[-2].exact is not None else None
-    return (segments if stored is None else segments[:-1]), stored
-
-
-def _compile_segments(
-    source: Encoded | Pixels,
-    segments: Sequence[Plan],
-    reduced: Reduced,
-    stored: Stored | None,
-    kind: int,
-    form: Form,
-    always: tuple[str, ...],
-    needs: Records,
-) -> list[_Segment | _ExactSegment]:
-    compiled: list[_Segment | _ExactSegment] = []
-    parts: list[Ints] = []
-    starts, end = reduced.starts, len(segments) - 1
-    for k, (plan, scaled) in enumerate(zip(segments, reduced.segments, strict=True)):
-        result: tuple[int, Form] = (kind, form) if k == end else (kind_between(plan, segments[k + 1]), "pixels")
-        if plan.exact is not None:
-            wanted = whole_regions(segments[-1].sizes) if stored is None else stored.parts
-            parts = parts or regions_read(segments[1:], wanted)
-            last = stored if k == end else None
-            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *result, always, needs))
-        else:
-            # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
-            read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
-            if not end or np.any(starts == k):
-                read.add(source.dtype)
-            compiled.append(_Segment(scaled, *result, read, always, needs))
-        if k:  # the region is of results of the segment before
-            before = segments[k - 1]
-            check_reach(compiled[-1].regions, np.where(starts < k, before.sizes[:, 1] * before.channels, 0))
-    return compiled
+def _dtypes_read(k: int, work: Work, source: Encoded | Pixels) -> set[str]:
+    """Return the dtypes that segment ``k`` reads: of the one before, and of sources that those before do not change."""
+    read = {"uint8" if work.segments[k].plan.of_exact is not None else "float32"} if k else set()
+    if len(work.segments) == 1 or np.any(work.starts == k):
+        read.add(source.dtype)
+    return read
 
 
 @cache
@@ -443,7 +392,7 @@ def _loops_needed(special: frozenset[int] | None) -> tuple[str, ...]:
     return (RUN_IMAGES,) if special is None else (*ALWAYS, *(_SPECIAL_DECODERS[kind].name for kind in special))
 
 
-def _bytes_of_half(part: _Segment | _ExactSegment) -> int:
+def _bytes_of_half(part: _Segment) -> int:
     """Return the bytes of half of the memory between segments, for results of one of them."""
     size = int(part.results.prod(1).max(initial=0)) * part.elements * part.itemsize
     return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

@@ -10,6 +10,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding import exif, jpeg, route
 from .._decoding.options import DecodeOptions
+from .._plan.draft import FULL
 from .._threads.threads import threads
 from ..kernels.cpu import batch, records
 from ..kernels.cpu.describe import describe
@@ -21,7 +22,6 @@ from ..kernels.jpeg.headers import read_header, shown_sizes
 from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from ..kernels.layout import SCALES
 from .cpu_memory import SINGLE, ThreadMemory
-from .draft import FULL
 
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000

@@ -40,18 +40,19 @@ from .._data.images import (
     rows_of,
     sizes_of,
     union_regions,
-    whole_regions,
 )
 from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
 from .._decoding.options import DecodeOptions
-from .._plan.compile import Pass, build_for, compile_plan, kind_between, regions_read, source_regions, without_copies
+from .._plan.compile import Pass, build_for
+from .._plan.draft import at_scales
+from .._plan.lower import CompiledSegment, Work, lower
 from .._plan.plan import Plan
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
-from .cuda_exact import ExactSegment, compiled_exact, run_exact
+from .cuda_exact import ExactSegment, placed_exact, run_exact
 from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
@@ -66,7 +67,6 @@ from .cuda_memory import (
     wait,
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
-from .draft import reduced_on_gpu
 from .probe import beside_captures
 from .protocol import PER_THREAD_STREAM, Outcome
 
@@ -247,11 +247,11 @@ class CudaRuntime:
         _check_count(len(segments[0]))
         end_turn()  # decoders are waited for
         with self._after_caller():
+            work = lower(source, segments, kind, form, on_host=False)
             if isinstance(source, Pixels):
-                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
-            source, segments, sizes = reduced_on_gpu(source, segments)
-            images, first, inverse = unique(source)
-            regions = source_regions(segments)
+                return Outcome(launches=self._launch_segments(source, work, out, offsets))
+            images, first, inverse = unique(at_scales(source, work.scales))
+            sizes, regions = work.sizes, work.segments[0].regions
             if first is not None and inverse is not None:
                 sizes = sizes[rows_of(first, source.frames)]
                 regions = union_regions(regions, rows_of(inverse, source.frames))
@@ -263,7 +263,7 @@ class CudaRuntime:
                 outcome = self._decoder.decode(images, decoded, resources.stream, regions)
                 pixels = decoded if inverse is None else decoded.take(inverse)
                 begin = time.perf_counter()
-                outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, form)
+                outcome.launches += self._launch_segments(pixels, work, out, offsets)
                 outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 if first is not None:
                     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
@@ -309,63 +309,48 @@ class CudaRuntime:
                 one.channels, count, share, starts, partners, boxes, out,
             )  # fmt: skip
 
-    def _launch_segments(
-        self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, form: Form
-    ) -> int:
-        """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
-        segments = without_copies(segments, kind, interleaved=form == "pixels")
-        is_exact = any(plan.exact is not None for plan in segments)
-        parts = regions_read(segments[1:], whole_regions(segments[-1].sizes)) if is_exact else None
-        compiled: list[_CompiledSegment | ExactSegment] = []
-        places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
-        place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
-        for k, plan in enumerate(segments):
-            part = whole_regions(plan.sizes) if parts is None or plan.exact is None else parts[k]
-            sizes = sizes_of(part)
-            starts, total = (
-                (offsets, out.size) if k == len(segments) - 1 else offsets_of(sizes, plan.channels, ALIGNMENT)
-            )
-            if plan.exact is not None:
-                compiled.append(compiled_exact(plan, part, place.starts, place.strides, place.corner, starts))
-            else:
-                compiled.append(_compiled(plan, place, starts))
-            place = _Place(sizes, starts, part[:, :2], plan.channels)
-            places.append((place, total))
+    def _launch_segments(self, source: Pixels, work: Work, out: Any, offsets: Ints) -> int:
+        """Upload all segments, then launch them, each on the results of the one before; return how many launches."""
+        places = [_Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)]
+        totals = list[int]()  # elements of the results of each segment
+        for segment in work.segments:
+            is_last = segment is work.segments[-1]
+            sizes = sizes_of(segment.parts)
+            starts, total = (offsets, out.size) if is_last else offsets_of(sizes, segment.plan.channels, ALIGNMENT)
+            places.append(_Place(sizes, starts, segment.parts[:, :2], segment.plan.channels))
+            totals.append(total)
+        compiled = [
+            _placed(segment, before, after.starts)
+            for segment, (before, after) in zip(work.segments, pairwise(places), strict=True)
+        ]
         begin = launched.count
         with self._stream:
             uploaded = _upload(compiled, self._resources)
             self._order_results()
-            for k, (before, after) in enumerate(pairwise(segments)):
-                place, total = places[k]
-                stored = kind_between(before, after)
-                between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
-                self._launch(source, before, compiled[k], uploaded, between, stored, "pixels")
-                source = Pixels(between, place.starts, place.sizes, place.channels)
-            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, form)
+            for segment, own, place, total in zip(work.segments, compiled, places[1:], totals, strict=True):
+                to = out
+                if segment is not work.segments[-1]:
+                    to = cupy.empty(total, cupy.uint8 if segment.kind == layout.UINT8 else cupy.float32)
+                self._launch(source, segment, own, uploaded, to)
+                source = Pixels(to, place.starts, place.sizes, place.channels)
         return launched.count - begin
 
     def _launch(
-        self,
-        source: Pixels,
-        plan: Plan,
-        segment: "_CompiledSegment | ExactSegment",
-        parts: Iterator[Any],
+        self, source: Pixels, segment: CompiledSegment, own: "_PlacedSegment | ExactSegment", parts: Iterator[Any],
         out: Any,
-        kind: int,
-        form: Form,
-    ) -> None:
-        if isinstance(segment, ExactSegment):
-            run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+    ) -> None:  # fmt: skip
+        if isinstance(own, ExactSegment):
+            run_exact(own, next(parts), source.flat, source.channels, out, self._stream.ptr)
             return
-        passes, used, prepass = segment
+        plan, passes = segment.plan, segment.passes
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
-        if prepass is not None:
+        if own.prepass is not None:
             source = run_prepass(source, plan, next(parts), stream)
         table_length = slots * ops.STATISTICS_WORDS
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        build = build_for(plan, used)
+        build = build_for(plan, segment.used)
         for run in passes:
             ints, programs, length = next(parts), next(parts).view(cupy.float32), run.programs.shape[1]
             floats = ints.view(cupy.float32)  # the same records
@@ -375,9 +360,17 @@ class CudaRuntime:
                 kernel = kernels.statistics_kernel(plan.functions, source.dtype, build)
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
             if run is passes[-1]:
-                kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
-                stored = out.view(layout.STORED[kind])
-                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, *_form(form))
+                kernel = kernels.transform_kernel(plan.functions, source.dtype, segment.kind, build)
+                stored = out.view(layout.STORED[segment.kind])
+                launch(
+                    kernel,
+                    stream,
+                    (-(-pixels // kernel.block), n),
+                    *common,
+                    stored,
+                    plan.channels,
+                    *_form(segment.form),
+                )
 
 
 def _form(form: Form) -> tuple[int, ...]:
@@ -392,11 +385,10 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-class _CompiledSegment(NamedTuple):
-    """A compiled plan, the ops in it, and the records of its prepass."""
+class _PlacedSegment(NamedTuple):
+    """Passes whose records name places in memory, and the records of their prepass."""
 
-    passes: list[Pass]
-    used: Any  # see compile_plan
+    passes: Sequence[Pass]
     prepass: Any  # prepass_records, or None
 
 
@@ -414,23 +406,24 @@ class _Place(NamedTuple):
         return self.sizes[:, 1] * self.channels
 
 
-def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:
-    """Compile a plan for images in a place; ``output`` are element offsets."""
+def _placed(segment: CompiledSegment, place: _Place, output: Ints) -> _PlacedSegment | ExactSegment:
+    """Fill in where the images of a segment and their results lie; ``output`` are element offsets."""
     sizes, start, corner, channels = place
+    plan, region, strides = segment.plan, segment.regions, place.strides
     prepass = prepass_records(plan, sizes, channels, start) if has_prepass(plan) else None
     start = start if prepass is None else prepass_layout(sizes, channels)[0]
-    passes, region, used = compile_plan(plan)
-    strides = place.strides
     check_reach(region, strides)
     start = start + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
-    for run in passes:
+    if segment.exact is not None:
+        return placed_exact(segment, start, strides, output)
+    for run in segment.passes:
         run.records["source"] = start
         run.records["output"] = output
         run.records["stride"] = strides
-    return _CompiledSegment(passes, used, prepass)
+    return _PlacedSegment(segment.passes, prepass)
 
 
-def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: ThreadResources) -> Iterator[Any]:
+def _upload(segments: Sequence[_PlacedSegment | ExactSegment], resources: ThreadResources) -> Iterator[Any]:
     """Upload all segments in one copy; yield what of it :meth:`CudaRuntime._launch` takes, in that order."""
     parts: list[Any] = []
     for segment in segments:

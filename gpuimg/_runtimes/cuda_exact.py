@@ -10,8 +10,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, offsets_of
-from .._plan.compile import exact_resizes
-from .._plan.plan import Plan
+from .._plan.lower import CompiledSegment
 from ..kernels import cuda as kernels
 from ..kernels import exact
 from ..kernels.cpu import weights
@@ -31,15 +30,14 @@ class ExactSegment(NamedTuple):
     pixels: tuple[int, int]  # most of an image, of each pass
 
 
-def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner: Ints, output: Ints) -> ExactSegment:
-    """Compile exact resizes for ``parts`` (N, 4) of their results.
+def placed_exact(segment: CompiledSegment, source: Ints, strides: Ints, output: Ints) -> ExactSegment:
+    """Lay the records of exact resizes.
 
-    ``source`` and ``output`` (N,) are element offsets of the source images, of which pixel ``corner`` (N, 2), x and y,
-    is the first, and of the parts; ``strides`` (N,) are elements from one source row to the next.
+    ``source`` and ``output`` (N,) are element offsets of the regions that are read, and of the parts; ``strides`` (N,)
+    are elements from one source row to the next.
     """
-    n, channels = len(plan), plan.channels
-    images, region = exact_resizes(plan, parts)
-    source = source + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
+    images, region, channels = segment.exact, segment.regions, segment.plan.channels
+    n = len(images)
     taps, axes = _taps(images, 2 * n * PASS_WORDS)
     window, part = images["window"], images["part"]
     size, read = part[:, 2:] - part[:, :2], region[:, 2:] - region[:, :2]

@@ -8,12 +8,12 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages, Pixels
 from .._decoding import exif
+from .._plan.draft import FULL
 from .._threads.team import side_by_side
 from .._threads.threads import threads
 from ..kernels.jpeg import layout, segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
 from ..kernels.jpeg.segments import plan_upload, select_segments
-from .draft import FULL
 
 #: Blocks of coefficients that are decoded at a time: 192 bytes each, with their planes.
 MOST_BLOCKS = 1 << 20

@@ -14,7 +14,7 @@ from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._runtimes.draft import FULL
+from gpuimg._plan.draft import FULL
 from gpuimg._runtimes.jpeg_upload import SPAN, Upload
 from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload

@@ -10,9 +10,9 @@ import numpy as np
 from .._checks.types import Floats, Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
-from .._plan.plan import Frame, Grid, Plan
 from ..kernels import layout, ops
 from ..kernels.jpeg.layout import OTHER
+from .plan import Frame, Grid, Plan
 
 #: Full scale, in eighths of an image's size.
 FULL = 8
@@ -29,13 +29,16 @@ class Reduced(NamedTuple):
     scales: Ints  # (N,): eighths of their sizes at which images are decoded
 
 
-def reduced(source: Encoded | Pixels, segments: Sequence[Plan], whole: Mask | None = None) -> Reduced:
-    """Return the segments for images of a size that the options of the source allow; ``whole`` (N,) are not reduced."""
+def reduced(source: Encoded | Pixels, segments: Sequence[Plan], *, on_host: bool) -> Reduced:
+    """Return the segments for images of a size that the options of the source allow.
+
+    On a GPU, files for nvImageCodec have their full size, whether it is installed or not.
+    """
     n = len(source.sizes)
     starts = _first_segments(segments, n)
     if not isinstance(source, EncodedImages) or (source.options.draft is None and source.scales is None):
         return Reduced(segments, starts, _same(n, FULL))
-    scales = _scales(source, segments, starts, whole) if source.scales is None else source.scales
+    scales = _scales(source, segments, starts, on_host) if source.scales is None else source.scales
     if np.all(scales == FULL):
         return Reduced(segments, starts, scales)
     _, rows, columns = exif.turns(source.orientations)
@@ -62,7 +65,7 @@ def _first_segments(segments: Sequence[Plan], n: int) -> Ints:
     return first
 
 
-def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, whole: Mask | None) -> Ints:
+def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, on_host: bool) -> Ints:
     """Return (N,) decoding scales in eighths.
 
     Only JPEGs are scaled, by whichever decoder but nvImageCodec's, and only if at least one pixel is left on each side.
@@ -72,8 +75,11 @@ def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, whole
     assert draft is not None
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, _scales_allowed(plan, draft), scales)
-    full = (source.headers.records["kind"] == OTHER) | (source.sizes.min(1) * scales < FULL)
-    scales = np.where(full if whole is None else full | whole, FULL, scales)
+    records = source.headers.records
+    full = (records["kind"] == OTHER) | (source.sizes.min(1) * scales < FULL)
+    if not on_host:
+        full |= route.nvimgcodec_takes(records, source.options)
+    scales = np.where(full, FULL, scales)
     first = source.first_occurrences()
     if first is not None:
         np.maximum.at(scales, first, scales.copy())
@@ -81,12 +87,9 @@ def _scales(source: EncodedImages, segments: Sequence[Plan], starts: Ints, whole
     return scales
 
 
-def reduced_on_gpu(source: Encoded, segments: Sequence[Plan]) -> tuple[Encoded, Sequence[Plan], Ints]:
-    """Return a source with the scales at which a GPU decodes its images, the segments for those, and their sizes."""
-    if not isinstance(source, EncodedImages) or source.options.draft is None:
-        return source, segments, source.sizes
-    segments, _, scales = reduced(source, segments, route.nvimgcodec_takes(source.headers.records, source.options))
-    return replace(source, scales=scales), segments, scaled_sizes(source.sizes, scales)
+def at_scales(source: Encoded, scales: Ints) -> Encoded:
+    """Return a source with the scales at which its images are decoded."""
+    return replace(source, scales=scales) if isinstance(source, EncodedImages) and source.options.draft else source
 
 
 def decoded_sizes(source: Encoded) -> Ints:

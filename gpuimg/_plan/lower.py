@@ -1,0 +1,104 @@
+"""Lowering: what a device does with the images of a batch, decided once, before a device is asked.
+
+A source and its plan become a :class:`Work`: at which scale files are decoded, which files are equal, which parts of
+images are read, and the compiled segments, of which the last one stores the results. Runtimes only execute it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._data.images import Encoded, Pixels, check_reach, rows_of, whole_regions
+from .._data.patches import Form
+from ..kernels import layout
+from .compile import Pass, Stored, compile_plan, exact_resizes, stored_bytes
+from .draft import reduced, scaled_sizes
+from .plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSegment:
+    """A segment as kernels read it: passes, or an exact resize."""
+
+    plan: Plan  # of the images as they are decoded
+    parts: Ints  # (N, 4), x0, y0, x1, y1 of its results that are stored
+    regions: Ints  # (N, 4) of its source that they are computed from
+    kind: int  # of the elements that are stored
+    form: Form
+    passes: Sequence[Pass] = ()
+    used: Any = None  # by passes, see :func:`.compile_plan`
+    exact: Any = None  # (N,) EXACT records
+    stored: Any = None  # :class:`.Stored`, how an exact resize stores its results
+
+    @property
+    def strides(self) -> Ints:
+        """(N,) elements from one row of its stored results to the next."""
+        widths: Ints = self.parts[:, 2] - self.parts[:, 0]
+        return widths * self.plan.channels
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is done with the images of a batch."""
+
+    segments: Sequence[CompiledSegment]  # none where decoded images are the results
+    starts: Ints  # (N,): the first segment of each image that changes it, or the last segment
+    scales: Ints  # (N,): eighths of their sizes at which files are decoded
+    sizes: Ints  # (N, 2) of the images as they are decoded
+    first: Ints | None  # (N,): the index of each image's first occurrence; None if all images differ
+
+
+def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: Form, *, on_host: bool) -> Work:
+    """Decide what a device does to store the results of a plan as elements of ``kind``, in ``form``.
+
+    The host runs one image after the other: so it can leave out the segments that do not change an image, decode into
+    place, and store the bytes of an exact resize in any form.
+    """
+    first = None if isinstance(source, Pixels) else source.first_occurrences()
+    if on_host and first is None and not isinstance(source, Pixels) and _as_decoded(source, segments, kind, form):
+        segments = ()
+    segments, stored = _with_store(segments, kind, form, on_host=on_host)
+    scaled = reduced(source, segments, on_host=on_host)
+    sizes = source.sizes if scaled.segments is segments else scaled_sizes(source.sizes, scaled.scales)
+    compiled = list[CompiledSegment]()
+    for k in reversed(range(len(segments))):
+        plan, after = scaled.segments[k], compiled[-1] if compiled else None
+        result: tuple[int, Form] = (kind, form)
+        if after is not None:
+            # The kind that the next one reads: bytes of and for exact resizes.
+            between = layout.FLOAT32 if plan.exact is None and after.plan.exact is None else layout.UINT8
+            result = between, "pixels"
+        if plan.exact is None:
+            passes, regions, used = compile_plan(plan)
+            one = CompiledSegment(plan, whole_regions(plan.sizes), regions, *result, passes, used)
+        else:
+            # Only the part that the next one reads is computed.
+            parts = after.regions if after else stored.parts if stored else whole_regions(plan.sizes)
+            exact, regions = exact_resizes(plan, parts)
+            how = stored if stored and after is None else Stored.of(parts)
+            one = CompiledSegment(plan, parts, regions, *result, exact=exact, stored=how)
+        if after is not None:
+            check_reach(after.regions, np.where(scaled.starts <= k, one.strides, 0) if on_host else one.strides)
+        compiled.append(one)
+    every = None if first is None else rows_of(first, source.frames)
+    return Work(compiled[::-1], scaled.starts, scaled.scales, sizes, every)
+
+
+def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:
+    """Return True if results are the decoded images themselves, which are then decoded into place without a pass."""
+    plain = kind == layout.UINT8 and form == "pixels"
+    return plain and all(plan.channels == source.channels and plan.changes_nothing for plan in segments)
+
+
+def _with_store(
+    segments: Sequence[Plan], kind: int, form: Form, *, on_host: bool
+) -> tuple[Sequence[Plan], Stored | None]:
+    """Leave out a last segment that the store of the exact resize before it can do; return that store."""
+    if len(segments) < 2 or segments[-2].exact is None:
+        return segments, None
+    copies = kind == layout.UINT8 and form == "pixels" and segments[-1].changes_nothing
+    stored = stored_bytes(segments[-1]) if on_host or copies else None
+    return (segments if stored is None else segments[:-1]), stored
