@@ -17,8 +17,8 @@ import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding import exif
-from gpuimg._runtimes.attempt import Attempt
 from gpuimg._plan.draft import decoded_sizes
+from gpuimg._runtimes.attempt import Attempt
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.jpeg import layout as words
