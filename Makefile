@@ -33,7 +33,7 @@ REQUIRED = GPUIMG_REQUIRE_LIBRARIES=1
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    decode and augment four photos, write contact_sheet.png"
+	@echo "make demo    decode and augment four photos, write demo.png"
 	@echo "make test    linter, type check, and tests of all that runs on a CPU, except the slow ones"
 	@echo "make lint    linter and type check only"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
@@ -210,5 +210,5 @@ $(VENV)/.bench-ready: $(VENV)/.all-ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) $(DIST_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds contact_sheet.png
+	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) $(DIST_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .soak-bounds demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -63,7 +63,7 @@ def try_out(path: Path) -> None:
         python = Path(folder, "bin", "python")
         _run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", path)
         _run(python, "-IB", "-c", _TRY, *photos)
-        _run(python.with_name("gpuimg"), "demo", "--photos", photos[0].parent, "--out", Path(folder, "sheet.png"))
+        _run(python.with_name("gpuimg"), "demo", "--out", Path(folder, "sheet.png"))
 
 
 def main() -> None:

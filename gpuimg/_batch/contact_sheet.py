@@ -106,8 +106,12 @@ def _of_clip(clip: Any, most: int, side: int) -> list[Tile]:
 
 
 def _figure(i: int, tile: Tile) -> str:
+    from PIL import Image
+
     height, width = tile.picture.shape[:2]
-    data = base64.b64encode(png(tile.picture, small=False)).decode()
+    file = io.BytesIO()
+    Image.fromarray(tile.picture).save(file, "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
     caption = "<br>".join(html.escape(line) for line in tile.lines)
     return (
         f'<figure style="margin: 0; width: {_SIDE}px">'
@@ -122,15 +126,6 @@ def _figure(i: int, tile: Tile) -> str:
 def displayed(batch: Any, side: int) -> list[Picture]:
     """Return results as pictures whose longer side is ``side`` pixels, with ``normalize`` undone."""
     return [_fitted(_levels(batch, i, to_host(image)), side) for i, image in enumerate(batch)]
-
-
-def png(picture: Picture, *, small: bool = True) -> bytes:
-    """Encode an (H, W, 3) picture as a PNG file, for the smallest size or for speed."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "PNG", optimize=small)
-    return file.getvalue()
 
 
 def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:

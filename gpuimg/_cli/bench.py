@@ -80,10 +80,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
         raise ValueError("the source has no samples")
     device = runtime_for(options.device).name
     batch_size = min(options.batch_size, len(source))
-    loader = load(
-        source, preprocess, batch_size=batch_size, device=device, dtype="float16", layout="NCHW", shuffle=True,
-        seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1),
-    )  # fmt: skip
+    loader = endless(source, preprocess, batch_size, device)
     cores = threads()
     contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
     left_out = {}
@@ -95,7 +92,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
             contestants["torchvision"] = partial(contenders.torchvision, files, batch_size, cores)
     if not options.json:
         info.announce_warming()
-    _rate(_gpuimg(loader), 0.05 * options.seconds)
+    images_per_second(loader, 0.05 * options.seconds)
     rates = _compare(contestants, 0.95 * options.seconds)
     stats = loader.stats()
     images = _images(source, device)
@@ -105,6 +102,19 @@ def _measured(options: Namespace) -> dict[str, Any]:
         "batch_size": batch_size, "images_per_second": rates, "left_out": {k: v for k, v in left_out.items() if v},
         "megabytes_per_second": mean, "limit": stats["limit"], "stats": stats,
     }  # fmt: skip
+
+
+def endless(source: Any, preprocess: preview.Preprocess, batch_size: int, device: str) -> Loader:
+    """Return a loader of shuffled batches without end, in which bad images are black."""
+    return load(
+        source, preprocess, batch_size=batch_size, device=device, dtype="float16", layout="NCHW", shuffle=True,
+        seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1),
+    )  # fmt: skip
+
+
+def images_per_second(loader: Loader, seconds: float) -> float:
+    """Return the images/s of a loader that :func:`endless` returned; see :func:`_rate`."""
+    return _rate(_gpuimg(loader), seconds)
 
 
 def _gpuimg(loader: Loader) -> Iterator[int]:

@@ -12,23 +12,31 @@ from ..errors import DecodeError
 from .options import UserError
 
 _COMMANDS = {
-    "demo": "decode and augment photos, write a contact sheet, measure images/s",
     "preview": "write a sheet with the results of a preset or of your function",
+    "demo": "preview four photos that come with gpuimg",
     "bench": "measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
+    "check": "count the files of a data set by kind, find bad files, measure how long an epoch takes",
     "prepare": "write a copy of a data set with smaller images, which decode faster",
     "restore": "write the JPEG files that recoded files were made of",
     "info": "show versions, devices, decoders, and missing packages",
     "warm": "compile kernels now, for example when a container image is built",
+}
+_REMOVED = {
+    "index": "gpuimg check counts the files of a data set; gpuimg prepare --recode writes files that decode faster, "
+    "with the same pixels, or with --restart rows JPEG files whose crops do",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default that of the process, and return the exit status.
 
-    That is 0; 1 if ``index`` or ``prepare`` found files that cannot be decoded, or if ``info`` found that nothing can
+    That is 0; 1 if ``check`` or ``prepare`` found files that cannot be decoded, or if ``info`` found that nothing can
     run or that an environment variable has a wrong value; 2 for errors that the user can correct.
     """
     given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in _REMOVED:
+        print(f"gpuimg: the command {given[0]} was removed: {_REMOVED[given[0]]}", file=sys.stderr)
+        return 2
     options = parser([name for name in _COMMANDS if name in given]).parse_args(given)
     try:
         if options.command != "info":  # which reports that

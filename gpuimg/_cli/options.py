@@ -1,7 +1,6 @@
 """Options that several commands have, and the errors of their users."""
 
 from argparse import ArgumentParser
-from pathlib import Path
 
 from .._runtimes.devices import runtime_for
 
@@ -18,13 +17,6 @@ def add_device(command: ArgumentParser) -> None:
 def add_json(command: ArgumentParser) -> None:
     """Add ``--json``."""
     command.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def add_sheet(command: ArgumentParser, name: str) -> None:
-    """Add ``--out`` of a command that writes a sheet of pictures."""
-    command.add_argument(
-        "--out", type=Path, default=Path(name), metavar="PNG", help="file to write (default: %(default)s)"
-    )
 
 
 def working(device: str | None) -> str:

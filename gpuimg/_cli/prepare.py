@@ -11,13 +11,12 @@ from .._checks.text import counted
 from .._prepare.prepare import prepare
 from .._prepare.report import PrepareReport
 from .options import UserError, add_json
-from .source import LISTED, add_source, amount, opened, progress_of
+from .source import add_source, amount, opened, progress_of, refusals
 
 EXAMPLE = "gpuimg prepare train train-256 --short-side 256"
 
 _PASSED = (
-    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "recode", "progressive", "alpha",
-    "threads",
+    "short_side", "max_pixels", "quality", "subsampling", "restart", "to", "recode", "progressive", "alpha", "threads",
 )  # fmt: skip
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
@@ -107,8 +106,5 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     if report.train is not None:
         gain = report.train.after / max(report.train.before, 1)
         yield f"training   {report.train.before:,} images/s before, {report.train.after:,} after ({gain:.2f}x)"
-    for name, listed in (("kept", report.kept), ("failed", report.failed)):
-        for one in listed[:LISTED]:
-            yield f"{name:10} sample {one.index} ({one.source}): {one.reason}"
-        if len(listed) > LISTED:
-            yield f"           and {len(listed) - LISTED:,} more; --json lists all"
+    yield from refusals("kept", report.kept)
+    yield from refusals("failed", report.failed)

@@ -19,7 +19,7 @@ from .._batch.opening import decode_batch
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from ..errors import DecodeError
-from .options import UserError, add_device, add_sheet, working
+from .options import UserError, add_device, working
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,6 +47,11 @@ _BLACK, _GRAY = (40,) * 3, (120,) * 3  # colors of the text
 def add_options(command: ArgumentParser) -> None:
     """Add the options."""
     command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="images, one in each row of the sheet")
+    add_sheet_options(command, "preview.png")
+
+
+def add_sheet_options(command: ArgumentParser, name: str) -> None:
+    """Add the options of a sheet, which is written to the file ``name`` by default."""
     add_preprocessing(command)
     command.add_argument(
         "-n", type=int, default=8, metavar="N", help="random results of each image (default: %(default)s)"
@@ -55,7 +60,9 @@ def add_options(command: ArgumentParser) -> None:
         "--seed", type=int, default=0, help="random seed; the results are those of epochs 0 to N - 1 (default: 0)"
     )
     command.add_argument("--size", type=int, help="size of a preset's results (default: that of the preset)")
-    add_sheet(command, "preview.png")
+    command.add_argument(
+        "--out", type=Path, default=Path(name), metavar="PNG", help="file to write (default: %(default)s)"
+    )
     add_device(command)
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 from .. import sources
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
+from ..errors import Failure
 from ..sources._formats import SOURCES
 from ..sources.folder import EXTENSIONS
 
-LISTED = 20  # bad files listed at most
+_LISTED = 20  # bad files listed at most
 _EVERY_S = 5.0  # seconds between lines of progress
 
 
@@ -111,6 +112,14 @@ def _lines_of_progress() -> Progress:
             print(f"{done:,} of {total:,} images ({done / total:.0%})", file=sys.stderr, flush=True)
 
     return report
+
+
+def refusals(name: str, failures: Sequence[Failure]) -> Iterator[str]:
+    """Yield a line for each of the first failures, and the number of the others."""
+    for one in failures[:_LISTED]:
+        yield f"{name:10} sample {one.index} ({one.source}): {one.reason}"
+    if len(failures) > _LISTED:
+        yield f"           and {len(failures) - _LISTED:,} more; --json lists all"
 
 
 def amount(size: int) -> str:

@@ -44,7 +44,7 @@ from .tiff_parts import pixels_of_rows, tiff_contents, tiff_profile
 
 Pixels = NDArray[np.uint8]
 
-_NAMES = {
+NAMES = {
     "jpeg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WebP", "tiff": "TIFF", "bmp": "BMP", "pnm": "PNM",
     "jpeg2k": "JPEG 2000", "avif": "AVIF", "heic": "HEIC",
 }  # fmt: skip
@@ -566,7 +566,7 @@ def _reasons(codec: str) -> Iterator[None]:
     except (RefusedError, ImportError):
         raise
     except Exception as error:  # Pillow raises many types for damaged files
-        raise ValueError(f"damaged {_NAMES[codec]} file: {_text(error)}") from None
+        raise ValueError(f"damaged {NAMES[codec]} file: {_text(error)}") from None
 
 
 def _text(error: Exception) -> str:

@@ -8,23 +8,25 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw
 
 import gpuimg
+from gpuimg._cli import bench, check, preview
 from gpuimg._cli import info as inspection
 from gpuimg._cli import main as cli
-from gpuimg._cli import preview
 from gpuimg._runtimes import probe
 from gpuimg.kernels.cuda import every_kernel
 
 from ..libraries import needs
-from ..samples import ROOT
+from ..samples import ROOT, file_of, write_files
 
 PHOTOS = ROOT / "examples" / "photos"
 needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
@@ -56,53 +58,33 @@ def sheet(path: Path) -> np.ndarray:
         return np.asarray(image)
 
 
-def demo(*arguments: object) -> int:
-    return cli.main(["demo", "--device", "cpu", *map(str, arguments)])
+def test_demo_is_a_preview_of_the_photos_that_come_with_gpuimg(tmp_path: Path) -> None:
+    photos = sorted(map(str, Path(preview.__file__).with_name("photos").glob("*.jpg")))
+    for k, words in enumerate((["demo"], ["preview", *photos])):
+        options = [
+            "--preset",
+            "deit3_train",
+            "-n",
+            "2",
+            "--seed",
+            "5",
+            "--device",
+            "cpu",
+            "--out",
+            f"{tmp_path}/{k}.png",
+        ]
+        assert cli.main([*words, *options]) == 0
+    assert len(photos) == 4
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
 
-def test_demo_shows_originals_above_results(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each original is in its place, upright whatever its EXIF orientation; each result differs from it."""
-    out = tmp_path / "sheet.png"
-    assert demo("--photos", PHOTOS, "--out", out) == 0
-    text = capfd.readouterr().out
-    for word in ("device     cpu", "decoder    JPEG on a CPU: gpuimg", "photos     12", "images/s", str(out)):
-        assert word in text
-    pixels = sheet(out)
-    assert pixels.shape == (564, 786, 3)
-    for k, path in enumerate(sorted(PHOTOS.glob("*.jpg"))):
-        y, x = 18 + k // 6 * 126, 18 + k % 6 * 126
-        cell = Image.fromarray(pixels[y : y + 120, x : x + 120])
-        result = pixels[y + 282 : y + 402, x : x + 120]
-        with Image.open(path) as photo:
-            upright = ImageOps.exif_transpose(photo).convert("RGB")
-            upright.thumbnail((120, 120), Image.Resampling.BILINEAR, reducing_gap=None)
-        left, top = (120 - upright.width) // 2, (120 - upright.height) // 2
-        inside = np.asarray(cell.crop((left, top, left + upright.width, top + upright.height)), np.int16)
-        assert np.abs(inside - np.asarray(upright)).mean() < 1.0, path.name
-        assert np.abs(result.astype(np.int16) - np.asarray(cell)).mean() > 5.0, path.name
-    for part in (pixels[:18], pixels[:, :18], pixels[:, -18:]):
-        assert (part == 255).all()
-
-
-@pytest.mark.parametrize(
-    "command", [["demo", "--photos", str(PHOTOS)], ["preview", str(PHOTOS / "cat.jpg"), "-n", "2"]]
-)
-def test_sheets_depend_on_the_seed_alone(command: list[str], tmp_path: Path) -> None:
+def test_sheets_depend_on_the_seed_alone(tmp_path: Path) -> None:
     sheets = []
     for k, seed in enumerate(("3", "3", "4")):
         out = tmp_path / f"{k}.png"
-        assert cli.main([*map(str, command), "--device", "cpu", "--seed", seed, "--out", str(out)]) == 0
+        assert cli.main([*PREVIEW, "-n", "2", "--seed", seed, "--out", str(out)]) == 0
         sheets.append(out.read_bytes())
     assert sheets[0] == sheets[1] != sheets[2]
-
-
-@pytest.mark.parametrize(("count", "shape"), [(1, (312, 156)), (7, (564, 786)), (25, (1068, 786))])
-def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], tmp_path: Path) -> None:
-    for k in range(count):
-        Image.new("RGB", (1 + k, 1), (k, 0, 0)).save(tmp_path / f"{k:02}.JPG", "JPEG")
-    out = tmp_path / "sheet.png"
-    assert demo("--photos", tmp_path, "--out", out) == 0
-    assert sheet(out).shape[:2] == shape  # at most 24 of them
 
 
 # -- preview -----------------------------------------------------------------------------------------------------------
@@ -191,7 +173,7 @@ def test_preview_prints_what_was_drawn(
 
 NONE = "; the presets are clip_train, deit3_train, dino_train, dinov3_train"
 CPU = ["--device", "cpu"]
-DEMO = ["demo", "--photos", str(PHOTOS)]
+DEMO = ["demo"]
 MINE_OF = [*PREVIEW, "--function"]
 REFUSED: list[Any] = [
     ([*PREVIEW, "--preset", "imagenet"], f"no preset 'imagenet'{NONE}"),
@@ -208,8 +190,6 @@ REFUSED: list[Any] = [
     *(([*command, *CPU, "--seed", "-1"], "--seed must be at least 0, not -1") for command in (DEMO, PREVIEW[:3])),
     *(([*command, *CPU, "--out", "no/folder.png"], "no/folder.png") for command in (DEMO, PREVIEW[:3])),
     *(([*command, "--device", "tpu"], "'tpu'") for command in (DEMO, PREVIEW[:3])),
-    (["demo", "--photos", "none"], "--photos"),
-    (["demo", "--photos", "."], "."),  # no photos
     pytest.param([*DEMO, "--device", "cuda"], "no GPU", marks=needs_no_gpu),
     *((["warm", "--capability", name], "a compute capability is written like 9.0") for name in ("90", "sm_90")),
     *((["bench", str(PHOTOS), *words], message) for *words, message in (
@@ -220,6 +200,10 @@ REFUSED: list[Any] = [
         ("--function", "nothing", "--function must be module:function"),
         ("--device", "gpu", "gpu"), ("--kind", "tar", "photos"),
     )),
+    (["check", str(PHOTOS), "--threads", "0"], "--threads must be a whole number from 1 to 1024"),
+    (["check", str(PHOTOS / "cat.jpg")], "unknown kind of source: "),
+    (["check", "boxes.json"], "COCO annotations need --images"),
+    (["index", "train", "--dry-run"], "gpuimg check counts"), (["index"], "gpuimg prepare --recode writes"),
 ]  # fmt: skip
 
 
@@ -250,15 +234,95 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err.startswith("usage: gpuimg demo" if arguments[:1] == ["demo"] else "usage: gpuimg [-h")
 
 
+# -- check -------------------------------------------------------------------------------------------------------------
+
+GRADIENT = np.arange(96 * 64, dtype=np.uint32).reshape(64, 96)
+PICTURE = Image.fromarray(np.stack([GRADIENT, GRADIENT // 7, GRADIENT * 3], 2).astype(np.uint8))
+BASELINE, PNG = file_of(PICTURE), file_of(PICTURE, "PNG")
+HEADER = BASELINE.index(b"\xff\xda")
+#: Files by name, what each is counted as, and why it is refused: those with a kind only if they are decoded.
+FILES: dict[str, tuple[bytes, str, str]] = {
+    "baseline": (BASELINE, "baseline JPEG, 4:2:0", ""),
+    "full": (file_of(PICTURE, subsampling="4:4:4"), "baseline JPEG, 4:4:4", ""),
+    "gray": (file_of(PICTURE.convert("L")), "baseline JPEG, gray", ""),
+    "restart": (
+        file_of(PICTURE, subsampling="4:2:2", restart_marker_rows=1), "baseline JPEG, 4:2:2, with restart markers", "",
+    ),
+    "progressive": (file_of(PICTURE, progressive=True), "progressive JPEG, 4:2:0", ""),
+    "cmyk": (file_of(PICTURE.convert("CMYK")), "other JPEG, unknown", ""),
+    "cmyk, progressive": (file_of(PICTURE.convert("CMYK"), progressive=True), "progressive JPEG, unknown", ""),
+    "recoded": (gpuimg.recode_jpeg(BASELINE), "recoded JPEG, 4:2:0", ""),
+    "no end": (BASELINE[:-2], "baseline JPEG, 4:2:0", ""),  # complete without its marker
+    "gaps": (BASELINE[:2] + b"junk" + BASELINE[2:], "other JPEG, 4:2:0", ""),
+    "png": (PNG, "PNG", ""),
+    "webp": (file_of(PICTURE, "WEBP"), "WebP", ""),
+    "truncated": (BASELINE[: len(BASELINE) // 2], "", "the data end in MCU row"),
+    "truncated, progressive": (file_of(PICTURE, progressive=True)[:-600], "", "truncated"),
+    "12 bits": (BASELINE[:HEADER].replace(b"\0\x11\x08\0", b"\0\x11\x0c\0") + BASELINE[HEADER:], "", "bits"),
+    "header alone": (BASELINE[: HEADER - 8], "", ""),
+    "empty": (b"", "", "empty: 0 bytes"),
+    "text": (b"hello", "", "not an image file (starts with b'hello')"),
+    "icon": (b"\0\0\1\0" + bytes(40), "", "ICO is not supported"),
+    "png, damaged": (PNG[: len(PNG) // 2] + bytes(40) + PNG[len(PNG) // 2 + 40 :], "PNG", "damaged PNG"),
+    "recoded, damaged": (gpuimg.recode_jpeg(BASELINE)[:-200] + bytes(200), "recoded JPEG, 4:2:0", "damaged"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A folder with these files, and one that has no bytes to read."""
+    (tmp_path / "gone.jpg").symlink_to("nowhere")
+    return write_files(tmp_path, {f"{name}.jpg": data for name, (data, _, _) in FILES.items()})
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+def test_check_counts_all_files(
+    decodes: bool, mixed: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Kinds are those that the files were made as; bad ones, as :func:`gpuimg.decode_image` has it, are named."""
+    monkeypatch.setattr(check, "_SECONDS", 0.1)
+    status = cli.main(["check", str(mixed), "--json", *["--decode"] * decodes])
+    report = json.loads(capfd.readouterr().out)
+    good = {name: kinds.split(", ") for name, (_, kinds, why) in FILES.items() if kinds and not (decodes and why)}
+    refused = {Path(one["source"]).stem: one for one in report["refused"]}
+    assert (status, report["samples"]) == (1, len(FILES) + 1)
+    assert refused.keys() == {*FILES, "gone"} - {*good}
+    for name, one in refused.items():
+        assert one["index"] == sorted([*FILES, "gone"], key=lambda stem: f"{stem}.jpg").index(name)
+        assert (FILES[name][2] if name in FILES else "No such file") in one["reason"]
+    counts = Counter(kind for kinds in good.values() for kind in kinds)
+    assert report["kinds"] | report["jpegs"] == counts
+    assert (report["smallest"], report["largest"], report["pixels"]) == ([64, 96], [64, 96], 64 * 96 * len(good))
+    assert report["bytes"] == sum(len(FILES[name][0]) for name in good)
+    assert report["epoch_seconds"] * report["images_per_second"] == pytest.approx(report["samples"])
+    for name, (data, _, _) in FILES.items() if decodes else ():
+        with nullcontext() if name in good else pytest.raises(gpuimg.DecodeError):
+            gpuimg.decode_image(data, device="cpu")
+
+
+def test_check_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Bad files are listed up to twenty; the epoch is that of all samples at the measured rate."""
+    monkeypatch.setattr(bench, "images_per_second", lambda loader, seconds: 4 / 3600)
+    write_files(tmp_path, {f"{k:02}.jpg": b"hello" for k in range(22)})
+    assert cli.main(["check", str(tmp_path), "--threads", "2"]) == 1  # none is good: nothing is measured
+    text = capfd.readouterr().out
+    assert (text.count("\nrefused "), "and 2 more; --json lists all" in text, "epoch" in text) == (20, True, False)
+    write_files(tmp_path, {f"{k:02}.jpg": FILES["restart"][0] for k in range(22)})
+    assert cli.main(["check", str(tmp_path)]) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    for part in ("samples 22 images 22 baseline JPEG 22 4:2:2 22 with restart markers", "96 x 64 to 96 x 64 pixels",
+                 "epoch takes about 5.5 h (0 images/s in ", ": reading, decoding, imagenet_train(224))"):  # fmt: skip
+        assert part in said
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["demo", "preview"])
-def test_corrupt_photos_are_named(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_photos_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
-    given = ["--photos", str(tmp_path)] if command == "demo" else [str(tmp_path / name) for name in ("a.jpg", "b.jpg")]
-    message = fails(capfd, command, *given, "--device", "cpu", "--out", str(tmp_path / "s.png"))
+    given = [str(tmp_path / name) for name in ("a.jpg", "b.jpg")]
+    message = fails(capfd, "preview", *given, "--device", "cpu", "--out", str(tmp_path / "s.png"))
     assert "b.jpg" in message
     assert "a.jpg" not in message
     assert not (tmp_path / "s.png").exists()
@@ -266,7 +330,7 @@ def test_corrupt_photos_are_named(command: str, tmp_path: Path, capfd: pytest.Ca
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param("bench", marks=pytest.mark.slow), "demo", "info", "prepare", "preview", "restore", "warm"],
+    [pytest.param("bench", marks=pytest.mark.slow), "check", "demo", "info", "prepare", "preview", "restore", "warm"],
 )
 def test_examples_of_the_help_work(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
