@@ -43,7 +43,6 @@ PARTS = {
     "exact": "bench.exact",
     "vlm": "bench.models",
     "draft": "bench.less_decoding draft",
-    "seek": "bench.less_decoding seek",
     "prepare": "bench.less_decoding prepare",
     "recode": "bench.less_decoding recode",
     "load": "bench.loader",

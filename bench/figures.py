@@ -273,17 +273,20 @@ def batches_of_one() -> str:
     return _table(["CPU time, one thread", "one image a call, µs", "an image of 64, µs", "ratio"], rows)
 
 
-def draft() -> str:
-    rows = []
+def less_decoding() -> str:
+    shares = [found["bytes"] for found in result("recode")["sets"].values()]
+    rows = [
+        ["files", "as they are", f"a copy, {min(shares):.2f} to {max(shares):.2f} times the bytes", "a smaller copy"],
+        ["pixels", "slightly different", "the same", "resampled and compressed again"],
+    ]
     for name, found in result("draft")["levers"].items():
         bits = found["photos"]["bits_per_pixel_p5_p50_p95"][1]
         for work in ("train", "eval"):
-            means = ["draft=1.5", "index, rows only"]
-            means += [mean for mean in found[work] if mean.startswith("prepared") and "planes" not in mean]
-            gains = (found[work].get(mean, {}).get("times_without_by_cpu_time") for mean in means)
-            label = f"{work}, {_SETS[f'peers-{name}']}, {bits:.1f} bits per pixel"
-            rows.append([label, *(f"{gain:.2f}" if gain else "-" for gain in gains)])
-    return _table(["", "`draft=1.5`", "index", "prepared"], rows)
+            recoded = result("recode")["sets"][name][work]["recoded"]
+            ways = found[work]["draft=1.5"], recoded, found[work][f"prepared to {result('draft')['short_side'][name]}"]
+            gains = (f"{way['times_without_by_cpu_time']:.2f}" for way in ways)
+            rows.append([f"{work}, {_SETS[f'peers-{name}']}, {bits:.1f} bits per pixel", *gains])
+    return _table(["", "`draft=1.5`", "recoded", "prepared"], rows)
 
 
 def prepare() -> str:

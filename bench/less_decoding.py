@@ -1,10 +1,9 @@
-"""Ways to decode less: a seek index, prepared photos and ``draft``. docs/performance.md compares them.
+"""Ways to decode less: ``draft``, recoded and prepared photos. docs/performance.md compares them.
 
-    python -m bench.less_decoding draft|seek|prepare|recode [--rounds 5] [--count 64] [--out bench/results/draft.json]
+    python -m bench.less_decoding draft|prepare|recode [--rounds 5] [--count 64] [--out bench/results/draft.json]
 
 - draft: for photos of 500 x 375 at 1.7 and at 4.8 bits per pixel and of 1280 x 960, images/s with
-  ``draft=1.5``, a seek index and photos made smaller by :func:`gpuimg.prepare`, over those without;
-- seek: bytes of the index, and the cost of building it;
+  ``draft=1.5`` and photos made smaller by :func:`gpuimg.prepare`, over those without;
 - prepare: the cost of preparing on one and two threads, and the bytes of the results.
 - recode: images/s of ``train`` and ``eval`` with recoded photos over those with the JPEGs, and over DALI's with the
   JPEGs where it is installed, their bytes, and megapixels/s of recoding; the results must be equal.
@@ -14,7 +13,6 @@ other work.
 """
 
 import itertools
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,7 +32,7 @@ from gpuimg.typing import PrepareReport
 SIZE, BATCH = 224, 32
 DALI = "DALI, with the JPEGs"
 SIDES = {"S": 256, "S-4.8": 256, "1280x960": 512}  # the shorter side that photos of a set are prepared to
-SETS = {"draft": (*SIDES,), "seek": ("S", "1280x960"), "prepare": ("S", "1280x960"), "recode": (*SIDES,)}
+SETS = {"draft": (*SIDES,), "prepare": ("S", "1280x960"), "recode": (*SIDES,)}
 
 Files = list[bytes]
 Chain = Callable[[gi.Batch], gi.Batch]
@@ -49,19 +47,11 @@ def train(x: gi.Batch) -> gi.Batch:
 CHAINS: dict[str, Chain] = {"train": train, "eval": gi.presets.imagenet_eval(SIZE, 256)}
 
 
-def index_of(files: Files, folder: str) -> Path:
-    path = Path(folder, "photos.gpuimg-index")
-    gi.build_index([(data, 0) for data in files], path)
-    return path
-
-
-def run(files: Files, chain: Chain, index: gi.SeekIndex | None = None, draft: Any = None) -> None:
+def run(files: Files, chain: Chain, draft: Any = None) -> None:
     """Run a chain over all files, into memory that is used again."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
-    for k, batch in enumerate(batches(files, BATCH)):
-        numbers = None if index is None else range(k * BATCH, k * BATCH + len(batch))
-        x = gi.open_batch(batch, device="cpu", draft=draft, index=index, indices=numbers)
-        chain(x).array("float32", "NCHW", out=out[: len(batch)])
+    for batch in batches(files, BATCH):
+        chain(gi.open_batch(batch, device="cpu", draft=draft)).array("float32", "NCHW", out=out[: len(batch)])
 
 
 def compared(files: int, runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, Any]:
@@ -90,34 +80,14 @@ def levers(name: str, files: Files, rounds: int) -> dict[str, Any]:
     result: dict[str, Any] = {"photos": photos.summary_of_set(name, files)}
     with tempfile.TemporaryDirectory() as folder:
         small = prepared(files, SIDES[name], folder)
-        index = gi.SeekIndex(index_of(files, folder))
-        kinds: dict[str, tuple[Files, gi.SeekIndex | None, Any]] = {
-            "without": (files, None, None),
-            "draft=1.5": (files, None, 1.5),
-            "index, rows only": (files, index, None),
-            f"prepared to {SIDES[name]}": (small, None, None),
-        }
         for work, chain in CHAINS.items():
-            runs = {kind: partial(run, data, chain, *rest) for kind, (data, *rest) in kinds.items()}
+            runs = {
+                "without": partial(run, files, chain),
+                "draft=1.5": partial(run, files, chain, 1.5),
+                f"prepared to {SIDES[name]}": partial(run, small, chain),
+            }
             result[work] = compared(len(files), runs, rounds)
     return result
-
-
-# -- seek index --------------------------------------------------------------------------------------------------------
-
-
-def size_of_an_index(files: Files) -> dict[str, float]:
-    """Return the size of an index, which is one of rows, in percent of the files."""
-    with tempfile.TemporaryDirectory() as folder:
-        size = os.path.getsize(index_of(files, folder))
-    return {"rows": round(100 * size / sum(map(len, files)), 2)}
-
-
-def cost_of_an_index(files: Files, rounds: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        _, worked = common.interleaved({"build": partial(index_of, files, folder)}, rounds)
-    seconds = float(np.median(worked["build"]))
-    return {"megabytes_a_second_of_cpu_time": round(sum(map(len, files)) / seconds / 1e6, 1)}
 
 
 # -- prepare and recode ------------------------------------------------------------------------------------------------
@@ -183,15 +153,11 @@ def main() -> None:
     sets = {name: photos.load_set(name, options.count) for name in SETS[options.what]}
     about = {name: photos.summary_of_set(name, files) for name, files in sets.items()}
     result = common.environment(about, options.rounds, BATCH)
-    if options.what == "seek":
-        result["percent_of_files"] = {name: size_of_an_index(files) for name, files in sets.items()}
-        result["cost"] = cost_of_an_index(sets["S"], options.rounds)
-    else:
-        measure = {"draft": levers, "prepare": preparing, "recode": recoding}[options.what]
-        found = {name: measure(name, files, options.rounds) for name, files in sets.items()}
-        if "nvidia.dali" in sys.modules:
-            result["versions"]["dali"] = sys.modules["nvidia.dali"].__version__
-        result |= {"levers" if options.what == "draft" else "sets": found, "short_side": SIDES}
+    measure = {"draft": levers, "prepare": preparing, "recode": recoding}[options.what]
+    found = {name: measure(name, files, options.rounds) for name, files in sets.items()}
+    if "nvidia.dali" in sys.modules:
+        result["versions"]["dali"] = sys.modules["nvidia.dali"].__version__
+    result |= {"levers" if options.what == "draft" else "sets": found, "short_side": SIDES}
     common.write(result, options.out if options.out.suffix else common.RESULTS / f"{options.what}.json")
 
 
