@@ -20,8 +20,9 @@ from ._batch.opening import *
 from ._checks.elsewhere import not_here as _not_here
 from ._checks.elsewhere import public_names as _public_names
 from ._decoding.recoded import *
-from ._loading.buckets import *
+from ._loading.batches import *
 from ._loading.clips import *
+from ._loading.image_sizes import *
 from ._loading.load import *
 from ._loading.loader import *
 from ._loading.order import *

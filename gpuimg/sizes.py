@@ -372,9 +372,14 @@ def nearest(sizes: ArrayLike, allowed: ArrayLike) -> Ints:
     """
     old = _checked(sizes)
     choices = _filled(allowed, "allowed")
-    aspects = [np.log(each[:, 1] / each[:, 0]) for each in (old, choices)]
-    # Rounded, so that equal distances compare equal: the logarithm of 3/4 is not exactly that of 4/3 with a minus.
-    chosen: Ints = choices[np.argmin(np.round(np.abs(aspects[0][:, None] - aspects[1]), 12), 1)]
+    own, aspects = (np.log(each[:, 1] / each[:, 0]) for each in (old, choices))
+    best, distance = np.zeros(len(old), np.int64), np.full(len(old), np.inf)
+    for k, aspect in enumerate(aspects):
+        # Rounded, so that equal distances compare equal: the logarithm of 3/4 is not exactly that of 4/3 with a minus.
+        here = np.round(np.abs(own - aspect), 12)
+        best[here < distance] = k
+        distance = np.minimum(distance, here)
+    chosen: Ints = choices[best]
     return chosen
 
 

@@ -81,7 +81,8 @@ def valid_indices(loader: Any) -> list[int]:
 
 def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: Any) -> gi.Loader:
     """A loader on the CPU."""
-    return gi.load(source, preprocess, **{"device": "cpu", "batch_size": 8, **options})
+    size = {} if "batches" in options else {"batch_size": 8}
+    return gi.load(source, preprocess, **{"device": "cpu", **size, **options})
 
 
 def resumed(make: Callable[..., gi.Loader], read: Callable[[Any], list[Any]]) -> list[Any]:

@@ -45,6 +45,7 @@ _OF_ARRAYS = {
     "astype": "has array(dtype)",
     "permute": 'has array(layout="NCHW")',
     "transpose": 'has array(layout="NCHW")',
+    "target_sizes": "has sizes, from which functions of gpuimg.sizes compute target sizes",  # gpuimg 0.3
 }
 
 
@@ -119,12 +120,6 @@ class Batch(Sequence[Array]):
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result, after the EXIF orientation."""
         return self._recording.sizes
-
-    @property
-    def target_sizes(self) -> Ints | None:
-        """(N, 2) int64: sizes chosen by :class:`gpuimg.Buckets` or :class:`gpuimg.TokenBudget`, for ``preprocess``."""
-        source = self._recording.source
-        return source.targets if isinstance(source, EncodedImages) else None
 
     @property
     def channels(self) -> int:

@@ -16,6 +16,10 @@ _LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
 _MOVED = "CopyPaste", "Failure", "ImageInfo", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
 
+_BATCHES = (
+    "pass batches=gpuimg.{} to gpuimg.load; it takes what a function of gpuimg.sizes returns for "
+    "gpuimg.read_sizes(source), and preprocess calls that function with x.sizes"
+)
 #: Advice, and the names of torchvision and torch that it is for.
 _ADVICE = {
     _PIPELINE: "Compose Identity Transform",
@@ -31,6 +35,9 @@ ELSEWHERE = {
     **{name: advice for advice, names in _ADVICE.items() for name in names.split()},
     **{name: f"use gpuimg.typing.{name}" for name in _MOVED},  # gpuimg 0.2
     **dict.fromkeys(["SeekIndex", "build_index"], NO_INDEX),  # gpuimg 0.3
+    "BatchSampler": "gpuimg.load takes batches=, lists of indices or a function of the epoch",
+    "Buckets": _BATCHES.format("bucket_batches(...)"),  # gpuimg 0.3
+    "TokenBudget": _BATCHES.format("token_batches(...)"),
     "AugMix": "augmix",
     "AutoAugmentPolicy": 'gpuimg.auto_augment takes policy="imagenet", "cifar10" or "svhn"',
     "ClampKeyPoints": "clamp_keypoints",

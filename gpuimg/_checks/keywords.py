@@ -23,7 +23,7 @@ LOAD_HINTS = {
     "transforms": "pass a function (batch, rng) -> Batch as preprocess=",
     "target_transform": "pass a function (batch, rng, labels) -> (images, labels) as preprocess=",
     "sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples, and shard= splits them",
-    "batch_sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples of batch_size=",
+    "batch_sampler": "batches= takes lists of indices, or a function of the epoch: lambda epoch: list(batch_sampler)",
     "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
     "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
     "prefetch_factor": "prefetch= is the number of batches prepared ahead",

@@ -124,7 +124,6 @@ class EncodedImages(Opened):
     given_up: set[int] = field(default_factory=set)  # numbers of files that a GPU's kernels did not decode
     numbered: Ints | None = None  # (N,): positions among the files that were opened together; by default 0, 1, ...
     scales: Ints | None = None  # (N,): eighths of their sizes that they are decoded at; set by a runtime
-    targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: "Selection[EncodedImages] | None" = None
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are not frames of clips
@@ -172,7 +171,6 @@ class EncodedImages(Opened):
             given_up=self.given_up,
             numbered=self.numbers[list(indices)],
             scales=None if self.scales is None else self.scales[list(indices)],
-            targets=None if self.targets is None else self.targets[list(indices)],
         )
 
 

@@ -119,7 +119,7 @@ def _bytes_of(label: Any) -> int:
 
 
 def cache_of(
-    cache: Any, source: Any, runtimes: Sequence[Runtime], options: DecodeOptions, *, of_clips: bool, by_size: bool
+    cache: Any, source: Any, runtimes: Sequence[Runtime], options: DecodeOptions, *, of_clips: bool
 ) -> DecodedImages | None:
     """Return the memory for images that the ``cache`` argument of :func:`gpuimg.load` asks for."""
     if cache is None:
@@ -135,9 +135,6 @@ def cache_of(
         size = whole_number(cache, "cache")
     if isinstance(source, Stream):
         raise ValueError("cache needs a source with a length, not a stream, whose samples have no numbers")
-    if of_clips or by_size or options.draft is not None or len(runtimes) != 1 or not runtimes[0].on_host:
-        raise ValueError(
-            'cache holds decoded images on the CPU: pass it with device="cpu", without clips, draft, Buckets and '
-            "TokenBudget"
-        )
+    if of_clips or options.draft is not None or len(runtimes) != 1 or not runtimes[0].on_host:
+        raise ValueError('cache holds decoded images on the CPU: pass it with device="cpu", without clips and draft')
     return DecodedImages(runtimes[0], size, len(source), options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal, TypedDict
 
 from .._checks.arguments import flag, whole_number
 from .._checks.keywords import LOAD_HINTS, REMOVED, explained
@@ -29,10 +29,10 @@ from .._random.rng import Rng
 from .._runtimes.devices import check_decoder
 from .._threads.threads import MOST_THREADS
 from ..sources.stream import Stream
-from .buckets import Buckets, TokenBudget, batches_of, check_by_size
+from .batches import Batches, GivenBatches, check_alone
 from .clips import Clips
 from .loader import Loader
-from .order import BatchOrder, Blocks, Order, order_of
+from .order import Blocks, Order, order_of
 from .settings import (
     Result,
     Schedule,
@@ -56,7 +56,8 @@ def load(
     source: Samples | Stream,
     preprocess: UserFunction | None = None,
     *,
-    batch_size: int | Buckets | TokenBudget,
+    batch_size: int | None = None,
+    batches: GivenBatches | None = None,
     device: Device | None = None,
     devices: Sequence[Device] | None = None,
     dtype: DType | None = None,
@@ -103,9 +104,14 @@ def load(
         called on several threads. It may return several versions of each sample, as
         :func:`gpuimg.presets.dino_train` does: :attr:`LoadedBatch.views`; the result of :meth:`Batch.padded` or
         :meth:`Batch.tokens`; or a dict of several results, as for an image and its depth map.
-    batch_size : int, Buckets or TokenBudget
-        Number of images per batch and rank. :class:`Buckets` makes batches of images that share a target size,
-        :class:`TokenBudget` of a number of tokens.
+    batch_size : int
+        Number of images per batch and rank; or pass ``batches``.
+    batches : sequence of lists of int, or function, optional
+        Indices of the samples of each batch, in order; or a function that returns such lists for an epoch, counted from
+        0, such as those of :func:`bucket_batches` and :func:`token_batches`. It is called once an epoch, in this
+        process, and must return the same on every rank. Rank ``r`` takes the batches ``r``, ``r + world``, ...; ranks
+        are padded to the same number with batches from the start of the epoch, which are not ``valid``. It excludes
+        ``batch_size``, ``shuffle``, ``drop_last``, ``indices``, ``weights``, ``repeats`` and ``on_error="skip"``.
     device : str, optional
         As in :func:`open_batch`.
     devices : sequence of str, optional
@@ -165,7 +171,7 @@ def load(
         Keep samples in memory from one epoch to the next, up to this size, such as ``"24 GiB"``, or a number of bytes.
         Each remains there after its first batch, with its label, until one does not fit; the source is not asked for
         it again. Order and pixels are the same. :meth:`Loader.stats` counts the ``cached`` ones. Decoded images are
-        kept, 3 bytes a pixel, on the CPU only; not with ``draft``, :class:`Buckets` and :class:`TokenBudget`.
+        kept, 3 bytes a pixel, on the CPU only; not with ``draft``.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -227,13 +233,14 @@ def load(
     (1, 8, 8, 3) (1,)
     """
     check_source(source, streams=True)
-    by_size = batch_size if isinstance(batch_size, (Buckets, TokenBudget)) else None
-    places = 1 if by_size is not None else whole_number(batch_size, "batch_size")
+    if batch_size is None and batches is None:
+        raise TypeError("load() needs batch_size=, the number of images per batch, or batches=")
+    places = whole_number(batch_size, "batch_size") if batches is None else 1
     drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(by_size, shuffle, on_error, max_failures, clips, (indices, weights, repeats))
+        check_stream(batches, shuffle, on_error, max_failures, clips, (indices, weights, repeats))
     decode = DecodeOptions(
         color=color, alpha=alpha, depth=depth, draft=draft, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc,
         decoder=decoder,
@@ -241,22 +248,24 @@ def load(
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     check_decoder(decode, *runtimes)
-    reading = reading_of(
-        source, columns, readers, on_error, max_failures, decode, runtimes, clips, cache,
-        by_size=by_size is not None,
-    )  # fmt: skip
+    reading = reading_of(source, columns, readers, on_error, max_failures, decode, runtimes, clips, cache)
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
-    samples = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
-    order: Order | BatchOrder = samples
-    if by_size is not None:
-        check_by_size(by_size, on_error, clips)
-        order = batches_of(by_size, source, samples, columns.image, drop_last)
-    if drop_last and epochs is None and order.choices < world * places:
-        raise ValueError(
-            f"drop_last leaves no full batch of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
-            f"{counted(world, 'rank')}"
-        )
+    samples = ENDLESS if isinstance(source, Stream) else len(source)
+    order: Order | Batches
+    if batches is None:
+        order = order_of(samples, shuffle, indices, weights, repeats)
+        if drop_last and epochs is None and order.choices < world * places:
+            raise ValueError(
+                f"drop_last leaves no full batch of {counted(order.choices, 'sample')} in batches of {batch_size} on "
+                f"{counted(world, 'rank')}"
+            )
+    else:
+        check_alone(on_error, {
+            "batch_size": batch_size is not None, "shuffle": shuffle is not False, "drop_last": drop_last,
+            "indices": indices is not None, "weights": weights is not None, "repeats": repeats != 1,
+        })  # fmt: skip
+        order = Batches(batches, samples)
     schedule = Schedule(
         order=order, rank=rank, world=world, batch_size=places, drop_last=drop_last, seed=int(seed), epochs=epochs
     )
@@ -270,7 +279,8 @@ def load(
 class SharedOptions(TypedDict, total=False):
     """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
 
-    batch_size: Required[int | Buckets | TokenBudget]
+    batch_size: int | None
+    batches: GivenBatches | None
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout

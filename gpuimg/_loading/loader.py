@@ -16,7 +16,8 @@ from .._checks.text import counted
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from ..sources.stream import Stream
-from .order import BatchOrder, Blocks
+from .batches import Batches
+from .order import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
 from .settings import Reading, Result, Schedule
@@ -63,8 +64,7 @@ class Loader:
     def __init__(self, reading: Reading, schedule: Schedule, result: Result, progress: bool) -> None:
         self._reading, self._schedule, self._result = reading, schedule, result
         self._of_stream = isinstance(reading.source, Stream)
-        most = reading.max_failures
-        self._most = most if most is None or isinstance(most, int) else int(most * schedule.images(0))
+        self._most: int | None = None  # failures of an epoch
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
@@ -79,7 +79,7 @@ class Loader:
         self.shard = schedule.rank, schedule.world
 
     def __len__(self) -> int:
-        """Number of batches of a complete loop."""
+        """Number of batches of a complete loop; a function as ``batches`` is taken to return as many for each epoch."""
         if self._schedule.epochs is None:
             raise TypeError("an endless loader has no length")
         if self._of_stream:
@@ -100,18 +100,16 @@ class Loader:
     def samples(self) -> int:
         """Number of samples of an epoch that this rank delivers, including padding.
 
-        With :class:`Buckets` and :class:`TokenBudget` on several ranks it depends on the epoch: that of the next batch.
+        With a function as ``batches`` it may depend on the epoch: it is that of the epoch for which it was called last.
         """
         if self._of_stream:
             raise TypeError("the loader of a stream has no length")
-        return self._schedule.images(self.epoch)
+        return self._schedule.images()
 
     def __repr__(self) -> str:
         schedule = self._schedule
-        of = repr(self.source) if self._of_stream else counted(schedule.order.samples, "sample")
-        size = f"batches of {schedule.batch_size}"
-        if isinstance(schedule.order, BatchOrder):
-            size = counted(schedule.order.choices, "batch", "batches")
+        of = repr(self.source) if self._of_stream else counted(schedule.order.choices, "sample")
+        size = "listed batches" if isinstance(schedule.order, Batches) else f"batches of {schedule.batch_size}"
         return (
             f"<gpuimg.Loader of {of}, {size} on {', '.join(self.devices)}, "
             f"rank {schedule.rank} of {schedule.world}, epoch {self.epoch}>"
@@ -145,6 +143,8 @@ class Loader:
             self._inside = False
         start, last = self._reached(), self._last_epoch()
         self._last = last
+        most = self._reading.max_failures
+        self._most = most if most is None or isinstance(most, int) else int(most * self._schedule.images(start.epoch))
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
         if self._process != os.getpid():  # after a fork, a lock of the parent's memory pool may stay locked
             self._process = os.getpid()
@@ -198,7 +198,9 @@ class Loader:
     def _reached(self) -> Position:
         """Return the position, normalized to the start of the next epoch at the end of an epoch."""
         at = self._position
-        complete = at.given >= self._schedule.count(at.levels)
+        if at == Position(at.epoch):  # has not begun, so that a function need not list its batches yet
+            return at
+        complete = at.given >= self._schedule.count(at.epoch, at.levels)
         return Position(at.epoch + 1) if complete else at
 
     def _last_epoch(self) -> int | None:
@@ -236,7 +238,7 @@ class Loader:
         """
         at, schedule = self._reached(), self._schedule
         return {
-            "version": 1, **self._identity(), "seed": schedule.seed,
+            "version": 1, **self._identity(at.epoch if at != Position(at.epoch) else None), "seed": schedule.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": schedule.rank,
             "world": schedule.world, "taken": at.taken, "given": at.given, "alike": self._reading.on_error != "skip",
         }  # fmt: skip
@@ -258,8 +260,10 @@ class Loader:
             For anything but a dict or a list of dicts.
         """
         states, schedule = checked_states(state), self._schedule
+        epoch = states[0]["epoch"] if any(one["taken"] or one["levels"] for one in states) else None
+        identity = self._identity(epoch)
         for one in states:
-            for name, mine in self._identity().items():
+            for name, mine in identity.items():
                 if name == "order" and one.get(name) != mine:
                     raise ValueError(
                         "the state was taken with other indices, weights, repeats or batches than this loader has"
@@ -270,20 +274,22 @@ class Loader:
                 raise ValueError(
                     f"the state is of {one['world']} ranks with a stream each, but this loader's are {schedule.world}"
                 )
-        position = resumed(states, schedule.order.choices, schedule.rank, schedule.world, schedule.order.run)
+        places = 0 if epoch is None else schedule.order.places(epoch)
+        position = resumed(states, places, schedule.rank, schedule.world, schedule.order.run)
         self.close()
         self._schedule = replace(schedule, seed=states[0]["seed"])
         self._position = position
         self._inside = False
         self._requested = None
 
-    def _identity(self) -> dict[str, Any]:
-        """Return the properties of the source and its order that must be equal when a state is loaded."""
-        shuffle = self._schedule.order.shuffle
-        order = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
-        if not self._of_stream:
-            return {"samples": len(self.source), "order": self._schedule.order.digest(), **order}
-        return {"samples": None, "buffer": self.source.buffer if shuffle else None, **order}
+    def _identity(self, epoch: int | None) -> dict[str, Any]:
+        """Return what must be equal when a state is loaded: source and order; ``epoch`` is one that has begun."""
+        order = self._schedule.order
+        shuffle = order.shuffle
+        found = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
+        if self._of_stream:
+            return {"samples": None, "buffer": self.source.buffer if shuffle else None, **found}
+        return {"samples": len(self.source), "order": order.digest(epoch), **found}
 
     # -- statistics --------------------------------------------------------------------------------------------
 
@@ -336,11 +342,13 @@ class Loader:
         finished.runtime.wait_event(finished.event, self._result.stream)
         self._position = finished.position
         self._inside = True
+        if isinstance(self._schedule.order, Batches):
+            self._schedule.order.keep(finished.epoch)
         self.failures += finished.failures
         del self.failures[:-_STORED]
         failed = self._stats.add(finished)
         if self._most is not None and failed > self._most:
-            total = self._stats.images if self._of_stream else self._schedule.order.samples
+            total = self._stats.images if self._of_stream else self._schedule.order.choices
             error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error

@@ -1,12 +1,12 @@
-"""Orders of an epoch, computed for any places of it: of samples, blocks of neighbors, or batches of one group."""
+"""Orders of an epoch, computed for any places of it: of samples, or blocks of neighbors."""
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from .sharding import shuffled, stream_of
 __all__ = ["Blocks", "class_weights"]
 
 _WITHIN_BUFFER, _START = stream_of("shuffle within a buffer"), stream_of("start of the first block")
-_BATCHES, _WITHIN_GROUP = stream_of("shuffle batches"), stream_of("shuffle within a group")
 
 
 @dataclass(frozen=True)
@@ -102,14 +101,13 @@ class Order:
     repeats: int = 1
 
     @property
-    def samples(self) -> int:
-        """Number of samples of an epoch."""
-        return self.choices
-
-    @property
     def run(self) -> int:
         """Number of successive places that a rank takes together."""
         return self.shuffle.run if isinstance(self.shuffle, Blocks) else 1
+
+    def places(self, _: int | None) -> int:
+        """Return the number of places of an epoch."""
+        return self.choices
 
     def at(self, places: Ints, seed: int, epoch: int) -> tuple[Ints, NDArray[np.uint64] | None]:
         """Return the samples at some places, and the number of each copy; None if all are the first ones."""
@@ -129,96 +127,15 @@ class Order:
             if self.repeats > 1:
                 number = (places % self.repeats).astype(np.uint64)
                 copies = number if copies is None else copies * np.uint64(self.repeats) + number
-        return self.indices_of(chosen), copies
+        return (chosen if self.indices is None else self.indices[chosen]), copies
 
-    def indices_of(self, chosen: Ints) -> Ints:
-        """Return the indices in the source of some of the samples to choose from."""
-        return chosen if self.indices is None else self.indices[chosen]
-
-    def digest(self) -> str | None:
+    def digest(self, _: int | None = None) -> str | None:
         """Return a digest of the order, whatever the seed; None for the whole source."""
         if self.indices is None and self.limits is None and self.repeats == 1:
             return None
         found = hashlib.blake2b(str(self.repeats).encode(), digest_size=16)
         for part in (self.indices, self.limits):
             found.update(b"-" if part is None else part.tobytes())
-        return found.hexdigest()
-
-
-class Groups(NamedTuple):
-    """Groups of samples, whose batches are of one group each."""
-
-    group: NDArray[np.int32]  # (N,) of each sample
-    most: Ints  # (G,): samples of a batch of each group
-    targets: NDArray[np.int32]  # (N, 2): height and width to which each sample is resized
-
-
-class BatchSamples(NamedTuple):
-    """Samples of a batch."""
-
-    indices: Ints
-    copies: NDArray[np.uint64] | None  # number of each copy; None if all are the first ones
-    targets: NDArray[np.int32]  # (M, 2)
-
-
-class BatchOrder:
-    """Order of batches. Each place of an epoch is a batch; an epoch has the same number of them whatever the order.
-
-    Samples are shuffled within their group, and batches among each other. With ``drop_last`` there are only batches
-    with as many samples as their group allows; the others are left out, other ones in each epoch.
-    """
-
-    run = 1  # places that a rank takes together
-
-    def __init__(
-        self, samples: Order, groups: Groups, drop_last: bool, target_sizes: Callable[[Ints], NDArray[np.int32]]
-    ) -> None:
-        """Build the order of batches from a plain order of samples, without weights and repeats."""
-        self.target_sizes = target_sizes
-        self.shuffle = samples.shuffle
-        self._samples, self._targets, self._most = samples, groups.targets, groups.most
-        self._members = np.argsort(groups.group, kind="stable").astype(np.int32)  # samples, sorted by group
-        self._sizes = np.bincount(groups.group, minlength=len(groups.most))
-        self._starts = np.cumsum(self._sizes) - self._sizes
-        batches = self._sizes // self._most if drop_last else -(-self._sizes // self._most)
-        self._ends = np.cumsum(batches)  # number of batches up to each group
-        self.choices = int(self._ends[-1])  # number of places
-        self.samples = len(groups.group)
-        numbers = np.arange(self.choices)
-        group, first = self._located(numbers)
-        self._listed = numbers[np.argsort(self._members[self._starts[group] + first], kind="stable")]
-
-    def _located(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return the groups of batches, and the position of their first samples in these."""
-        group = np.searchsorted(self._ends, numbers, side="right")
-        return group, (numbers - np.append(0, self._ends)[group]) * self._most[group]
-
-    def _numbers(self, places: Ints, seed: int, epoch: int) -> Ints:
-        return shuffled(places, self.choices, seed, epoch, _BATCHES) if self.shuffle else self._listed[places]
-
-    def lengths(self, places: Ints, seed: int, epoch: int) -> Ints:
-        """Return the numbers of samples of the batches at some places."""
-        group, first = self._located(self._numbers(places, seed, epoch))
-        lengths: Ints = np.minimum(self._most[group], self._sizes[group] - first)
-        return lengths
-
-    def at(self, place: int, seed: int, epoch: int) -> BatchSamples:
-        """Return the batch at a place."""
-        groups, firsts = self._located(self._numbers(np.array([place]), seed, epoch))
-        group, first = int(groups[0]), int(firsts[0])
-        size = int(self._sizes[group])
-        k = np.arange(first, min(first + int(self._most[group]), size))
-        if self.shuffle:
-            k = shuffled(k, size, seed, epoch, _WITHIN_GROUP + np.uint64(group))
-        chosen = self._members[self._starts[group] + k].astype(np.int64)
-        copies = None if self._samples.copies is None else self._samples.copies[chosen]
-        return BatchSamples(self._samples.indices_of(chosen), copies, self._targets[chosen])
-
-    def digest(self) -> str:
-        """Return a digest of the batches, whatever the seed."""
-        found = hashlib.blake2b(f"{self.choices} {self._samples.digest()}".encode(), digest_size=16)
-        for part in (self._members, self._sizes, self._most):
-            found.update(part.tobytes())
         return found.hexdigest()
 
 
@@ -257,7 +174,7 @@ def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, r
         chosen = _indices(indices, samples)
         if isinstance(shuffle, Blocks):  # blocks are of neighbors in the source
             chosen.sort()
-        choices, copies = len(chosen), _copies(chosen)
+        choices, copies = len(chosen), copies_of(chosen)
     return Order(choices, shuffle, chosen, copies, None if weights is None else _limits(weights, choices), repeats)
 
 
@@ -276,15 +193,16 @@ def _indices(indices: Any, samples: int) -> Ints:
     return np.array(found, np.int64)
 
 
-def _copies(indices: Ints) -> NDArray[np.uint64] | None:
+def copies_of(indices: Ints) -> NDArray[np.uint64] | None:
     """Return for each index how often it occurs before; None if all are distinct."""
-    order = np.argsort(indices, kind="stable")
-    first = np.append(True, indices[order][1:] != indices[order][:-1])
-    if first.all():
+    seen = np.zeros(indices.max() + 1, bool)  # the usual case, without sorting
+    seen[indices] = True
+    if np.count_nonzero(seen) == len(indices):
         return None
-    starts = np.flatnonzero(first)
+    order = np.argsort(indices, kind="stable")
+    starts = np.flatnonzero(np.append(True, indices[order][1:] != indices[order][:-1]))
     copies = np.empty(len(indices), np.uint64)
-    copies[order] = np.arange(len(indices)) - starts[np.cumsum(first) - 1]
+    copies[order] = np.arange(len(indices)) - np.repeat(starts, np.diff(starts, append=len(indices)))
     return copies
 
 

@@ -23,14 +23,14 @@ from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
 from .._checks.types import Array, Ints, Mask
-from .._data.images import Encoded, EncodedImages, Pixels
+from .._data.images import Encoded, Pixels
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.attempt import Attempt
 from .._runtimes.protocol import ResultMemory, Runtime, Timings
 from .._threads.turn import Turn, Watch
 from ..errors import DecodeError, Failure, ImageError
-from .order import BatchOrder
+from .batches import Batches
 from .prefetch import Prefetcher, Stopped, same
 from .reading import ReadChunk, ReadJobs
 from .samples import Sample, SampleNames, collate, described, ease, label_examples, reread, with_own
@@ -210,8 +210,8 @@ class Pipeline:
                 self._start_reading(iter([(position, left)]))
             for at in range(0, left, most):
                 size = min(most, left - at)
-                by_size = isinstance(self._schedule.order, BatchOrder)
-                samples = self._next_chunk().samples if by_size else self._next_samples(size)
+                listed = isinstance(self._schedule.order, Batches)
+                samples = self._next_chunk().samples if listed else self._next_samples(size)
                 if skips:
                     finished = self._refilled(next(numbers), samples, position)
                     position, job = finished.position, partial(Attempt, partial(same, finished))
@@ -276,7 +276,7 @@ class Pipeline:
                 continue
             failures += _failures(opened)
             good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
-            if not good and taken - position.taken > self._schedule.order.samples + size:
+            if not good and taken - position.taken > self._schedule.order.choices + size:
                 raise DecodeError(tuple(failures), len(failures))  # no sample at all is good
 
     def _reread_failed(self, opened: OpenedBatch) -> bool:
@@ -285,7 +285,7 @@ class Pipeline:
         return sum(reread(sample, self._reading.columns, self._reading.decode.max_bytes) for sample in failed) > 0
 
     def _open(self, samples: list[Sample], epoch: int, given_up: set[int]) -> OpenedBatch:
-        reading, order = self._reading, self._schedule.order
+        reading = self._reading
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
         if reading.cache is not None:
@@ -295,9 +295,6 @@ class Pipeline:
         else:
             images = open_images(data, reading.decode, "fill", names)
             images = replace(images, given_up=given_up)
-            if isinstance(order, BatchOrder):
-                images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
-                images.record_failures(_of_other_sizes(images, order.target_sizes))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images, Timings())
 
@@ -446,16 +443,6 @@ def _keep_freed_memory() -> None:
 
 def _labels_of(samples: list[Sample], known: list[Any]) -> Any:
     return collate([sample.label for sample in samples], [sample.lacks_label for sample in samples], known)
-
-
-def _of_other_sizes(images: EncodedImages, target_sizes: Callable[[Ints], NDArray[np.int32]]) -> dict[int, str]:
-    """Return reasons, by index, for images whose batch was chosen by sizes of other images."""
-    wrong = np.flatnonzero(np.any(target_sizes(images.sizes) != images.targets, 1))
-    return {
-        k: "its size is {} x {}, not that in sizes= of the batch size: read the sizes again".format(*images.sizes[k])
-        for k in wrong.tolist()
-        if k not in images.failures
-    }
 
 
 def _failures(opened: OpenedBatch) -> list[Failure]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from .._checks.types import Ints, Mask
 from .._io.native_read import FIRST_ROOM, ChunkReader
 from ..sources._table import is_remote
-from .order import BatchOrder, Blocks, Order, neighbors
+from .batches import Batches, Lists
+from .order import Blocks, Order, neighbors
 from .samples import Sample, name_videos, read_samples
 from .settings import Reading, Schedule
 from .sharding import Position, Share
@@ -69,13 +70,13 @@ class ReadJobs:
         """Yield the jobs of all samples of some epochs, see :meth:`Schedule.epochs_from`."""
         remote, run, order = is_remote(self._reading.source), self._buffer, self._schedule.order
         for position, left in epochs:
-            share, epoch = self._schedule.share(position.levels), position.epoch
+            share, epoch = self._schedule.share(position.epoch, position.levels), position.epoch
             for start, stop in self._spans(position.taken, left):
                 at = start
                 while at < stop:
-                    if isinstance(order, BatchOrder):
+                    if isinstance(order, Batches):
                         end = at + 1
-                        yield partial(self._read_batch, order, share, epoch, at)
+                        yield partial(self._read_batch, order.of(epoch), share, at)
                     elif run:
                         end = min(at // run * run + run, stop)
                         for part in self._parts(order, share, epoch, at, end):
@@ -104,13 +105,11 @@ class ReadJobs:
             numbers = None if copies is None else copies[part]
             yield BufferPart(start + part, indices[part], real[part], numbers, last=not left)
 
-    def _read_batch(self, order: BatchOrder, share: Share, epoch: int, number: int) -> ReadChunk:
+    def _read_batch(self, lists: Lists, share: Share, number: int) -> ReadChunk:
         places, real = share.places(number, number + 1)
-        batch = order.at(int(places[0]), self._schedule.seed, epoch)
-        chunk = self._read_at(batch.indices, np.repeat(real, len(batch.indices)), batch.copies)
-        for sample, target in zip(chunk.samples, batch.targets, strict=True):
-            sample.target = target
-        return chunk
+        span = slice(*lists.offsets[int(places[0]) :][:2].tolist())
+        indices, copies = lists.indices[span], lists.copies
+        return self._read_at(indices, np.repeat(real, len(indices)), None if copies is None else copies[span])
 
     def _read_samples(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         places, real = share.places(start, stop)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._io.file_bytes import is_constant, printable, read, url_hint
 from .._io.native_read import ChunkReader
@@ -34,7 +33,6 @@ class Sample:
     data: Any = b""
     label: Any = None
     error: Exception | None = None
-    target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
     stand_in: int = 0  # 1: without its label, 2 and more: with that of another sample, see :func:`ease`
     own: Any = None  # label in place of which another stands

@@ -22,9 +22,10 @@ from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from .._threads.threads import MOST_THREADS
 from ..sources._table import is_remote
 from ..sources.stream import Stream
+from .batches import Batches
 from .cache import DecodedImages, cache_of
 from .clips import Clips, VideoClips
-from .order import BatchOrder, Order
+from .order import Order
 from .samples import Columns
 from .sharding import Level, Position, Share
 
@@ -58,28 +59,29 @@ class Reading:
 class Schedule:
     """The batches of a rank, and their order."""
 
-    order: Order | BatchOrder
+    order: Order | Batches
     rank: int
     world: int
-    batch_size: int  # places of a batch
+    batch_size: int  # places of a batch: samples, or 1 of listed batches
     drop_last: bool
     seed: int
     epochs: int | None  # of a loop; None: endless
 
-    def images(self, epoch: int, levels: tuple[Level, ...] = (), first: int = 0) -> int:
+    def images(self, epoch: int | None = None, levels: tuple[Level, ...] = (), first: int = 0) -> int:
         """Return the number of images, padding included, of this rank's share of an epoch from a place on."""
-        count = self.count(levels)
-        if not isinstance(self.order, BatchOrder):
+        count = self.count(epoch, levels)
+        if not isinstance(self.order, Batches):
             return count - first
-        return int(self.order.lengths(self.share(levels).places(first, count)[0], self.seed, epoch).sum())
+        places = self.share(epoch, levels).places(first, count)[0]
+        return int(np.diff(self.order.of(epoch).offsets)[places].sum())
 
-    def share(self, levels: tuple[Level, ...] = ()) -> Share:
+    def share(self, epoch: int | None, levels: tuple[Level, ...] = ()) -> Share:
         """Return this rank's share of the rest of an epoch."""
-        return Share(self.order.choices, levels, self.rank, self.world, self.order.run)
+        return Share(self.order.places(epoch), levels, self.rank, self.world, self.order.run)
 
-    def count(self, levels: tuple[Level, ...] = ()) -> int:
+    def count(self, epoch: int | None = None, levels: tuple[Level, ...] = ()) -> int:
         """Return the number of places of this rank's share, padding included."""
-        return self.share(levels).count(self.batch_size, self.drop_last)
+        return self.share(epoch, levels).count(self.batch_size, self.drop_last)
 
     def epochs_from(self, position: Position, last: int | None) -> Iterator[tuple[Position, int]]:
         """Yield the epochs from a position to the one before ``last``, endless if that is None.
@@ -87,7 +89,7 @@ class Schedule:
         Each is the position at which it is entered, and the number of the rank's samples from there on.
         """
         while last is None or position.epoch < last:
-            yield position, self.count(position.levels) - position.given
+            yield position, self.count(position.epoch, position.levels) - position.given
             position = Position(position.epoch + 1)
 
 
@@ -196,7 +198,7 @@ def check_source(source: Any, *, streams: bool = False) -> None:
 
 def reading_of(
     source: Any, columns: Columns, readers: Any, on_error: str, max_failures: Any, decode: DecodeOptions,
-    runtimes: Sequence[Runtime], clips: Any, cache: Any, *, by_size: bool,
+    runtimes: Sequence[Runtime], clips: Any, cache: Any,
 ) -> Reading:  # fmt: skip
     """Check what a loader reads, see :func:`gpuimg.load`, and reserve the memory of its cache."""
     if clips is not None and not isinstance(clips, Clips):
@@ -213,7 +215,7 @@ def reading_of(
     return Reading(
         source=source, columns=columns, readers=whole_number(readers, "readers", 1, MOST_THREADS), on_error=on_error,
         max_failures=max_failures, decode=decode, videos=None if clips is None else VideoClips(clips),
-        cache=cache_of(cache, source, runtimes, decode, of_clips=clips is not None, by_size=by_size),
+        cache=cache_of(cache, source, runtimes, decode, of_clips=clips is not None),
     )  # fmt: skip
 
 

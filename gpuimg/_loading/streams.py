@@ -73,7 +73,7 @@ class StreamPipeline(Pipeline):
         else:
             items = enumerate(items)
         first = list(islice(items, world))  # used as padding of the last batch
-        before = schedule.share(position.levels).first + position.taken * world
+        before = schedule.share(position.epoch, position.levels).first + position.taken * world
         rest = islice(chain(first, items), before, None)
         given = position.given
         block = list(islice(rest, world * schedule.batch_size))
@@ -121,11 +121,11 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    by_size: Any, shuffle: Any, on_error: str, max_failures: Any, clips: Any, choice: tuple[Any, Any, Any]
+    batches: Any, shuffle: Any, on_error: str, max_failures: Any, clips: Any, choice: tuple[Any, Any, Any]
 ) -> None:
     """Reject options that need a length or an index."""
-    if by_size is not None:
-        raise ValueError(f"batch_size={type(by_size).__name__} needs a source with a length, whose sizes can be read")
+    if batches is not None:
+        raise ValueError("batches needs a source with a length, not a stream, whose samples have no indices")
     if isinstance(shuffle, Blocks):
         raise ValueError("shuffle=Blocks needs a source with a length; a stream is shuffled within its buffer by True")
     if on_error == "skip":

@@ -83,7 +83,8 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         super().__init__()
         self._as_tensors = _valid_tensors if flag(with_valid, "with_valid") else _tensors
         self._loader = load(source, preprocess, **with_layout(options))
-        if options.get("epochs", 1) is not None and not isinstance(source, Stream) and not len(self):
+        drops = options.get("drop_last") and options.get("epochs", 1) is not None and not isinstance(source, Stream)
+        if drops and not len(self):
             message = f"drop_last leaves no full batch of {self._loader!r}: a loop over this dataset has no batches"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 

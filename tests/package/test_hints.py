@@ -75,6 +75,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("letterbox", "resize", "ten_crop", "random_crop", "random_resized_crop", "scale_jitter"), (IMAGES, 4)
     ),
+    "bucket_batches": ([(4, 4)],),
     "coco": ("nowhere.json", "nowhere"),
     "load": (SOURCE,),
     "prepare": (SOURCE, "nowhere"),
@@ -84,6 +85,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "resized_crop": (IMAGES, 0, 0, 4, 4, 4),
     "rotate": (IMAGES, 30),
     "split": (SOURCE, 0.5),
+    "token_batches": ([4], 4),
     "transform_boxes": (gpuimg.invert(IMAGES), BOXES),
     "transform_keypoints": (gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2),
     "transform_points": (gpuimg.invert(IMAGES), [[(0, 0)]] * 2),
@@ -239,7 +241,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute"])
+@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute", "target_sizes"])
 def test_attributes_of_arrays_say_what_a_batch_has(name: str) -> None:
     assert not hasattr(X, name)
     with pytest.raises(AttributeError, match=rf"^'Batch' object has no attribute '{name}'; a batch \w"):

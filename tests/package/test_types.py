@@ -104,7 +104,7 @@ def test_options_of_load_are_its_parameters() -> None:
     parameters = list(inspect.signature(gpuimg.load).parameters.values())[2:]
     options = {name: value.__forward_arg__ for name, value in gpuimg.typing.LoadOptions.__annotations__.items()}
     annotations = {each.name: each.annotation for each in parameters}
-    assert options == annotations | {"batch_size": f"Required[{annotations['batch_size']}]"}
+    assert options == annotations
 
 
 def test_dtypes_are_those_of_the_table() -> None:

@@ -27,7 +27,7 @@ gpuimg.to_torch(x, layout="CHWN")  # wrong: "NCHW" or "NHWC"
 gpuimg.transform_boxes(x, [[(1, 2, 3, 4)]], format="xxyy")  # wrong: "xyxy"
 
 pairs = [("cat.jpg", 0)]
-gpuimg.load(pairs)  # wrong: without batch_size
+gpuimg.load(pairs, batches=3)  # wrong: lists of indices
 gpuimg.load(pairs, batch_size="8")  # wrong: a number
 gpuimg.load(pairs, batch_size=8, shuffle="yes")  # wrong: a bool
 gpuimg.load(pairs, batch_size=8, on_error="ignore")  # wrong: "raise", "skip" or "fill"
