@@ -28,7 +28,7 @@ from bench import common as machine
 from bench.gpu import REHEARSAL
 from bench.gpu.common import Kernels, Lane, attempt, decoder, device, photos, show
 from gpuimg._batch.batch import recording_of
-from gpuimg._ops import self_test as gpuimgs_test
+from gpuimg._runtimes import self_test as gpuimgs_test
 
 _BEGIN = time.perf_counter()
 _COUNT, _REPEATS = (2, 2) if REHEARSAL else (64, 30)

@@ -5,7 +5,6 @@ import re
 import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,10 @@ def on_cpu(device: str) -> bool:
 def _cuda(index: int) -> Runtime:
     try:
         from .cuda import CudaRuntime
+        from .self_test import prove
 
         runtime = CudaRuntime(index)
-        # By name: it uses functions, and these use runtimes.
-        import_module(".._ops.self_test", __package__).prove(runtime)
+        prove(runtime)
     except UnusableDeviceError:
         raise
     except Exception as error:  # of the driver, of CuPy, of a compiler

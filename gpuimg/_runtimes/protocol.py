@@ -49,7 +49,7 @@ class Outcome:
 
 
 class UnusableDeviceError(RuntimeError):
-    """A GPU's first use failed, or its results are not the CPU's, see :mod:`gpuimg._ops.self_test`."""
+    """A GPU's first use failed, or its results are not the CPU's, see :mod:`gpuimg._runtimes.self_test`."""
 
 
 class Runtime(Protocol):

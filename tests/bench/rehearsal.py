@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuimg._decoding import nvimgcodec
-from gpuimg._ops import self_test
+from gpuimg._runtimes import self_test
 from tests.ptx.device import executing
 
 

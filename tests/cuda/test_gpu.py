@@ -13,7 +13,7 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
-from gpuimg._ops import self_test
+from gpuimg._runtimes import self_test
 from gpuimg._runtimes.devices import runtime_for
 from gpuimg._runtimes.probe import gpu_problem
 from tests.operations.calls import CALLS

@@ -11,8 +11,7 @@ from tests.libraries import needs
 needs("numba_cuda")
 
 import gpuimg as gi
-from gpuimg._ops import self_test
-from gpuimg._runtimes import devices, probe
+from gpuimg._runtimes import devices, probe, self_test
 from gpuimg._runtimes.protocol import UnusableDeviceError
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import disk

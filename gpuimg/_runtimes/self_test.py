@@ -7,33 +7,55 @@ the GPU, its driver and the sources of the kernels.
 import io
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from .._batch.batch import Batch, recording_of
-from .._batch.encoded import open_images
-from .._batch.recording import Recording
-from .._checks.types import DType
+from .._data.images import EncodedImages, offsets_of
+from .._decoding.jpeg import read_headers
 from .._decoding.options import GPUIMG, DecodeOptions
 from .._decoding.recoded import recode_jpeg
-from .._runtimes import probe
-from .._runtimes.devices import runtime_for
-from .._runtimes.protocol import Runtime, UnusableDeviceError
-from ..kernels import disk
-from .color import adjust_contrast, autocontrast
-from .pixels import normalize
-from .resize_crop import resize
-from .warp import rotate
+from .._plan.plan import Plan
+from ..kernels import disk, exact, layout, ops
+from . import planes, probe
+from .attempt import delivered
+from .cpu import CpuRuntime
+from .protocol import Outcome, Runtime, UnusableDeviceError
 
 _SIDE, _SIZE = 32, (20, 24)
 _SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}  # by Pillow's numbers
-#: Functions, the dtype of their results, and the difference that rounding may make.
-FUNCTIONS: dict[str, tuple[Callable[[Batch], Batch], DType, float]] = {
-    "resize, rotate, normalize": (lambda x: normalize(rotate(resize(x, _SIZE), 20.0), 0.5, 0.5), "float16", 4e-3),
-    "autocontrast, adjust_contrast": (lambda x: adjust_contrast(autocontrast(resize(x, _SIZE)), 0.5), "float32", 1e-3),
-    "exact resize": (lambda x: resize(x, _SIZE, exact="pillow"), "uint8", 0.0),
-}
+
+
+def _turned(plan: Plan) -> Plan:
+    """Turn images by some 20 degrees, on black."""
+    plan, frame = plan.with_frame()
+    plan = plan.with_paint((0, 0, *_SIZE[::-1]), np.zeros((1, 3)), frame, inside=False, where=None)
+    matrix = np.array([[0.94, 0.34, -2.7], [-0.34, 0.94, 4.7], [0.0, 0.0, 1.0]])
+    return plan.transformed(np.tile(matrix, (len(plan), 1, 1)), plan.sizes)
+
+
+def _resized(plan: Plan) -> Plan:
+    return plan.resized(np.tile(_SIZE, (len(plan), 1)), np.full(len(plan), layout.LINEAR), antialias=True)
+
+
+def _resized_exactly(plan: Plan) -> list[Plan]:
+    plan = plan.resized_exactly(np.tile(_SIZE, (len(plan), 1)), np.full(len(plan), layout.LINEAR), exact.PILLOW)
+    return [plan, plan.then()]
+
+
+#: Plans, the dtype of their results, and the difference that rounding may make.
+FUNCTIONS: dict[str, tuple[Callable[[Plan], list[Plan]], str, float]] = {
+    "resize, rotate, normalize": (
+        lambda plan: [_turned(_resized(plan)).normalized_by(ops.NORMALIZE, (2.0,) * 3 + (-1.0,) * 3, None)],
+        "float16", 4e-3,
+    ),
+    "autocontrast, adjust_contrast": (
+        lambda plan: [_resized(plan).with_entry(ops.AUTOCONTRAST, ()).with_entry(ops.CONTRAST, (0.5,))],
+        "float32", 1e-3,
+    ),
+    "exact resize": (_resized_exactly, "uint8", 0.0),
+}  # fmt: skip
 
 
 def files() -> dict[str, bytes]:
@@ -55,22 +77,35 @@ def files() -> dict[str, bytes]:
 
 def differing(runtime: Runtime) -> tuple[list[str], list[str]]:
     """Return the JPEGs, and the functions, whose results on a device are not the CPU's."""
-    host, made = runtime_for("cpu"), files()
-    x, y = (
-        Batch(Recording.start(one, open_images([*made.values()], DecodeOptions(decoder=GPUIMG), "raise")))
+    host, made = CpuRuntime(), files()
+    data, sizes = [*made.values()], np.full((len(made), 2), _SIDE)
+    (pixels, _), (found, outcome) = (
+        _run(one, EncodedImages(data, read_headers(data), {}, [*made], sizes, DecodeOptions(decoder=GPUIMG), "raise"))
         for one in (host, runtime)
     )
-    pixels, found = list(x.compute()), [runtime.to_host(image) for image in y.compute()]
     jpegs = [name for name, one, other in zip(made, pixels, found, strict=True) if not np.array_equal(one, other)]
-    if recording_of(y).timings.jpegs_on_cpu:  # which repaired what kernels gave up
+    if outcome.timings.jpegs_on_cpu:  # which repaired what kernels gave up
         jpegs = [*made]
     functions = []
     for name, (function, dtype, most) in FUNCTIONS.items():
-        one, other = (function(Batch(Recording.start(r, r.from_arrays(pixels)))).array(dtype) for r in (host, runtime))
-        difference = np.abs(one.astype(np.float32) - runtime.to_host(other).astype(np.float32))
+        one, other = (_run(each, each.from_arrays(list(pixels)), function, dtype)[0] for each in (host, runtime))
+        difference = np.abs(one.astype(np.float32) - other.astype(np.float32))
         if not difference.max() <= most:  # nor NaN
             functions.append(name)
     return jpegs, functions
+
+
+def _run(
+    runtime: Runtime, source: Any, function: Any = lambda plan: [plan], dtype: str = "uint8"
+) -> tuple[Any, Outcome]:
+    """Return the results of plans, (N, H, W, C) on the host."""
+    plans: list[Plan] = function(Plan.start(source.sizes, source.channels, of_bytes=True))
+    offsets, total = offsets_of(plans[-1].sizes, source.channels)
+    flat = runtime.take(total, dtype)
+    outcome = delivered(lambda: planes.run(runtime, source, plans, flat, offsets, "NHWC"))
+    if isinstance(source, EncodedImages):
+        source.record_failures(outcome.failures)
+    return runtime.to_host(flat).reshape(len(offsets), *plans[-1].sizes[0], source.channels), outcome
 
 
 def prove(runtime: Runtime) -> None:
