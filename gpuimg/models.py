@@ -164,12 +164,13 @@ def _timm_eval(
     mode: str, scaled: tuple[int, int], size: tuple[int, int], filter: Any, mean: Any, std: Any, exact: Any,
     images: Images, rng: Any = None,
 ) -> Batch:  # fmt: skip
-    x = as_batch(images)
+    x = recording_of(images)
     new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode != "center")
-    x = resize(x, new, filter, exact=exact)
+    x = resize.record(x, new, filter, exact=exact)
     # Central crops are black outside of the image, with "border" they have the color of the mean.
-    color = tuple(np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit) if mode == "border" else 0
-    return normalize(crop_or_pad(x, central_corner(x.sizes, size), size, "constant", color), mean, std)
+    color = tuple(np.round(255.0 * np.array(mean)) / 255.0 / x.unit) if mode == "border" else 0
+    x = crop_or_pad(x, central_corner(x.sizes, size), size, "constant", color)
+    return Batch(normalize.record(x, mean, std))
 
 
 @_documented
@@ -206,13 +207,13 @@ def _fixed(
     to: Any, window: int | None, rounded: bool, filter: Any, mean: Any, std: Any, exact: Any, images: Images,
     rng: Any = None,
 ) -> Batch:  # fmt: skip
-    x = resize(images, to, filter, exact=exact)
+    x = resize.record(recording_of(images), to, filter, exact=exact)
     if rounded and window is not None:  # torchvision rounds the corner of odd margins
-        x = center_crop(x, window)
+        x = center_crop.record(x, window)
     elif window is not None:  # and transformers rounds it down
         top, left = (x.sizes - window).T // 2
-        x = crop(x, top, left, window, window)
-    return normalize(x, mean, std)
+        x = crop.record(x, top, left, window, window)
+    return Batch(normalize.record(x, mean, std))
 
 
 # -- patches -----------------------------------------------------------------------------------------------------------

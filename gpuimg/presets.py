@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._batch.batch import Batch, Images, recording_of
+from ._batch.recording import Recording
 from ._checks import arguments
 from ._checks.docstrings import documented
 from ._checks.types import Exact, Range
@@ -26,7 +27,7 @@ from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, norma
 from ._ops.resize_crop import center_crop, resize
 from ._ops.timm_resize import configuration, input_size
 from ._random.color import color_jitter, random_grayscale, random_photometric_distort, random_solarize
-from ._random.draws import prepare
+from ._random.draws import rng_of
 from ._random.filters import random_gaussian_blur, three_augment
 from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
 from ._random.iou_crop import random_iou_crop
@@ -49,6 +50,16 @@ _documented = documented(
 )
 
 
+def _named(name: str, record: Callable[..., Recording], *options: Any) -> Callable[[Images, Rng | int], Batch]:
+    """Return a preset: a function of images and a generator, from one of options, a recording and an Rng."""
+    return partial(_recorded, name, record, options)
+
+
+def _recorded(name: str, record: Callable[..., Recording], options: Any, images: Any, rng: Any) -> Batch:
+    recording = recording_of(images)
+    return Batch(record(*options, recording, rng_of(recording, rng, name)))
+
+
 @_documented
 def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[Images, Rng | int], Batch]:
     """Return the ImageNet training preset of ResNet: random resized crop, flip, normalize.
@@ -57,14 +68,13 @@ def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[
     ----------
     Szegedy et al.: "Going deeper with convolutions", CVPR 2015; torchvision ``references/classification``.
     """
-    return partial(_imagenet_train, arguments.whole_number(size, "size"), exact)
+    return _named("imagenet_train", _imagenet_train, arguments.whole_number(size, "size"), exact)
 
 
-def _imagenet_train(size: int, exact: Exact | None, images: Any, rng: Any) -> Batch:
-    images, rng = prepare(images, rng, "imagenet_train")
-    x = random_resized_crop(images, size, exact=exact, rng=rng)
-    x = random_horizontal_flip(x, rng=rng)
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+def _imagenet_train(size: int, exact: Exact | None, x: Recording, rng: Rng) -> Recording:
+    x = random_resized_crop.record(x, size, exact=exact, rng=rng)
+    x = random_horizontal_flip.record(x, rng=rng)
+    return normalize.record(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 @_documented
@@ -93,9 +103,8 @@ def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | Non
 
 
 def _imagenet_eval(size: int, resize_size: int, exact: Exact | None, images: Any, rng: Any = None) -> Batch:
-    x = resize(images, resize_size, exact=exact)
-    x = center_crop(x, (size, size))
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+    x = resize.record(recording_of(images), resize_size, exact=exact)
+    return Batch(normalize.record(center_crop.record(x, (size, size)), IMAGENET_MEAN, IMAGENET_STD))
 
 
 @_documented
@@ -110,16 +119,15 @@ def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     ----------
     Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022; its code, ``augment.py``.
     """
-    return partial(_deit3_train, arguments.whole_number(size, "size"))
+    return _named("deit3_train", _deit3_train, arguments.whole_number(size, "size"))
 
 
-def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
-    images, rng = prepare(images, rng, "deit3_train")
-    x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
-    x = random_horizontal_flip(x, rng=rng)
-    x = three_augment(x, rng=rng)
-    x = color_jitter(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+def _deit3_train(size: int, x: Recording, rng: Rng) -> Recording:
+    x = random_resized_crop.record(x, size, interpolation="bicubic", rng=rng)
+    x = random_horizontal_flip.record(x, rng=rng)
+    x = three_augment.record(x, rng=rng)
+    x = color_jitter.record(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
+    return normalize.record(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 @_documented
@@ -139,7 +147,7 @@ def clip_train(
     ``src/open_clip/transform.py``, ``image_transform``.
     """
     size = arguments.whole_number(size, "size")
-    return partial(_open_clip_train, "clip_train", size, scale, (CLIP_MEAN, CLIP_STD), exact)
+    return _named("clip_train", _open_clip_train, size, scale, (CLIP_MEAN, CLIP_STD), exact)
 
 
 @_documented
@@ -157,14 +165,12 @@ def siglip_train(
     Zhai, Mustafa, Kolesnikov, Beyer: "Sigmoid loss for language image pre-training", ICCV 2023; open_clip.
     """
     size = arguments.whole_number(size, "size")
-    return partial(_open_clip_train, "siglip_train", size, scale, ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), exact)
+    return _named("siglip_train", _open_clip_train, size, scale, ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), exact)
 
 
-def _open_clip_train(
-    name: str, size: int, scale: Any, colors: tuple[Any, Any], exact: Exact | None, images: Any, rng: Any
-) -> Batch:
-    images, rng = prepare(images, rng, name)
-    return normalize(random_resized_crop(images, size, scale, interpolation="bicubic", exact=exact, rng=rng), *colors)
+def _open_clip_train(size: int, scale: Any, colors: Any, exact: Exact | None, x: Recording, rng: Rng) -> Recording:
+    x = random_resized_crop.record(x, size, scale, interpolation="bicubic", exact=exact, rng=rng)
+    return normalize.record(x, *colors)
 
 
 @_documented
@@ -181,17 +187,16 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     Chen, Kornblith, Norouzi, Hinton: "A simple framework for contrastive learning of visual representations",
     ICML 2020, appendix A, with the ImageNet strength of 1.
     """
-    return partial(_simclr, arguments.whole_number(size, "size"))
+    return _named("simclr", _simclr, arguments.whole_number(size, "size"))
 
 
-def _simclr(size: int, images: Any, rng: Any) -> Batch:
+def _simclr(size: int, x: Recording, rng: Rng) -> Recording:
     kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, rounded to an odd number
-    images, rng = prepare(images, rng, "simclr")
-    x = random_resized_crop(images, size, rng=rng)
-    x = random_horizontal_flip(x, rng=rng)
-    x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
-    x = random_grayscale(x, 0.2, rng=rng)
-    return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
+    x = random_resized_crop.record(x, size, rng=rng)
+    x = random_horizontal_flip.record(x, rng=rng)
+    x = color_jitter.record(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
+    x = random_grayscale.record(x, 0.2, rng=rng)
+    return random_gaussian_blur.record(x, kernel, (0.1, 2.0), 0.5, rng=rng)
 
 
 @_documented
@@ -212,12 +217,12 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
     >>> train = gpuimg.presets.simclr_train(32)
     >>> one, other = train(np.zeros((3, 40, 50, 3), np.uint8), 0).array().reshape(2, 3, 32, 32, 3)
     """
-    return partial(_simclr_train, arguments.whole_number(size, "size"), arguments.whole_number(views, "views", 1))
+    size, views = arguments.whole_number(size, "size"), arguments.whole_number(views, "views", 1)
+    return _named("simclr_train", _simclr_train, size, views)
 
 
-def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
-    x, rng = prepare(images, rng, "simclr_train")
-    return _simclr(size, x.take(np.tile(np.arange(recording_of(x).units), views)), rng.views(views))
+def _simclr_train(size: int, views: int, x: Recording, rng: Rng) -> Recording:
+    return _simclr(size, x.taken(np.tile(np.arange(x.units), views)), rng.views(views))
 
 
 @_documented
@@ -265,7 +270,7 @@ def dino_train(
     ranges = {"global_crops_scale": global_crops_scale, "local_crops_scale": local_crops_scale}
     scales = np.array([arguments.low_high(value, name, low=0.0, high=1.0) for name, value in ranges.items()]).T
     count = arguments.whole_number(local_views, "local_views", 0)
-    return partial(_dino, "dino_train", (size, local_size, None), count, scales, False, 0.5, (1.0, 0.1, 0.5))
+    return _named("dino_train", _dino, (size, local_size, None), count, scales, False, 0.5, (1.0, 0.1, 0.5))
 
 
 @_documented
@@ -317,36 +322,35 @@ def dinov3_train(
         if side is not None:
             arguments.whole_number(side, name)
     distorted = arguments.flag(gram_distortions, "gram_distortions")
-    return partial(_dino, "dinov3_train", sizes, local_views, _DINOV3_SCALES, distorted, flip, blur)
+    return _named("dinov3_train", _dino, sizes, local_views, _DINOV3_SCALES, distorted, flip, blur)
 
 
 def _dino(
-    name: str, sizes: tuple[int, int, int | None], local_views: int, scales: Any, distorted: bool, flip: float,
-    blur: tuple[float, float, float], images: Any, rng: Any,
-) -> Batch:  # fmt: skip
+    sizes: tuple[int, int, int | None], local_views: int, scales: Any, distorted: bool, flip: float,
+    blur: tuple[float, float, float], x: Recording, rng: Rng,
+) -> Recording:  # fmt: skip
     size, local_size, gram_size = sizes
-    x, rng = prepare(images, rng, name)
-    units = recording_of(x).units
+    units = x.units
     # The Gram teacher's views draw what the global views do.
     drawn = [0, 1, *([] if gram_size is None else [0, 1]), *range(2, 2 + local_views)]
     rows = (np.array(drawn)[:, None] * units + np.arange(units)).ravel()
-    x, rng = x.take(rows % max(units, 1)), rng_of_rows(rng.views(2 + local_views), rows)
+    x, rng = x.taken(rows % max(units, 1)), rng_of_rows(rng.views(2 + local_views), rows)
     view = np.repeat(drawn, len(x) // len(drawn))
     gram = np.repeat(np.arange(len(drawn)) // 2 == 1, len(x) // len(drawn)) & (gram_size is not None)
     own = np.where(view >= 2, local_size, np.where(gram, gram_size or 0, size))
     side = np.where(view >= 2, local_size, max(size, gram_size)) if gram_size is not None and distorted else own
     plain = gram & (not distorted)
     low, high = scales[:, (view >= 2).astype(int)]
-    x = random_resized_crop(x, (side, side), (low, high), interpolation="bicubic", rng=rng)
-    x = random_horizontal_flip(x, flip, rng=rng)
-    x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=np.where(plain, 0.0, 0.8), rng=rng)
-    x = random_grayscale(x, np.where(plain, 0.0, 0.2), rng=rng)
+    x = random_resized_crop.record(x, (side, side), (low, high), interpolation="bicubic", rng=rng)
+    x = random_horizontal_flip.record(x, flip, rng=rng)
+    x = color_jitter.record(x, 0.4, 0.4, 0.2, 0.1, np.where(plain, 0.0, 0.8), rng=rng)
+    x = random_grayscale.record(x, np.where(plain, 0.0, 0.2), rng=rng)
     chance = np.choose(np.minimum(view, 2), blur)
-    x = random_gaussian_blur(x, 9, (0.1, 2.0), np.where(plain, 0.0, chance), rng=rng)
-    x = random_solarize(x, 128 / 255 / recording_of(x).unit, np.where((view == 1) & ~plain, 0.2, 0.0), rng=rng)
+    x = random_gaussian_blur.record(x, 9, (0.1, 2.0), np.where(plain, 0.0, chance), rng=rng)
+    x = random_solarize.record(x, 128 / 255 / x.unit, np.where((view == 1) & ~plain, 0.2, 0.0), rng=rng)
     if np.any(side != own):
-        x = resize(x, (own, own), "bicubic", where=side != own)
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+        x = resize.record(x, (own, own), "bicubic", where=side != own)
+    return normalize.record(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 @_documented
@@ -377,14 +381,15 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
 
 
 def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
-    images, rng = prepare(images, rng, "ssd_train")
-    x = random_photometric_distort(images, rng=rng)
-    x = random_zoom_out(x, [mean / recording_of(x).unit for mean in IMAGENET_MEAN], rng=rng)
+    x = recording_of(images)
+    rng = rng_of(x, rng, "ssd_train")
+    x = random_photometric_distort.record(x, rng=rng)
+    x = random_zoom_out.record(x, [mean / x.unit for mean in IMAGENET_MEAN], rng=rng)
     if boxes is not None:
-        x = random_iou_crop(x, boxes, rng=rng)
-    x = random_horizontal_flip(x, rng=rng)
-    x = resize(x, (size, size))
-    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+        x = random_iou_crop.record(x, boxes, rng=rng)
+    x = random_horizontal_flip.record(x, rng=rng)
+    x = resize.record(x, (size, size))
+    return Batch(normalize.record(x, IMAGENET_MEAN, IMAGENET_STD))
 
 
 # Arguments of timm's create_transform that are arguments here, too, and not part of a data configuration.
@@ -469,7 +474,8 @@ def timm_train(
     if auto_augment is not None:
         parsed(auto_augment)
     probability = partial(arguments.number, low=0.0, high=1.0)
-    return partial(
+    return _named(
+        "timm_train",
         timm_training,
         Timm(
             input_size(given),

@@ -18,15 +18,15 @@ from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._data.images import EncodedImages, Pixels, name_of, offsets_of
 from .._data.patches import PatchLayout
-from .._plan.plan import Plan, evolve
+from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.devices import runtime_for
 from ..errors import Failure
 from . import contact_sheet, dlpack, pickling
 from . import tokens as several
-from .arrays import checked_arrays
-from .recording import Recording, recorded
+from .recording import Recording
+from .recording import recording_of as recording_of
 from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
 
 __all__ = ["Batch"]
@@ -263,7 +263,7 @@ class Batch(Sequence[Array]):
         computed = self.compute(dtype, flat)
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
         parts = [part for part in np.split(np.arange(self._recording.units), ends) if len(part)]
-        name = recorded(computed).source.dtype
+        name = recording_of(computed).source.dtype
         return [computed.take(part)._array_in(self._recording.runtime.take, name, layout) for part in parts]
 
     def ragged(self, dtype: DType | None = None, layout: Layout = "NHWC") -> several.Ragged:
@@ -612,7 +612,7 @@ def views_of(images: Any, samples: int) -> list[Any]:
     """Return the versions of ``samples`` samples among the images of a loader's batch, as arrays where possible."""
     if not isinstance(images, Batch):
         return [images[k : k + samples] for k in range(0, len(images), samples)]
-    views = [images.take(np.arange(k, k + samples)) for k in range(0, recorded(images).units, samples)]
+    views = [images.take(np.arange(k, k + samples)) for k in range(0, recording_of(images).units, samples)]
     return [view._as_stored() if view.is_uniform else view for view in views]
 
 
@@ -634,14 +634,3 @@ def as_clips(clips: Any) -> Batch:
     frames = [frame for clip in clips for frame in clip] if listed else clips.reshape(-1, *shapes[0][1:])
     before = recording_of(frames)
     return Batch(replace(before, source=replace(before.source, frames=shapes[0][0])))
-
-
-def recording_of(images: Images | Recording) -> Recording:
-    """Return the recording that functions extend: a recording as it is, or that of images, see :func:`as_batch`."""
-    if isinstance(images, Recording):
-        return images
-    if isinstance(images, Batch):
-        return images._recording
-    runtime, arrays = checked_arrays(images)
-    recording = Recording.start(runtime, runtime.from_arrays(arrays))
-    return recording if len(recording) else recording.with_plan(evolve(recording.plan, empty_size=arrays.shape[1:3]))

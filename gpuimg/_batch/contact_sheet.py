@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._plan.text import describe_segments
 from .._runtimes.devices import to_host
 from ..errors import DecodeError
-from .recording import recorded
+from .recording import recording_of
 
 Picture = NDArray[np.uint8]
 
@@ -55,7 +55,7 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
     if batch.frames is None:
         tiles = [_tile(batch.take([i]), side) for i in range(min(most, len(batch)))]
     else:
-        tiles = _of_clip(batch.take(np.arange(min(recorded(batch).units, 1))), most, side)
+        tiles = _of_clip(batch.take(np.arange(min(recording_of(batch).units, 1))), most, side)
     same = [line for line in tiles[0].lines if all(line in tile.lines for tile in tiles)] if len(tiles) > 1 else []
     own = [Tile(picture, [line for line in lines if line not in same]) for picture, lines in tiles]
     if any(tile.lines for tile in own):
@@ -65,7 +65,7 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
 
 def short_lines(batch: Any, i: int) -> list[str]:
     """Describe the operations applied to image ``i`` in short lines."""
-    recording = recorded(batch)
+    recording = recording_of(batch)
     source = recording.source
     lines = describe_segments(recording.segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
     lines = [line for line in lines if not line.startswith(_NOT_PRINTED)]
@@ -130,7 +130,7 @@ def displayed(batch: Any, side: int) -> list[Picture]:
 
 def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
     """Return one image as levels 0 to 255 in three channels."""
-    if recorded(batch).source.layout == "NCHW":
+    if recording_of(batch).source.layout == "NCHW":
         pixels = np.moveaxis(pixels, 0, 2)
     if pixels.dtype != np.uint8:
         pixels = pixels.astype(np.float32)
@@ -140,7 +140,7 @@ def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
 
 def _denormalized(batch: Any, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
     """Return one image with its normalization undone; if that is unknown, stretched from black to white."""
-    for plan in reversed(recorded(batch).segments):
+    for plan in reversed(recording_of(batch).segments):
         for entry in reversed(plan.entries):
             normalized = entry.normalization(i)
             if normalized is not None:

@@ -13,6 +13,7 @@ from .._plan.plan import Evolving, Plan, evolve
 from .._runtimes import whole_files
 from .._runtimes.attempt import delivered
 from .._runtimes.protocol import Outcome, Runtime, Timings
+from .arrays import checked_arrays
 from .result_spec import UNITS
 
 
@@ -32,7 +33,7 @@ class Recording(Evolving):
         return Recording(runtime, source, (plan,), Timings() if timings is None else timings)
 
     def __len__(self) -> int:
-        return len(self.plan)
+        return len(self.segments[-1].grid.sizes)
 
     @property
     def plan(self) -> Plan:
@@ -52,7 +53,7 @@ class Recording(Evolving):
     @property
     def image_count(self) -> int:
         """Number of images, a :class:`Count` for clips, to check parameters with a value for each image or clip."""
-        images, frames = len(self.segments[-1]), self.source.frames
+        images, frames = len(self.segments[-1].grid.sizes), self.source.frames
         return images if frames is None else Count(images, frames)
 
     @property
@@ -74,12 +75,12 @@ class Recording(Evolving):
     @property
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result."""
-        return self.plan.sizes
+        return self.segments[-1].grid.sizes
 
     @property
     def channels(self) -> int:
         """Channels of each result."""
-        return self.plan.channels
+        return self.segments[-1].channels
 
     @property
     def dtype(self) -> str:
@@ -103,7 +104,7 @@ class Recording(Evolving):
 
     def with_plan(self, plan: Plan) -> "Recording":
         """Return the same images with another plan for the last segment."""
-        return self.with_segments((*self.segments[:-1], plan))
+        return evolve(self, segments=(*self.segments[:-1], plan))
 
     def with_segments(self, segments: tuple[Plan, ...]) -> "Recording":
         """Return the same images with other plans; without any, with nothing recorded."""
@@ -152,7 +153,11 @@ class Recording(Evolving):
             self.source.record_failures(outcome.failures)
 
 
-def recorded(batch: Any) -> Recording:
-    """Return the recording of a :class:`gpuimg.Batch`: the only access to its private state."""
-    recording: Recording = batch._recording
-    return recording
+def recording_of(images: Any) -> Recording:
+    """Return the recording of a :class:`gpuimg.Batch`, the only access to its private state, or a new one of arrays."""
+    found: Recording | None = getattr(images, "_recording", None)
+    if found is not None:
+        return found
+    runtime, arrays = checked_arrays(images)
+    recording = Recording.start(runtime, runtime.from_arrays(arrays))
+    return recording if len(recording) else recording.with_plan(evolve(recording.plan, empty_size=arrays.shape[1:3]))

@@ -4,10 +4,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: What to use in place of a seek index, which gpuimg 0.3 had.
 NO_INDEX = (
@@ -43,10 +42,10 @@ OPENING_HINTS = {name: f"in gpuimg.load, which prepares batches ahead, {hint}" f
 REMOVED = {"index": NO_INDEX, "indices": NO_INDEX}
 
 
-def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
+def explained(hints: Mapping[str, str]) -> Callable[[_Function], _Function]:
     """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations; else, similar names."""
 
-    def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    def decorated(function: _Function) -> _Function:
         parameters = inspect.signature(function).parameters.values()
         takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
         known = {one.name for one in parameters}
@@ -56,12 +55,12 @@ def explained(hints: Mapping[str, str]) -> Callable[[Callable[_Parameters, _Resu
             return f"did you mean {found[0]}=?" if found else ""
 
         @wraps(function)
-        def called(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        def called(*args: Any, **kwargs: Any) -> Any:
             for name in () if kwargs.keys() <= known else kwargs:
                 if name not in known and (hint := hints.get(name) or similar(name)):
                     raise TypeError(f"{function.__name__}() has no parameter {name!r}: {hint}")
             return function(*args, **kwargs)
 
-        return called
+        return cast(_Function, called)
 
     return decorated

@@ -6,15 +6,15 @@ images. Values are clamped after each op, as there, and rounded once, when the r
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Floats, PerImage, Table, Where
 from .._data.images import Pixels
 from ..kernels import ops
@@ -28,33 +28,44 @@ __all__ = [
 _BYTE_LIKE = 32.0  # more than any normalized photo has
 
 
-def of_unit_range(images: Any) -> Recording:
-    """Return the recording of images; warn if a row of float ones shows that their values are not from 0 to 1."""
-    batch = recording_of(images)
-    source = batch.source
-    if isinstance(source, Pixels) and source.dtype == "float32" and batch.runtime.on_host and batch.changes_nothing:
-        highest = np.max(source.view(0)[source.sizes[0, 0] // 2]) if len(batch) else 0.0
-        if highest > _BYTE_LIKE:
-            warnings.warn(
-                f"float images have values from 0 to 1, and one has {highest:g}: divide them by 255, or pass uint8",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-    return batch
+def check_unit_range(recording: Recording) -> None:
+    """Warn if a row of float images shows that their values are not from 0 to 1."""
+    source = recording.source
+    if (
+        not isinstance(source, Pixels)
+        or source.dtype != "float32"
+        or not recording.runtime.on_host
+        or not len(source.sizes)
+    ):
+        return
+    if recording.changes_nothing and (highest := np.max(source.view(0)[source.sizes[0, 0] // 2])) > _BYTE_LIKE:
+        warnings.warn(
+            f"float images have values from 0 to 1, and one has {highest:g}: divide them by 255, or pass uint8",
+            RuntimeWarning,
+            stacklevel=_level_of_caller(),
+        )
 
 
-def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
-    batch = of_unit_range(images)
-    return Batch(batch.with_plan(batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))))
+def _level_of_caller() -> int:
+    """Return the ``stacklevel`` that names the first line outside of gpuimg, whose functions call one another."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("gpuimg."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
-def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
-    batch = recording_of(images)
-    return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
+def _record(recording: Recording, op: ops.Op, where: Any, *params: Any) -> Recording:
+    check_unit_range(recording)
+    chosen = arguments.mask(where, recording.image_count)
+    return recording.with_plan(recording.plan.with_entry(op, params, where=chosen))
+
+
+def _factor(recording: Recording, value: Any, name: str) -> Floats:
+    return arguments.per_image(value, recording.image_count, name, low=0.0)
 
 
 @of_images
-def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
+def adjust_brightness(recording: Recording, brightness_factor: PerImage, *, where: Where | None = None) -> Recording:
     """Adjust brightness: multiply by a factor and clamp.
 
     Parameters
@@ -67,12 +78,11 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
     >>> gpuimg.adjust_brightness(np.full((1, 1, 1, 3), 100, np.uint8), 1.5).array().ravel().tolist()
     [150, 150, 150]
     """
-    batch, factor = _factor(images, brightness_factor, "brightness_factor")
-    return _record(batch, ops.BRIGHTNESS, where, factor)
+    return _record(recording, ops.BRIGHTNESS, where, _factor(recording, brightness_factor, "brightness_factor"))
 
 
 @of_images
-def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where | None = None) -> Batch:
+def adjust_contrast(recording: Recording, contrast_factor: PerImage, *, where: Where | None = None) -> Recording:
     """Adjust contrast: blend with the image's mean gray and clamp.
 
     Parameters
@@ -91,12 +101,11 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
     >>> [round(float(v), 4) for v in gpuimg.adjust_contrast(x, 0.5).array().ravel()]
     [0.3, 0.5]
     """
-    batch, factor = _factor(images, contrast_factor, "contrast_factor")
-    return _record(batch, ops.CONTRAST, where, factor)
+    return _record(recording, ops.CONTRAST, where, _factor(recording, contrast_factor, "contrast_factor"))
 
 
 @of_images
-def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Where | None = None) -> Batch:
+def adjust_saturation(recording: Recording, saturation_factor: PerImage, *, where: Where | None = None) -> Recording:
     """Adjust saturation: blend each pixel with its gray value and clamp. One-channel images do not change.
 
     Parameters
@@ -110,12 +119,12 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
     >>> gpuimg.adjust_saturation(x, 0).array().ravel().tolist()
     [124, 124, 124]
     """
-    batch, factor = _factor(images, saturation_factor, "saturation_factor")
-    return _record(batch, ops.SKIP if batch.channels == 1 else ops.SATURATION, where, factor)
+    factor = _factor(recording, saturation_factor, "saturation_factor")
+    return _record(recording, ops.SKIP if recording.channels == 1 else ops.SATURATION, where, factor)
 
 
 @of_images
-def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = None) -> Batch:
+def adjust_hue(recording: Recording, hue_factor: PerImage, *, where: Where | None = None) -> Recording:
     """Adjust hue: rotate it in HSV. One-channel images do not change.
 
     Parameters
@@ -133,20 +142,19 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
     [0, 255, 0]
     """
-    batch = recording_of(images)
-    shift = arguments.per_image(hue_factor, batch.image_count, "hue_factor", low=-0.5, high=0.5)
-    return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
+    shift = arguments.per_image(hue_factor, recording.image_count, "hue_factor", low=-0.5, high=0.5)
+    return _record(recording, ops.SKIP if recording.channels == 1 else ops.HUE, where, shift)
 
 
 @of_images
 def adjust_hsv(
-    images: Images,
+    recording: Recording,
     hue_factor: PerImage = 0.0,
     saturation_factor: PerImage = 1.0,
     value_factor: PerImage = 1.0,
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Rotate hue, and multiply saturation and value, in HSV. Saturations of one-channel images do not change.
 
     Parameters
@@ -168,18 +176,19 @@ def adjust_hsv(
     >>> gpuimg.adjust_hsv(x, 1 / 3, 1.5, 1.2).array().ravel().tolist()
     [60, 240, 60]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     turns = arguments.per_image(hue_factor, n, "hue_factor", low=-1.0, high=1.0)
     saturation = arguments.per_image(saturation_factor, n, "saturation_factor", low=0.0)
     value = arguments.per_image(value_factor, n, "value_factor", low=0.0)
-    if batch.channels == 1:
-        return _record(batch, ops.BRIGHTNESS, where, value)
-    return _record(batch, ops.HSV, where, turns, saturation, value)
+    if recording.channels == 1:
+        return _record(recording, ops.BRIGHTNESS, where, value)
+    return _record(recording, ops.HSV, where, turns, saturation, value)
 
 
 @of_images
-def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
+def adjust_gamma(
+    recording: Recording, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None
+) -> Recording:
     """Apply gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
 
     Parameters
@@ -192,12 +201,11 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
     >>> gpuimg.adjust_gamma(np.full((1, 1, 1, 1), 51, np.uint8), 2.0, 5.0).array().ravel().tolist()
     [51]
     """
-    batch, power = _factor(images, gamma, "gamma")
-    return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
+    return _record(recording, ops.GAMMA, where, _factor(recording, gamma, "gamma"), _factor(recording, gain, "gain"))
 
 
 @of_images
-def permute_channels(images: Images, permutation: PerImage | Table, *, where: Where | None = None) -> Batch:
+def permute_channels(recording: Recording, permutation: PerImage | Table, *, where: Where | None = None) -> Recording:
     """Reorder the channels.
 
     Parameters
@@ -211,8 +219,7 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     >>> gpuimg.permute_channels(x, (2, 0, 1)).array().ravel().tolist()
     [3, 1, 2]
     """
-    batch = recording_of(images)
-    n, channels = batch.image_count, batch.channels
+    n, channels = recording.image_count, recording.channels
     order = arguments.finite(permutation, "permutation")
     several = order.ndim == 2 and order.shape[1] == channels and arguments.fits(order, n)
     if not several and order.shape != (channels,):
@@ -223,11 +230,11 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     if np.any(wrong):
         given = order[int(np.argmax(wrong))].tolist()
         raise ValueError(f"permutation must have each channel from 0 to {channels - 1} once, not {given}")
-    return _record(batch, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
+    return _record(recording, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
 
 
 @of_images
-def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Where | None = None) -> Batch:
+def rgb_to_grayscale(recording: Recording, num_output_channels: int = 1, *, where: Where | None = None) -> Recording:
     """Convert to gray: ``0.2989 * R + 0.587 * G + 0.114 * B``.
 
     Parameters
@@ -249,19 +256,19 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     >>> gpuimg.rgb_to_grayscale(x).array().shape
     (1, 1, 1, 1)
     """
-    batch = recording_of(images)
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
-    if arguments.mask(where, batch.image_count) is not None and num_output_channels != batch.channels:
+    if arguments.mask(where, recording.image_count) is not None and num_output_channels != recording.channels:
         raise ValueError(
-            f"with where, num_output_channels must be that of the batch, {batch.channels}, not {num_output_channels}"
+            f"with where, num_output_channels must be that of the batch, {recording.channels}, "
+            f"not {num_output_channels}"
         )
-    gray = recording_of(_record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where))
-    return Batch(gray.with_plan(gray.plan.with_channels(num_output_channels)))
+    gray = _record(recording, ops.SKIP if recording.channels == 1 else ops.GRAYSCALE, where)
+    return gray.with_plan(gray.plan.with_channels(num_output_channels))
 
 
 @of_images
-def invert(images: Images, *, where: Where | None = None) -> Batch:
+def invert(recording: Recording, *, where: Where | None = None) -> Recording:
     """Invert the colors: subtract each value from white.
 
     Examples
@@ -269,11 +276,11 @@ def invert(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.invert(np.full((1, 1, 1, 1), 100, np.uint8)).array().ravel().tolist()
     [155]
     """
-    return _record(images, ops.INVERT, where)
+    return _record(recording, ops.INVERT, where)
 
 
 @of_images
-def solarize(images: Images, threshold: PerImage, *, where: Where | None = None) -> Batch:
+def solarize(recording: Recording, threshold: PerImage, *, where: Where | None = None) -> Recording:
     """Invert all values at or above a threshold.
 
     Parameters
@@ -287,13 +294,14 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     >>> gpuimg.solarize(x, 100).array().ravel().tolist()
     [99, 155]
     """
-    batch = recording_of(images)
-    values = arguments.per_image(threshold, batch.image_count, "threshold", low=0.0, high=1.0 / batch.unit)
-    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch.unit, batch.unit))
+    values = arguments.per_image(threshold, recording.image_count, "threshold", low=0.0, high=1.0 / recording.unit)
+    return _record(recording, ops.SOLARIZE, where, solarize_parameter(values * recording.unit, recording.unit))
 
 
 @of_images
-def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, where: Where | None = None) -> Batch:
+def solarize_add(
+    recording: Recording, addition: PerImage, threshold: PerImage, *, where: Where | None = None
+) -> Recording:
     """Add to all values below a threshold, and clamp.
 
     Parameters
@@ -311,12 +319,11 @@ def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, whe
     >>> gpuimg.solarize_add(x, 50, 100).array().ravel().tolist()
     [149, 100]
     """
-    batch = recording_of(images)
     added, below = (
-        arguments.per_image(value, batch.image_count, name, low=0.0, high=1.0 / batch.unit) * batch.unit
+        arguments.per_image(value, recording.image_count, name, low=0.0, high=1.0 / recording.unit) * recording.unit
         for value, name in ((addition, "addition"), (threshold, "threshold"))
     )
-    return _record(batch, ops.SOLARIZE_ADD, where, added, solarize_parameter(below, batch.unit))
+    return _record(recording, ops.SOLARIZE_ADD, where, added, solarize_parameter(below, recording.unit))
 
 
 def solarize_parameter(threshold: Floats, unit: float) -> Floats:
@@ -328,7 +335,7 @@ def solarize_parameter(threshold: Floats, unit: float) -> Floats:
 
 
 @of_images
-def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> Batch:
+def posterize(recording: Recording, bits: PerImage, *, where: Where | None = None) -> Recording:
     """Reduce the number of bits of each value.
 
     Parameters
@@ -346,9 +353,8 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
     >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
     [240]
     """
-    batch = recording_of(images)
-    levels = np.exp2(arguments.integers(bits, batch.image_count, "bits", low=0, high=8).astype(np.float64))
-    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch.unit))
+    levels = np.exp2(arguments.integers(bits, recording.image_count, "bits", low=0, high=8).astype(np.float64))
+    return _record(recording, ops.POSTERIZE, where, *posterize_parameters(levels, recording.unit))
 
 
 def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
@@ -360,7 +366,7 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
 
 
 @of_images
-def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
+def autocontrast(recording: Recording, *, where: Where | None = None) -> Recording:
     """Stretch each channel to the full range. A channel of one value does not change.
 
     Notes
@@ -374,11 +380,11 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.autocontrast(x).array().ravel().tolist()
     [0, 128, 255]
     """
-    return _record(images, ops.AUTOCONTRAST, where)
+    return _record(recording, ops.AUTOCONTRAST, where)
 
 
 @of_images
-def equalize(images: Images, *, where: Where | None = None) -> Batch:
+def equalize(recording: Recording, *, where: Where | None = None) -> Recording:
     """Equalize the histogram of each channel, with 256 levels.
 
     Notes
@@ -392,4 +398,4 @@ def equalize(images: Images, *, where: Where | None = None) -> Batch:
     >>> bool((gpuimg.equalize(x).array() == x).all())
     True
     """
-    return _record(images, ops.EQUALIZE, where)
+    return _record(recording, ops.EQUALIZE, where)

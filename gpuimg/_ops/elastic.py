@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
 from ..kernels import ops
@@ -29,7 +29,7 @@ _MOST_ITERATIONS = 400
 
 @of_images
 def elastic(
-    images: Images,
+    recording: Recording,
     alpha: Size = 50.0,
     sigma: PerImage = 5.0,
     interpolation: Interpolation = "bilinear",
@@ -37,7 +37,7 @@ def elastic(
     *,
     seed: PerImage,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Deform images elastically: move every pixel by a smooth random displacement.
 
     Parameters
@@ -76,21 +76,20 @@ def elastic(
     >>> gpuimg.elastic(x, 0.0, seed=3).array()[0, 0].ravel().tolist()
     [0.0, 0.0625, 0.125, 0.1875]
     """
-    batch = recording_of(images).new_segment()
-    n = batch.image_count
+    recording = recording.new_segment()
+    n = recording.image_count
     strength = arguments.both(alpha, n, "alpha", ("x", "y"), low=0.0)
     width = arguments.per_image(sigma, n, "sigma", low=1.0)
     nearest = arguments.filters(interpolation, n, _is_nearest)
     seeds = checked_seeds(seed, n)
-    color = arguments.color(0 if fill is None else fill, n, batch.channels, batch.unit)
+    color = arguments.color(0 if fill is None else fill, n, recording.channels, recording.unit)
     nodes = strength / ops.elastic_scale(width)[:, None]
     params = (
         *split_seeds(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
         *color.T, float(fill is None), nearest,
     )  # fmt: skip
-    return Batch(
-        batch.with_plan(batch.plan.with_entry(ops.ELASTIC, params, where=arguments.mask(where, n), sharpens=True))
-    )
+    chosen = arguments.mask(where, n)
+    return recording.with_plan(recording.plan.with_entry(ops.ELASTIC, params, where=chosen, sharpens=True))
 
 
 def _is_nearest(interpolation: Any) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Floats, PerImage, Size, Where
 from ..errors import ImageError
 from ..kernels import ops
@@ -20,7 +20,9 @@ __all__ = ["adjust_sharpness", "gaussian_blur", "jpeg", "motion_blur"]
 
 
 @of_images
-def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
+def gaussian_blur(
+    recording: Recording, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None
+) -> Recording:
     """Blur with a Gaussian filter.
 
     Parameters
@@ -43,30 +45,32 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     >>> gpuimg.gaussian_blur(x, (3, 1), 1000.0).array().ravel().tolist()
     [0, 30, 30, 30, 0]
     """
-    batch = recording_of(images).new_segment()
-    n = batch.image_count
+    recording = recording.new_segment()
+    n = recording.image_count
     sizes = _both_axes(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
     if np.any(sizes % 2 == 0):
         raise ValueError(f"kernel_size must be odd, not {kernel_size!r}")
     sigmas = 0.15 * sizes + 0.35 if sigma is None else _both_axes(sigma, n, "sigma", low=1e-6, high=1e6)
     chosen = arguments.mask(where, n)
-    small = np.any(sizes // 2 >= batch.sizes[:, ::-1], 1)
+    small = np.any(sizes // 2 >= recording.sizes[:, ::-1], 1)
     if chosen is not None:
         small &= chosen
-    if (k := batch.refused(small)) is not None:
+    if (k := recording.refused(small)) is not None:
         kernel = sizes[k].astype(np.int64)
         raise ImageError(
             k,
-            f"its size {tuple(batch.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} (x, y) "
+            f"its size {tuple(recording.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} (x, y) "
             f"reflects the border of images of at least {tuple((kernel[::-1] // 2 + 1).tolist())}",
         )
     if np.any(small):
         chosen = ~small if chosen is None else chosen & ~small
-    return Batch(batch.with_plan(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen)))
+    return recording.with_plan(recording.plan.with_blur(sigmas, sizes.astype(np.int64), chosen))
 
 
 @of_images
-def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None) -> Batch:
+def motion_blur(
+    recording: Recording, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None
+) -> Recording:
     """Blur along a line, as a moving camera does; the border is repeated.
 
     Parameters
@@ -87,16 +91,16 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
     >>> gpuimg.motion_blur(x, 3).array().ravel().tolist()
     [0, 30, 30, 30, 0]
     """
-    batch = recording_of(images).new_segment()
-    n = batch.image_count
+    recording = recording.new_segment()
+    n = recording.image_count
     taps = arguments.per_image(length, n, "length", low=1, high=ops.MOST_TAPS, whole=True)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     step = np.stack([np.cos(turned), -np.sin(turned)], 1)
-    return Batch(batch.with_plan(batch.plan.with_motion(taps, step, arguments.mask(where, n))))
+    return recording.with_plan(recording.plan.with_motion(taps, step, arguments.mask(where, n)))
 
 
 @of_images
-def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Batch:
+def jpeg(recording: Recording, quality: PerImage, *, where: Where | None = None) -> Recording:
     """Add JPEG artifacts, as compression and decompression would.
 
     Parameters
@@ -121,14 +125,13 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
     >>> gpuimg.jpeg(x, 20).array().ravel().tolist()
     [5, 0, 12, 244, 5, 0, 5, 0]
     """
-    batch = recording_of(images)
-    if batch.normalized:
+    if recording.normalized:
         raise ValueError("jpeg must come before normalize: it needs values in [0, 1]")
-    batch = batch.new_segment()
-    n = batch.image_count
+    recording = recording.new_segment()
+    n = recording.image_count
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
-    params, chosen = (given, float(batch.channels == 3)), arguments.mask(where, n)
-    return Batch(batch.with_plan(batch.plan.with_entry(ops.JPEG, params, where=chosen, sharpens=True)))
+    params, chosen = (given, float(recording.channels == 3)), arguments.mask(where, n)
+    return recording.with_plan(recording.plan.with_entry(ops.JPEG, params, where=chosen, sharpens=True))
 
 
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
@@ -142,7 +145,7 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
 
 
 @of_images
-def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where | None = None) -> Batch:
+def adjust_sharpness(recording: Recording, sharpness_factor: PerImage, *, where: Where | None = None) -> Recording:
     """Adjust sharpness: blend with a smoothed copy and clamp. The outermost pixels do not change.
 
     Parameters
@@ -161,9 +164,8 @@ def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where
     >>> gpuimg.adjust_sharpness(x, 0).array()[0, :, :, 0].tolist()
     [[0, 0, 0], [0, 50, 0], [0, 0, 0]]
     """
-    batch = recording_of(images)
-    factor = arguments.per_image(sharpness_factor, batch.image_count, "sharpness_factor", low=0.0)
-    if batch.plan.sharpens:
-        batch = batch.new_segment()
-    chosen = arguments.mask(where, batch.image_count)
-    return Batch(batch.with_plan(batch.plan.with_entry(ops.SHARPNESS, (factor,), where=chosen, sharpens=True)))
+    factor = arguments.per_image(sharpness_factor, recording.image_count, "sharpness_factor", low=0.0)
+    if recording.plan.sharpens:
+        recording = recording.new_segment()
+    chosen = arguments.mask(where, recording.image_count)
+    return recording.with_plan(recording.plan.with_entry(ops.SHARPNESS, (factor,), where=chosen, sharpens=True))

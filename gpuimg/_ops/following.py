@@ -46,7 +46,7 @@ def depth_of(matrix: Floats, points: Floats) -> Floats:
 Limit = tuple[Floats, Floats]
 
 
-def limits_by_displacement(batch: Recording) -> Iterator[tuple[Entry | None, list[Limit]]]:
+def limits_by_displacement(recording: Recording) -> Iterator[tuple[Entry | None, list[Limit]]]:
     """Yield each elastic displacement of a batch with the limits that follow it; first None with those before any.
 
     The matrices of a limit lead from the result of the displacement, or from the source image. The last limit of each
@@ -54,31 +54,31 @@ def limits_by_displacement(batch: Recording) -> Iterator[tuple[Entry | None, lis
     """
     displacement: Entry | None = None
     limits: list[Limit] = []
-    to_segment: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
-    for plan in batch.segments:
+    to_segment: Floats = np.tile(np.eye(3), (len(recording), 1, 1))
+    for plan in recording.segments:
         moved = plan.displacements()
         if moved:
-            limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), plan.sizes[:, ::-1]], 1)))
+            limits.append((to_segment, np.concatenate([np.zeros((len(recording), 2)), plan.sizes[:, ::-1]], 1)))
             yield displacement, limits
             displacement, limits = moved[0], []
-            to_segment = np.tile(np.eye(3), (len(batch), 1, 1))
+            to_segment = np.tile(np.eye(3), (len(recording), 1, 1))
         limits.append((to_segment, plan.grid.window.astype(np.float64)))
         forward = inverse(plan.grid.frames[0].matrix) @ to_segment
         for entry, rectangle in plan.fills():
             limits.append((plan.grid.frames[entry.frame].matrix @ forward, rectangle))
         to_segment = forward
-    limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), batch.sizes[:, ::-1]], 1)))
+    limits.append((to_segment, np.concatenate([np.zeros((len(recording), 2)), recording.sizes[:, ::-1]], 1)))
     yield displacement, limits
 
 
-def move_points(batch: Recording, points: Floats, owner: Ints, *, border: float = 0.0) -> tuple[Floats, Mask]:
+def move_points(recording: Recording, points: Floats, owner: Ints, *, border: float = 0.0) -> tuple[Floats, Mask]:
     """Move points (M, 2) through all segments; return them, and (M,): True where no crop removed the point.
 
     Points count as inside up to ``border`` pixels beyond the border of a crop, but not on it if that is 0.
     """
     at = points[:, None]
     inside = np.ones(len(points), np.bool_)
-    for displacement, limits in limits_by_displacement(batch):
+    for displacement, limits in limits_by_displacement(recording):
         if displacement is not None:
             at = displaced_points(displacement, owner, at)
         for matrix, rectangle in limits:
@@ -88,17 +88,17 @@ def move_points(batch: Recording, points: Floats, owner: Ints, *, border: float 
     return at[:, 0], inside
 
 
-def mirrored(batch: Recording) -> Mask:
+def mirrored(recording: Recording) -> Mask:
     """Return (N,): True for images whose geometry as a whole reverses orientation, as one flip does."""
-    result = np.zeros(len(batch), np.bool_)
-    for plan in batch.segments:
+    result = np.zeros(len(recording), np.bool_)
+    for plan in recording.segments:
         matrix = plan.grid.frames[0].matrix
         depth = depth_of(matrix, plan.sizes[:, None, ::-1] / 2.0)[:, 0]
         result ^= np.linalg.det(matrix) * depth < 0.0
     return result
 
 
-def unread_images(batch: Recording) -> Mask:
+def unread_images(recording: Recording) -> Mask:
     """Return (N,): True for images whose header could not be read, which one black pixel replaces."""
-    result: Mask = batch.failed & np.all(batch.source.sizes == 1, 1)
+    result: Mask = recording.failed & np.all(recording.source.sizes == 1, 1)
     return result

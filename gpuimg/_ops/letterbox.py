@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._batch.no_images import of_resized
+from .._batch.functions import of_resized
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Ints, Size, Where
 from .resize_crop import pad, resize
@@ -19,14 +19,14 @@ _TIE = 0.1
 
 @of_resized
 def letterbox(
-    images: Images,
+    recording: Recording,
     size: Size,
     fill: Color | None = None,
     *,
     scale_up: bool = True,
     center: bool = True,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Resize images to fit into a size, keeping their aspect ratio, and pad them to that size, as YOLO does.
 
     Parameters
@@ -60,17 +60,16 @@ def letterbox(
     >>> gpuimg.transform_boxes(x, [[(0, 0, 40, 20)]])[0][0].tolist()
     [[0.0, 8.0, 32.0, 24.0]]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     chosen = arguments.mask(where, n)
-    canvas, old = arguments.sizes(size, n), batch.sizes
+    canvas, old = arguments.sizes(size, n), recording.sizes
     new = fitting(old, canvas, np.inf if arguments.flag(scale_up, "scale_up") else 1.0)
     spare = canvas - new
     half = spare / 2.0
     before = np.round(half - _TIE) if arguments.flag(center, "center") else np.zeros_like(half)
     border = np.concatenate([before, spare - before], 1)[:, [1, 0, 3, 2]].astype(np.int64)
-    resized = resize(Batch(batch), new, "bilinear", antialias=False, where=chosen)
-    return pad(resized, border, _GRAY / batch.unit if fill is None else fill, where=chosen)
+    resized = resize.record(recording, new, "bilinear", antialias=False, where=chosen)
+    return pad.record(resized, border, _GRAY / recording.unit if fill is None else fill, where=chosen)
 
 
 def fitting(old: Ints, canvas: Ints, most: float = np.inf) -> Ints:

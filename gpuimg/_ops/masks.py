@@ -72,24 +72,24 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     >>> gpuimg.transform_masks(x, [np.array([[[0, 1, 1]], [[1, 1, 0]]])])[0].tolist()
     [[[1, 1, 0]], [[0, 1, 1]]]
     """
-    batch = followed(images)
-    labels, of_objects = _masks(masks, batch)
+    recording = followed(images)
+    labels, of_objects = _masks(masks, recording)
     dtype = labels[0].dtype if len(labels) else np.dtype("uint8")
     limits = np.iinfo(dtype) if dtype.kind in "iu" and not of_objects else None
     if not (isinstance(fill, (int, np.integer)) and (limits.min <= fill <= limits.max if limits else 0 <= fill <= 1)):
         wanted = "0 or 1 for masks of objects" if of_objects else f"a label that {dtype} holds"
         raise ValueError(f"fill must be {wanted}, not {fill!r}")
-    if not len(batch):
+    if not len(recording):
         shape: tuple[int, ...] = getattr(masks, "shape", ())
         objects = shape[1:2] if len(shape) == 4 and shape[3] != 1 else ()
-        return np.zeros((0, *objects, *batch.plan.first_size), dtype)
+        return np.zeros((0, *objects, *recording.plan.first_size), dtype)
     if of_objects:
-        found = _moved_objects(batch, labels, fill)
+        found = _moved_objects(recording, labels, fill)
         return np.stack(found) if hasattr(masks, "ndim") and images.is_uniform else found
     # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
     scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
     source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
-    moved = _geometry_of(batch, source)
+    moved = _geometry_of(recording, source)
 
     def as_labels(values: Any) -> Any:
         seen = values < _FILLED / 1e10
@@ -132,14 +132,16 @@ def transform_images(
     >>> gpuimg.transform_images(x, depth).array().ravel().tolist()
     [9000, 500, 0]
     """
-    batch, other = followed(images), recording_of(others)
-    if len(other) != len(batch):
-        raise ValueError(f"got {counted(len(other), 'other image')} for {counted(len(batch), 'image')}; each needs one")
+    recording, other = followed(images), recording_of(others)
+    if len(other) != len(recording):
+        raise ValueError(
+            f"got {counted(len(other), 'other image')} for {counted(len(recording), 'image')}; each needs one"
+        )
     if interpolation is not None:
         arguments.one_of(interpolation, "interpolation", ("nearest",))
-    unlike = np.any(batch.source.sizes != other.sizes, 1) & ~unread_images(batch)
+    unlike = np.any(recording.source.sizes != other.sizes, 1) & ~unread_images(recording)
     if (i := other.refused(unlike)) is not None:
-        size, source = ("{} x {}".format(*sizes[i].tolist()) for sizes in (other.sizes, batch.source.sizes))
+        size, source = ("{} x {}".format(*sizes[i].tolist()) for sizes in (other.sizes, recording.source.sizes))
         named = (
             f"others[{i}]" if not isinstance(other.source, EncodedImages) else f"others[{i}] ({other.source.names[i]})"
         )
@@ -147,28 +149,28 @@ def transform_images(
     color = arguments.number(fill, "fill") * other.unit
     moved = [
         plan.geometry(color, channels=other.channels, of_bytes=other.plan.of_bytes, nearest=interpolation is not None)
-        for plan in batch.segments
+        for plan in recording.segments
     ]
     result = other.with_segments((*other.segments, *(plan for plan in moved if not plan.changes_nothing)))
-    return Batch(result.with_plan(evolve(result.plan, empty_size=batch.plan.empty_size)))
+    return Batch(result.with_plan(evolve(result.plan, empty_size=recording.plan.empty_size)))
 
 
-def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:
+def _geometry_of(recording: Recording, source: Any, rows: Ints | None = None) -> Batch:
     """Record the geometry of a batch, or of its images ``rows``, on one-channel images."""
-    segments = [plan.geometry(_FILLED) for plan in batch.segments]
+    segments = [plan.geometry(_FILLED) for plan in recording.segments]
     if rows is not None:
         segments = [plan.take(rows) for plan in segments]
     return Batch(recording_of(source).with_segments(tuple(plan for plan in segments if not plan.changes_nothing)))
 
 
-def _moved_objects(batch: Recording, masks: list[Any], fill: int) -> list[Any]:
+def _moved_objects(recording: Recording, masks: list[Any], fill: int) -> list[Any]:
     """Transform stacks of masks, (K, H, W) for each image: of each stack, ``_BITS`` at a time as bits of labels."""
     parts = [-(-len(stack) // _BITS) for stack in masks]
     source = [_packed(stack[k : k + _BITS]) for stack in masks for k in range(0, len(stack), _BITS)]
-    owner = np.repeat(np.arange(len(batch)), parts)
-    images = iter(_geometry_of(batch, source, owner).compute("float32") if source else ())
+    owner = np.repeat(np.arange(len(recording)), parts)
+    images = iter(_geometry_of(recording, source, owner).compute("float32") if source else ())
     result = []
-    for stack, (height, width) in zip(masks, batch.sizes.tolist(), strict=True):
+    for stack, (height, width) in zip(masks, recording.sizes.tolist(), strict=True):
         moved = np.empty_like(stack, shape=(len(stack), height, width))
         for first in range(0, len(stack), _BITS):
             _unpack(next(images)[..., 0], moved[first : first + _BITS], fill)
@@ -204,17 +206,17 @@ def _as_source(mask: Any, scale: float) -> Any:
     return (mask.view("uint8") if scale == 255.0 else mask.astype("float32"))[..., None]
 
 
-def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
+def _masks(masks: Any, recording: Recording) -> tuple[Any, bool]:
     """Check masks; return one (N, H, W) array or a list of (H, W) arrays and False, or (K, H, W) arrays and True."""
     stacked = not isinstance(masks, (list, tuple, Batch))
-    unread = unread_images(batch)
+    unread = unread_images(recording)
     arrays: Any = native(masks) if stacked else _opened(masks, unread)
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
-    if len(arrays) != len(batch):
-        raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
+    if len(arrays) != len(recording):
+        raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(recording), 'image')}; each needs one")
     found, of_objects = [], []
-    for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
+    for i, (mask, size) in enumerate(zip(arrays, recording.source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
             raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
         if mask.dtype != arrays[0].dtype:

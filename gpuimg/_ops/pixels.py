@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Ints, Pair, PerImage, Where
 from ..kernels import exact, ops
-from .color import of_unit_range
+from .color import check_unit_range
 
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "erase", "gaussian_noise", "grid_mask", "normalize", "pointwise"]
 
@@ -34,7 +33,7 @@ _MOST_SEED = ops.SEED_WORD**2 - 1
 
 @of_images
 def erase(
-    images: Images,
+    recording: Recording,
     i: PerImage,
     j: PerImage,
     h: PerImage,
@@ -43,7 +42,7 @@ def erase(
     *,
     seed: PerImage | None = None,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Fill a rectangle with a color or with noise.
 
     Parameters
@@ -68,32 +67,31 @@ def erase(
     >>> gpuimg.erase(np.full((1, 1, 3, 1), 9, np.uint8), 0, 1, 1, 1).array().ravel().tolist()
     [9, 0, 9]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     top, left = arguments.integers(i, n, "i"), arguments.integers(j, n, "j")
     height, width = arguments.integers(h, n, "h", low=0), arguments.integers(w, n, "w", low=0)
     rectangle = (left, top, left + width, top + height)
     if isinstance(v, str):
         if v != "random" or seed is None:
             raise ValueError(f'v must be a color, or "random" with a seed, not {v!r}')
-        spread = (0.0, 1.0, 0.0, 0.0) if batch.normalized else (0.0, 1.0, 0.0, 1.0)
-        return _with_noise(batch, rectangle, seed, spread, (-_BOUNDLESS, _BOUNDLESS), where)
-    plan, frame = batch.plan.with_frame()
-    color = arguments.color(v, n, plan.channels, batch.unit, "v")
-    return Batch(batch.with_plan(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n))))
+        spread = (0.0, 1.0, 0.0, 0.0) if recording.normalized else (0.0, 1.0, 0.0, 1.0)
+        return _with_noise(recording, rectangle, seed, spread, (-_BOUNDLESS, _BOUNDLESS), where)
+    plan, frame = recording.plan.with_frame()
+    color = arguments.color(v, n, plan.channels, recording.unit, "v")
+    return recording.with_plan(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n)))
 
 
 def _with_noise(
-    batch: Recording, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
-) -> Batch:
+    recording: Recording, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
+) -> Recording:
     """Record noise in a rectangle.
 
     ``spread`` is the mean and scale of the noise, the weight of the image under it, and 1 for uniform noise, else 0.
     """
-    n = batch.image_count
-    plan, frame = batch.plan.with_frame()
-    params = (*rectangle, *split_seeds(checked_seeds(seed, n)), *spread, float(batch.channels == 3), *limits)
-    return Batch(batch.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame)))
+    n = recording.image_count
+    plan, frame = recording.plan.with_frame()
+    params = (*rectangle, *split_seeds(checked_seeds(seed, n)), *spread, float(recording.channels == 3), *limits)
+    return recording.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame))
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
@@ -109,14 +107,14 @@ def split_seeds(seeds: Ints) -> tuple[Ints, Ints]:
 
 @of_images
 def gaussian_noise(
-    images: Images,
+    recording: Recording,
     mean: PerImage = 0.0,
     sigma: PerImage = 0.1,
     clip: bool = True,
     *,
     seed: PerImage,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Add Gaussian noise, drawn separately for each pixel and channel.
 
     Parameters
@@ -148,18 +146,17 @@ def gaussian_noise(
     >>> [round(float(image.std()), 2) for image in y]
     [0.0, 0.1]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     means = arguments.per_image(mean, n, "mean")
     sigmas = arguments.per_image(sigma, n, "sigma", low=0.0)
     everywhere = (-_BOUNDLESS, -_BOUNDLESS, _BOUNDLESS, _BOUNDLESS)
     limits = (0.0, 1.0) if arguments.flag(clip, "clip") else (-_BOUNDLESS, _BOUNDLESS)
-    return _with_noise(batch, everywhere, seed, (means, sigmas, 1.0, 0.0), limits, where)
+    return _with_noise(recording, everywhere, seed, (means, sigmas, 1.0, 0.0), limits, where)
 
 
 @of_images
 def grid_mask(
-    images: Images,
+    recording: Recording,
     cell: PerImage,
     share: PerImage,
     angle: PerImage = 0.0,
@@ -167,7 +164,7 @@ def grid_mask(
     value: Color = 0,
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Mask a square in each cell of a grid.
 
     Parameters
@@ -192,20 +189,19 @@ def grid_mask(
     >>> gpuimg.grid_mask(np.full((1, 4, 4, 1), 9, np.uint8), 2, 0.5).array()[0, :, :, 0].tolist()
     [[0, 9, 0, 9], [9, 9, 9, 9], [0, 9, 0, 9], [9, 9, 9, 9]]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     side = arguments.per_image(cell, n, "cell", low=1.0)
     shares = arguments.per_image(share, n, "share", low=0.0, high=1.0)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     shift = arguments.pair(offset, n, "offset", ("x", "y"))
-    plan, frame = batch.plan.with_frame()
-    color = arguments.color(value, n, plan.channels, batch.unit, "value")
+    plan, frame = recording.plan.with_frame()
+    color = arguments.color(value, n, plan.channels, recording.unit, "value")
     params = (np.cos(turned) / side, -np.sin(turned) / side, *-shift.T, shares, *color.T)
-    return Batch(batch.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame)))
+    return recording.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame))
 
 
 @of_images
-def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
+def normalize(recording: Recording, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Recording:
     """Normalize each channel: subtract a mean and divide by a standard deviation.
 
     Parameters
@@ -224,20 +220,19 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     >>> gpuimg.normalize(np.full((1, 1, 1, 1), 255, np.uint8), 0.5, 0.25).array().ravel().tolist()
     [2.0]
     """
-    batch = recording_of(images)
-    plan = batch.plan
+    plan = recording.plan
     is_plain = type(mean) is type(std) is tuple and {*map(type, mean), *map(type, std)} == {float}
     find: Any = _known_normalization if is_plain else _normalization  # other values may be changed after the call
     largest, op, params = find(mean, std, plan.channels, plan.of_exact if plan.holds_bytes else None)
     if largest <= 1.0:
-        of_unit_range(batch)
+        check_unit_range(recording)
     elif plan.of_bytes:
-        scaled = plan.normalized or any(one.functions for one in batch.segments)  # values may exceed 1
+        scaled = plan.normalized or any(one.functions for one in recording.segments)  # values may exceed 1
         if not scaled:
             raise ValueError(
                 f"mean and std are for values in [0, 1], also for uint8 images: divide by 255, not {mean!r}"
             )
-    return Batch(batch.with_plan(plan.normalized_by(op, params, arguments.mask(where, batch.image_count))))
+    return recording.with_plan(plan.normalized_by(op, params, arguments.mask(where, recording.image_count)))
 
 
 def _normalization(mean: Any, std: Any, channels: int, rule: int | None) -> tuple[float, ops.Op, tuple[float, ...]]:
@@ -270,8 +265,13 @@ def _per_channel(value: Any, channels: int, name: str) -> list[float]:
 
 @of_images
 def pointwise(
-    images: Images, function: Callable[..., Any], *values: PerImage, where: Where | None = None, **named: PerImage
-) -> Batch:
+    recording: Recording,
+    /,
+    function: Callable[..., Any],
+    *values: PerImage,
+    where: Where | None = None,
+    **named: PerImage,
+) -> Recording:
     """Apply a Numba function to every pixel, in the same pass as the other functions, on CPU and GPU.
 
     Parameters
@@ -297,8 +297,7 @@ def pointwise(
     >>> gpuimg.pointwise(images, faded, [0.5, 0.8], offset=0.2).array().ravel().tolist()
     [101, 131]
     """
-    batch = recording_of(images)
-    n = batch.image_count
+    n = recording.image_count
     if not hasattr(function, "py_func"):
         raise TypeError(f"function must be compiled with numba.njit, not {type(function).__name__}")
     signature = inspect.signature(function.py_func)
@@ -312,11 +311,11 @@ def pointwise(
     bound.apply_defaults()
     given = list(bound.arguments.items())[_OF_PIXEL:]
     numbers = [arguments.per_image(value, n, name) for name, value in given]
-    plan, frame = batch.plan.with_frame()
-    if batch.channels == 1:
+    plan, frame = recording.plan.with_frame()
+    if recording.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
         function = user.gray_formula(function)
     plan, index = plan.with_function(function)
     plan = plan.with_entry(ops.POINTWISE, (index, *numbers), where=arguments.mask(where, n), frame=frame)
-    return Batch(batch.with_plan(plan))
+    return recording.with_plan(plan)

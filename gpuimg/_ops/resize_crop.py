@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._batch.no_images import of_resized
+from .._batch.batch import Batch
+from .._batch.functions import of_images, of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.keywords import explained
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._data.images import rectangles
@@ -34,7 +33,7 @@ _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 @of_resized
 def resize(
-    images: Images,
+    recording: Recording,
     size: Size | None,
     interpolation: Interpolation = "bilinear",
     max_size: PerImage | None = None,
@@ -42,7 +41,7 @@ def resize(
     *,
     exact: Exact | None = None,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Resize images, with an antialiasing filter by default.
 
     Parameters
@@ -91,15 +90,15 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    batch = recording_of(images).for_geometry()
-    n = batch.image_count
+    recording = recording.for_geometry()
+    n = recording.image_count
     rule, filter_of = exact_rule(exact, antialias)
     filters = arguments.filters(interpolation, n, filter_of)
-    new = _sizes_after_resize(batch.sizes, n, size, max_size)
+    new = _sizes_after_resize(recording.sizes, n, size, max_size)
     chosen = arguments.mask(where, n)
     if rule is not None:
-        return Batch(resize_exactly(batch, new, filters, rule, chosen))
-    return Batch(batch.with_plan(batch.plan.resized(new, filters, antialias=antialias, where=chosen)))
+        return resize_exactly(recording, new, filters, rule, chosen)
+    return recording.with_plan(recording.plan.resized(new, filters, antialias=antialias, where=chosen))
 
 
 def _sizes_after_resize(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -137,8 +136,14 @@ def with_long_side(old: Ints, long: Ints) -> Ints:
 
 @of_resized
 def crop(
-    images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
-) -> Batch:
+    recording: Recording,
+    top: PerImage,
+    left: PerImage,
+    height: PerImage,
+    width: PerImage,
+    *,
+    where: Where | None = None,
+) -> Recording:
     """Crop a rectangle. Parts of it outside the image are black, as in torchvision.
 
     Later functions do not see pixels outside the rectangle.
@@ -156,11 +161,11 @@ def crop(
     >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
     [[6, 7], [10, 11]]
     """
-    batch = recording_of(images).for_geometry()
-    n = batch.image_count
+    recording = recording.for_geometry()
+    n = recording.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    return Batch(batch.with_plan(_cut(batch.plan, corner, new, _BLACK, arguments.mask(where, n))))
+    return recording.with_plan(_cut(recording.plan, corner, new, _BLACK, arguments.mask(where, n)))
 
 
 def _height_width(height: Any, width: Any, n: int) -> Ints:
@@ -205,7 +210,7 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 
 @explained({"size": "it is output_size here, as in torchvision's function"})
 @of_resized
-def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
+def center_crop(recording: Recording, output_size: Size, *, where: Where | None = None) -> Recording:
     """Crop the center. Images smaller than the crop get a black border.
 
     Parameters
@@ -223,23 +228,23 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
     [[4, 4]]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    n = batch.image_count
+    recording = recording.for_geometry()
+    plan = recording.plan
+    n = recording.image_count
     new = arguments.sizes(output_size, n, "output_size")
     corner, chosen = np.empty((n, 2), np.int64), arguments.mask(where, n)
     smaller = rectangles().center_corners(np.ascontiguousarray(plan.sizes), new, corner)
     if chosen is None and not smaller:
-        return Batch(batch.with_plan(plan.cropped(corner, new)))
+        return recording.with_plan(plan.cropped(corner, new))
     spare = plan.sizes - new
     small = spare < 0
     corner[small] = -(-spare[small] // 2)  # torchvision pads first, with the smaller half before the image, then crops
-    return Batch(batch.with_plan(_cut(plan, corner, new, _BLACK, chosen)))
+    return recording.with_plan(_cut(plan, corner, new, _BLACK, chosen))
 
 
 @of_resized
 def resized_crop(
-    images: Images,
+    recording: Recording,
     top: PerImage,
     left: PerImage,
     height: PerImage,
@@ -250,7 +255,7 @@ def resized_crop(
     *,
     exact: Exact | None = None,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Crop a rectangle and resize it: :func:`crop`, then :func:`resize`.
 
     Parameters
@@ -264,12 +269,12 @@ def resized_crop(
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)
     """
-    batch = recording_of(images).for_geometry()
-    n = batch.image_count
+    recording = recording.for_geometry()
+    n = recording.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    cropped = Batch(_crop_to_resize(batch, corner, new, arguments.mask(where, n)))
-    return resize(cropped, size, interpolation, None, antialias, exact=exact, where=where)
+    cropped = _crop_to_resize(recording, corner, new, arguments.mask(where, n))
+    return resize.record(cropped, size, interpolation, None, antialias, exact=exact, where=where)
 
 
 def resized_where(batch: Batch, sizes: Ints, where: Mask) -> Batch:
@@ -279,37 +284,36 @@ def resized_where(batch: Batch, sizes: Ints, where: Mask) -> Batch:
 
 def resized_boxes(
     recording: Recording, boxes: Ints, sizes: Ints, filters: Ints, antialias: bool, rule: int | None
-) -> Batch:
+) -> Recording:
     """Crop boxes (N, 4) inside the images, top left height width, and resize them to sizes (N, 2); all are checked."""
     recording = recording.for_geometry()
     plan = recording.plan.cropped(boxes[:, :2], boxes[:, 2:])
     if rule is None:
-        plan = plan.resized(sizes, filters, antialias=antialias)
-    recording = recording.with_plan(plan)
-    return Batch(recording if rule is None else resize_exactly(recording, sizes, filters, rule, None))
+        return recording.with_plan(plan.resized(sizes, filters, antialias=antialias))
+    return resize_exactly(recording.with_plan(plan), sizes, filters, rule, None)
 
 
-def _crop_to_resize(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
+def _crop_to_resize(recording: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Crop rectangles that will be resized."""
-    beyond = _extends_beyond(corner, new, batch.sizes) if batch.plan.is_fresh else None
+    beyond = _extends_beyond(corner, new, recording.sizes) if recording.plan.is_fresh else None
     if beyond is not None and chosen is not None:
         beyond &= chosen
     if beyond is not None and beyond.any():
         # A filter that reads across the border must read black pixels there. This costs those images one more pass.
-        batch = batch.with_plan(_cut(batch.plan, corner, new, _BLACK, beyond)).new_segment()
+        recording = recording.with_plan(_cut(recording.plan, corner, new, _BLACK, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    return batch.with_plan(_cut(batch.plan, corner, new, _BLACK, chosen))
+    return recording.with_plan(_cut(recording.plan, corner, new, _BLACK, chosen))
 
 
 @of_resized
 def pad(
-    images: Images,
+    recording: Recording,
     padding: Padding,
     fill: Color = 0,
     padding_mode: PaddingMode = "constant",
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Pad images with a border.
 
     Parameters
@@ -334,29 +338,29 @@ def pad(
     >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
-    batch = recording_of(images).for_geometry()
+    recording = recording.for_geometry()
     if padding_mode not in ("constant", "edge", *_MIRRORS):
         raise ValueError(f'padding_mode must be "constant", "edge", "reflect" or "symmetric", not {padding_mode!r}')
     if padding_mode != "constant":
-        batch = batch.new_segment()  # the border is sampled from a pass's source: the results so far become one
-    plan = batch.plan
-    n = batch.image_count
+        recording = recording.new_segment()  # the border is sampled from a pass's source: the results so far become one
+    plan = recording.plan
+    n = recording.image_count
     left, top, right, bottom = _sides(padding, n)
     before, after = np.stack([top, left], 1), np.stack([bottom, right], 1)
     new = plan.sizes + before + after
     # Pixels that negative numbers crop are not mirrored.
     kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
     chosen, none = arguments.mask(where, n), np.any(kept < 1, 1)
-    if (k := batch.refused(none)) is not None:
+    if (k := recording.refused(none)) is not None:
         raise ImageError(k, f"padding {padding!r} leaves no pixel of its size {tuple(plan.sizes[k].tolist())}")
     if np.any(none):
         before[none], new[none], kept[none] = 0, plan.sizes[none], plan.sizes[none]
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)
         y, x = np.minimum(-before, 0).T
-        return Batch(batch.with_plan(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen)))
-    color = arguments.color(fill, n, plan.channels, batch.unit) if padding_mode == "constant" else None
-    return Batch(batch.with_plan(_cut(plan, -before, new, color, chosen)))
+        return recording.with_plan(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen))
+    color = arguments.color(fill, n, plan.channels, recording.unit) if padding_mode == "constant" else None
+    return recording.with_plan(_cut(plan, -before, new, color, chosen))
 
 
 def _sides(padding: Any, n: int) -> list[Ints]:
@@ -379,7 +383,7 @@ def _sides(padding: Any, n: int) -> list[Ints]:
 
 
 @of_images
-def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
+def horizontal_flip(recording: Recording, *, where: Where | None = None) -> Recording:
     """Flip images horizontally: mirror left and right.
 
     Examples
@@ -388,11 +392,11 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    return _flip(images, 0, where)
+    return _flip(recording, 0, where)
 
 
 @of_images
-def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
+def vertical_flip(recording: Recording, *, where: Where | None = None) -> Recording:
     """Flip images vertically: mirror top and bottom.
 
     Examples
@@ -401,14 +405,14 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    return _flip(images, 1, where)
+    return _flip(recording, 1, where)
 
 
-def _flip(images: Images, axis: int, where: Where | None) -> Batch:
+def _flip(recording: Recording, axis: int, where: Where | None) -> Recording:
     """Mirror images along x, axis 0, or along y, axis 1."""
-    batch = recording_of(images).for_geometry()
-    plan, chosen = batch.plan, arguments.mask(where, batch.image_count)
+    recording = recording.for_geometry()
+    plan, chosen = recording.plan, arguments.mask(where, recording.image_count)
     local, mirrored = identities(len(plan)), True if chosen is None else chosen
     local[:, axis, axis] -= 2.0 * mirrored
     local[:, axis, 2] = plan.sizes[:, 1 - axis] * mirrored
-    return Batch(batch.with_plan(plan.transformed(local, plan.sizes)))
+    return recording.with_plan(plan.transformed(local, plan.sizes))

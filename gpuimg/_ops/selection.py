@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Size
 from .._data.images import rows_of
 from ..errors import ImageError
@@ -20,7 +20,7 @@ __all__ = ["five_crop", "ten_crop", "uniform_temporal_subsample"]
 
 
 @of_images
-def five_crop(images: Images, size: Size) -> Batch:
+def five_crop(recording: Recording, size: Size) -> Recording:
     """Crop the four corners and the center of each image, which must be at least as large as the crops.
 
     Returns
@@ -39,28 +39,27 @@ def five_crop(images: Images, size: Size) -> Batch:
     >>> gpuimg.five_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4]
     """
-    return _crops(images, size, 5)
+    return _crops(recording, size, 5)
 
 
-def _crops(images: Images, size: Any, count: int, flip: Callable[..., Batch] | None = None) -> Batch:
+def _crops(recording: Recording, size: Any, count: int, flip: Callable[..., Recording] | None = None) -> Recording:
     """Crop the corners and the center; from the sixth crop on, of flipped images."""
-    batch = as_batch(images)
-    new = arguments.sizes(size, recording_of(batch).image_count)
-    spare = batch.sizes - new
-    if (k := recording_of(batch).refused(np.any(spare < 0, 1))) is not None:
-        raise ImageError(k, f"its size {tuple(batch.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
+    new = arguments.sizes(size, recording.image_count)
+    spare = recording.sizes - new
+    if (k := recording.refused(np.any(spare < 0, 1))) is not None:
+        raise ImageError(k, f"its size {tuple(recording.sizes[k].tolist())} is smaller than {tuple(new[k].tolist())}")
     spare = np.maximum(spare, 0)
     corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, np.round(spare / 2.0)])
-    n = recording_of(batch).units
+    n = recording.units
     units = np.tile(np.arange(n), count)
-    view, rows = np.repeat(np.arange(count), len(batch)), rows_of(units, batch.frames)
-    repeated = batch.take(units) if flip is None else flip(batch.take(units), where=view >= 5)
-    crops = crop(repeated, *corners[view % 5, rows].T, *new[rows].T)
-    return crops if n else center_crop(crops, size)  # of the same size, which no arrays of none give
+    view, rows = np.repeat(np.arange(count), len(recording)), rows_of(units, recording.frames)
+    repeated = recording.taken(units) if flip is None else flip(recording.taken(units), where=view >= 5)
+    crops = crop.record(repeated, *corners[view % 5, rows].T, *new[rows].T)
+    return crops if n else center_crop.record(crops, size)  # of the same size, which no arrays of none give
 
 
 @of_images
-def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
+def ten_crop(recording: Recording, size: Size, vertical_flip: bool = False) -> Recording:
     """Crop the four corners and the center of each image and of its mirror image.
 
     Parameters
@@ -81,11 +80,11 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
     """
     flip = _vertical_flip if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
-    return _crops(images, size, 10, flip)
+    return _crops(recording, size, 10, flip.record)
 
 
 @of_images
-def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:
+def uniform_temporal_subsample(recording: Recording, num_samples: int, *, frames: int | None = None) -> Recording:
     """Keep evenly spaced frames of each clip, from the first to the last.
 
     Parameters
@@ -117,16 +116,15 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
     >>> gpuimg.uniform_temporal_subsample(x, 3, frames=5).array().ravel().tolist()
     [0, 2, 4, 5, 7, 9]
     """
-    batch = as_batch(images)
     count = arguments.whole_number(num_samples, "num_samples")
-    if frames is None and batch.frames is None:
+    if frames is None and recording.frames is None:
         raise ValueError("frames, the number of images of each clip, is required: the batch does not hold clips")
-    length = arguments.whole_number(batch.frames if frames is None else frames, "frames")
-    if batch.frames not in (None, length):
-        raise ValueError(f"frames is {length}, but the batch has {recording_of(batch).shown}")
-    if len(batch) % length:
-        raise ValueError(f"the number of images must be a multiple of frames={length}, not {len(batch)}")
+    length = arguments.whole_number(recording.frames if frames is None else frames, "frames")
+    if recording.frames not in (None, length):
+        raise ValueError(f"frames is {length}, but the batch has {recording.shown}")
+    if len(recording) % length:
+        raise ValueError(f"the number of images must be a multiple of frames={length}, not {len(recording)}")
     kept = np.arange(count) * (length - 1) // max(count - 1, 1)
-    if batch.frames is None:
-        return batch.take(np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1))
-    return Batch(recording_of(batch).at_frames(kept))
+    if recording.frames is None:
+        return recording.taken(np.arange(len(recording)).reshape(-1, length)[:, kept].reshape(-1))
+    return recording.at_frames(kept)

@@ -61,14 +61,14 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
     return np.where(split[:, None], (-np.inf, -np.inf, np.inf, np.inf), box)
 
 
-def move_boxes(batch: Recording, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
+def move_boxes(recording: Recording, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
     """Move the corners (M, 4, 2) of boxes through all segments; a part that one crop removes stays invisible.
 
     A displacement bends the sides of boxes: an upright box becomes the upright box around its bent sides.
     """
     whole = visible = corners
     has_area = np.ones(len(corners), bool)
-    for displacement, limits in limits_by_displacement(batch):
+    for displacement, limits in limits_by_displacement(recording):
         if displacement is not None:
             visible = corners_of(_around(displacement, owner, visible))
             bent = _around(displacement, owner, whole) if upright else None
@@ -96,21 +96,21 @@ def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
     return np.concatenate([points.min(1), points.max(1)], 1)
 
 
-def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floats]:
+def checked_boxes(boxes: Any, recording: Recording, format: str) -> tuple[Rows, Floats]:
     """Check boxes; return them with their corners (M, 4, 2). Rotated boxes may lie outside their images."""
-    rows = rows_of(boxes, len(batch), width_of(format), "boxes")
+    rows = rows_of(boxes, len(recording), width_of(format), "boxes")
     corners = to_corners(rows.flat, format)
     if format in ROTATED:
         return rows, corners
-    size = batch.source.sizes[rows.owner][:, ::-1]
+    size = recording.source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(corners[:, 0] > corners[:, 2], 1)
     out = np.any((corners[:, 0] < -_SLACK) | (corners[:, 2] > size + _SLACK), 1)
-    is_read = ~unread_images(batch)[rows.owner]
+    is_read = ~unread_images(recording)[rows.owner]
     for wrong, fault in ((reversed_ & is_read, "ends before it starts"), (out & is_read, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
-            height, width = batch.source.sizes[i].tolist()
+            height, width = recording.source.sizes[i].tolist()
             number = k - int(np.argmax(rows.owner == i))
             raise ImageError(i, f"box {number} {fault} ({height} x {width}): {rows.flat[k].tolist()} ({format})")
     return rows, corners
@@ -170,23 +170,23 @@ def transform_boxes(
     >>> boxes[0].tolist(), kept[0].tolist()
     ([[0.0, 1.0, 2.0, 5.0], [8.0, 0.0, 8.0, 5.0]], [True, False])
     """
-    batch = followed(images)
-    least = arguments.per_image(min_area, batch.image_count, "min_area", low=0.0)
-    rows, found = checked_boxes(boxes, batch, format)
-    moved = move_boxes(batch, found, rows.owner, upright=format in UPRIGHT)
-    kept = (moved.areas > least[rows.owner]) & ~unread_images(batch)[rows.owner]
+    recording = followed(images)
+    least = arguments.per_image(min_area, recording.image_count, "min_area", low=0.0)
+    rows, found = checked_boxes(boxes, recording, format)
+    moved = move_boxes(recording, found, rows.owner, upright=format in UPRIGHT)
+    kept = (moved.areas > least[rows.owner]) & ~unread_images(recording)[rows.owner]
     if arguments.flag(centers, "centers"):
-        kept &= move_points(batch, found.mean(1), rows.owner)[1]
-    result = _as_moved(batch, moved, rows, format, arguments.flag(clip, "clip")).astype(rows.dtype)
+        kept &= move_points(recording, found.mean(1), rows.owner)[1]
+    result = _as_moved(recording, moved, rows, format, arguments.flag(clip, "clip")).astype(rows.dtype)
     return rows.like(result), rows.like(kept)
 
 
-def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
+def _as_moved(recording: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
     """Return moved boxes in their format."""
     if format in UPRIGHT:
         return from_corners(corners_of(moved.visible if clip else moved.whole), format)
     # A box that a horizon passes through becomes the whole result.
-    limit = batch.sizes[rows.owner][:, ::-1].astype(np.float64)
+    limit = recording.sizes[rows.owner][:, ::-1].astype(np.float64)
     around = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))
     bounded = np.all(np.isfinite(moved.whole), 1)[:, None, None]
     corners = clockwise(np.where(bounded, moved.corners, around))
@@ -223,10 +223,10 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]
     """
-    batch = followed(images)
-    rows = rows_of(points, len(batch), 2, "points")
+    recording = followed(images)
+    rows = rows_of(points, len(recording), 2, "points")
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
-    moved, _ = move_points(batch, rows.flat + shift, rows.owner)
+    moved, _ = move_points(recording, rows.flat + shift, rows.owner)
     return rows.like((moved - shift).astype(rows.dtype))
 
 
@@ -264,15 +264,15 @@ def transform_keypoints(
     >>> gpuimg.transform_keypoints(x, eyes, flip_indices=[1, 0]).tolist()
     [[[[0.0, 0.0, 0.0], [6.0, 5.0, 2.0]]]]
     """
-    batch = followed(images)
+    recording = followed(images)
     flat, count = _flattened(keypoints)
-    rows = rows_of(flat, len(batch), _COLUMNS, "keypoints")
-    unknown = ~np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)) & ~unread_images(batch)[rows.owner]
+    rows = rows_of(flat, len(recording), _COLUMNS, "keypoints")
+    unknown = ~np.isin(rows.flat[:, 2], (0.0, 1.0, 2.0)) & ~unread_images(recording)[rows.owner]
     if unknown.any():
         i = int(rows.owner[np.argmax(unknown)])
         raise ImageError(i, "the visibility of keypoints, the third number, must be 0, 1 or 2")
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
-    points, inside = move_points(batch, rows.flat[:, :2] + shift, rows.owner, border=THIN)
+    points, inside = move_points(recording, rows.flat[:, :2] + shift, rows.owner, border=THIN)
     seen = np.where(inside, rows.flat[:, 2], 0.0)[:, None]
     moved = np.where(seen > 0.0, np.concatenate([points - shift, seen], 1), 0.0)
     if flip_indices is not None and count:
@@ -280,7 +280,7 @@ def transform_keypoints(
         if not np.array_equal(np.sort(order), np.arange(count)):
             raise ValueError(f"flip_indices must have the numbers 0 to {count - 1} once each, not {flip_indices!r}")
         objects = moved.reshape(-1, len(order), _COLUMNS)
-        flipped = mirrored(batch)[rows.owner].reshape(-1, len(order), 1)
+        flipped = mirrored(recording)[rows.owner].reshape(-1, len(order), 1)
         moved = np.where(flipped, objects[:, order.astype(np.int64)], objects).reshape(-1, _COLUMNS)
     result = rows.like(moved.astype(rows.dtype))
     if isinstance(result, list):

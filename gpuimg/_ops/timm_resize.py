@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Floats, Ints, PaddingMode
 from .resize_crop import center_crop, pad
@@ -43,8 +43,10 @@ def central_corner(old: Ints, size: tuple[int, int]) -> Ints:
     return corner
 
 
-def crop_or_pad(batch: Batch, corner: Ints, size: tuple[int, int], mode: PaddingMode, fill: Color = 0) -> Batch:
+def crop_or_pad(
+    recording: Recording, corner: Ints, size: tuple[int, int], mode: PaddingMode, fill: Color = 0
+) -> Recording:
     """Crop rectangles of one size; pad where they extend beyond the image."""
-    after = corner + np.array(size) - batch.sizes
-    whole = pad(batch, np.stack([-corner[:, 1], -corner[:, 0], after[:, 1], after[:, 0]], 1), fill, mode)
-    return whole if len(whole) else center_crop(whole, size)
+    after = corner + np.array(size) - recording.sizes
+    whole = pad.record(recording, np.stack([-corner[:, 1], -corner[:, 0], after[:, 1], after[:, 0]], 1), fill, mode)
+    return whole if len(whole) else center_crop.record(whole, size)

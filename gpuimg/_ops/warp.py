@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._batch.no_images import of_resized
+from .._batch.functions import of_images, of_resized
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .._plan.plan import shift_matrix
 from .resize_crop import fill_outside
@@ -53,27 +51,27 @@ def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floa
 
 
 def _warp(
-    batch: Recording, local: Floats, new: Ints, interpolation: Interpolation, fill: Any, where: Mask | None
-) -> Batch:
+    recording: Recording, local: Floats, new: Ints, interpolation: Interpolation, fill: Any, where: Mask | None
+) -> Recording:
     """Record a warp: the color around the image unless ``fill`` is None, then the matrices ``local``."""
-    plan = batch.plan
-    chosen = arguments.filters(interpolation, batch.image_count, arguments.interpolation)
+    plan = recording.plan
+    chosen = arguments.filters(interpolation, recording.image_count, arguments.interpolation)
     if fill is not None:
-        color = arguments.color(fill, batch.image_count, plan.channels, batch.unit)
+        color = arguments.color(fill, recording.image_count, plan.channels, recording.unit)
         plan = fill_outside(plan, 0, plan.sizes, color, where)
-    return Batch(batch.with_plan(plan.transformed(local, new, filter=chosen, where=where)))
+    return recording.with_plan(plan.transformed(local, new, filter=chosen, where=where))
 
 
-def _center(center: Any, batch: Recording) -> Floats:
+def _center(center: Any, recording: Recording) -> Floats:
     """Return the center (N, 2), x and y; by default that of each image."""
     if center is None:
-        return batch.sizes[:, ::-1] / 2.0
-    return arguments.pair(center, batch.image_count, "center", ("x", "y"))
+        return recording.sizes[:, ::-1] / 2.0
+    return arguments.pair(center, recording.image_count, "center", ("x", "y"))
 
 
 @of_resized
 def rotate(
-    images: Images,
+    recording: Recording,
     angle: PerImage,
     interpolation: Interpolation = "nearest",
     expand: bool = False,
@@ -81,7 +79,7 @@ def rotate(
     fill: Color | None = 0,
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Rotate images counter-clockwise.
 
     Parameters
@@ -115,13 +113,13 @@ def rotate(
     >>> gpuimg.rotate(x, 90).array()[0, :, :, 0].tolist()
     [[2, 4], [1, 3]]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    n = batch.image_count
+    recording = recording.for_geometry()
+    plan = recording.plan
+    n = recording.image_count
     degrees = arguments.per_image(angle, n, "angle")
     arguments.flag(expand, "expand")
     middle = plan.sizes[:, ::-1] / 2.0
-    pivot = middle if expand else _center(center, batch)
+    pivot = middle if expand else _center(center, recording)
     zero = np.zeros((n, 2))
     local = _inverse_affine(-degrees, zero, np.ones(n), zero, pivot)
     new = plan.sizes
@@ -129,7 +127,7 @@ def rotate(
         new = _expanded(plan.sizes, local)
         shifted = shift_matrix(n, *(middle - new[:, ::-1] / 2.0).T)
         local = local @ shifted
-    return _warp(batch, local, new, interpolation, fill, arguments.mask(where, n))
+    return _warp(recording, local, new, interpolation, fill, arguments.mask(where, n))
 
 
 def _expanded(sizes: Ints, local: Floats) -> Ints:
@@ -146,7 +144,7 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
 
 @of_images
 def affine(
-    images: Images,
+    recording: Recording,
     angle: PerImage,
     translate: Pair,
     scale: PerImage,
@@ -156,7 +154,7 @@ def affine(
     center: Pair | None = None,
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Rotate, translate, scale and shear images, keeping their size.
 
     Parameters
@@ -182,30 +180,30 @@ def affine(
     >>> gpuimg.affine(x, 0, (1, 0), 1.0, 0).array().ravel().tolist()
     [0, 0, 1, 2]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
-    n = batch.image_count
+    recording = recording.for_geometry()
+    plan = recording.plan
+    n = recording.image_count
     sheared = (shear, 0.0) if arguments.one_for_each(shear, n, 2) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
         arguments.pair(translate, n, "translate", ("x", "y")),
         arguments.per_image(scale, n, "scale", low=1e-6),
         arguments.both(sheared, n, "shear", ("x", "y"), low=-89.0, high=89.0),
-        _center(center, batch),
+        _center(center, recording),
     )
-    return _warp(batch, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
+    return _warp(recording, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
 
 
 @of_images
 def perspective(
-    images: Images,
+    recording: Recording,
     startpoints: Table | TablePerImage,
     endpoints: Table | TablePerImage,
     interpolation: Interpolation = "bilinear",
     fill: Color | None = 0,
     *,
     where: Where | None = None,
-) -> Batch:
+) -> Recording:
     """Apply the perspective transform that moves four points of the image to four others.
 
     Parameters
@@ -224,12 +222,12 @@ def perspective(
     >>> bool((gpuimg.perspective(x, square, square).array() == x).all())
     True
     """
-    batch = recording_of(images).for_geometry()
-    n = batch.image_count
+    recording = recording.for_geometry()
+    n = recording.image_count
     start = _points(startpoints, n, "startpoints")
     end = _points(endpoints, n, "endpoints")
     local = _homography(end, start)
-    return _warp(batch, local, batch.plan.sizes, interpolation, fill, arguments.mask(where, n))
+    return _warp(recording, local, recording.plan.sizes, interpolation, fill, arguments.mask(where, n))
 
 
 def _points(value: Any, n: int, name: str) -> Floats:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
-from .draws import prepare
-from .rng import Rng, as_rng
+from .draws import rng_of
+from .rng import Rng
 
 __all__ = [
     "color_jitter", "random_autocontrast", "random_channel_permutation", "random_equalize", "random_grayscale",
@@ -26,7 +26,7 @@ _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURAT
 
 @of_images
 def color_jitter(
-    images: Images,
+    recording: Recording,
     brightness: float | Range | None = None,
     contrast: float | Range | None = None,
     saturation: float | Range | None = None,
@@ -34,7 +34,7 @@ def color_jitter(
     p: PerImage = 1.0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Jitter brightness, contrast, saturation and hue, in a random order for each image.
 
     Parameters
@@ -53,8 +53,7 @@ def color_jitter(
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    recording = recording_of(images)
-    generator = as_rng(rng, len(recording), "color_jitter", recording.frames)
+    rng = rng_of(recording, rng, "color_jitter")
     each = np.arange(len(recording))
     ranges = [
         _range(brightness, "brightness"),
@@ -62,9 +61,9 @@ def color_jitter(
         _range(saturation, "saturation"),
         _range(hue, "hue", 0.0, -0.5, 0.5),
     ]
-    order = generator.permutation(4)
-    factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
-    where = generator.bernoulli(p)
+    order = rng.permutation(4)
+    factors = np.stack([rng.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
+    where = rng.bernoulli(p)
     used = np.array([r is not None for r in ranges])
     used[2:] &= recording.channels == 3
     plan = recording.plan
@@ -72,7 +71,7 @@ def color_jitter(
         op = order[:, k]
         codes = np.where(used[op], _JITTER[op], np.int32(ops.SKIP.code))
         plan = plan.with_entry(codes, (factors[each, op],), where=where)
-    return Batch(recording.with_plan(plan))
+    return recording.with_plan(plan)
 
 
 def _range(
@@ -90,7 +89,7 @@ def _range(
 
 @of_images
 def random_photometric_distort(
-    images: Images,
+    recording: Recording,
     brightness: Range = (0.875, 1.125),
     contrast: Range = (0.5, 1.5),
     saturation: Range = (0.5, 1.5),
@@ -98,7 +97,7 @@ def random_photometric_distort(
     p: PerImage = 0.5,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Distort brightness, contrast, saturation, hue and channel order, each with probability ``p``, as SSD does.
 
     Parameters
@@ -118,35 +117,35 @@ def random_photometric_distort(
     ----------
     Liu et al.: "SSD: Single shot multibox detector", ECCV 2016; torchvision ``RandomPhotometricDistort``.
     """
-    batch, generator = prepare(images, rng, "random_photometric_distort")
+    rng = rng_of(recording, rng, "random_photometric_distort")
     ranges = [
         arguments.low_high(brightness, "brightness", low=0.0),
         arguments.low_high(contrast, "contrast", low=0.0),
         arguments.low_high(saturation, "saturation", low=0.0),
         arguments.low_high(hue, "hue", low=-0.5, high=0.5),
     ]
-    chosen = [generator.bernoulli(p) for _ in ranges]
-    amounts = [generator.uniform(*each) for each in ranges]
-    first = generator.bernoulli(0.5)
-    batch = color.adjust_brightness(batch, amounts[0], where=chosen[0])
-    batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & first)
-    batch = color.adjust_saturation(batch, amounts[2], where=chosen[2])
-    batch = color.adjust_hue(batch, amounts[3], where=chosen[3])
-    batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & ~first)
-    mixed = generator.bernoulli(p)
-    return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
+    chosen = [rng.bernoulli(p) for _ in ranges]
+    amounts = [rng.uniform(*each) for each in ranges]
+    first = rng.bernoulli(0.5)
+    recording = color.adjust_brightness.record(recording, amounts[0], where=chosen[0])
+    recording = color.adjust_contrast.record(recording, amounts[1], where=chosen[1] & first)
+    recording = color.adjust_saturation.record(recording, amounts[2], where=chosen[2])
+    recording = color.adjust_hue.record(recording, amounts[3], where=chosen[3])
+    recording = color.adjust_contrast.record(recording, amounts[1], where=chosen[1] & ~first)
+    mixed = rng.bernoulli(p)
+    return color.permute_channels.record(recording, rng.permutation(recording.channels), where=mixed)
 
 
 @of_images
 def random_hsv(
-    images: Images,
+    recording: Recording,
     hue: float = 0.015,
     saturation: float = 0.7,
     value: float = 0.4,
     p: PerImage = 1.0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Rotate hue, and multiply saturation and value, at random in HSV, as YOLO does.
 
     Parameters
@@ -164,39 +163,38 @@ def random_hsv(
     ----------
     ultralytics 8.4 ``data/augment.py``, ``RandomHSV``.
     """
-    batch, generator = prepare(images, rng, "random_hsv")
+    rng = rng_of(recording, rng, "random_hsv")
     gains = []
     for most, name in ((hue, "hue"), (saturation, "saturation"), (value, "value")):
         number = arguments.number(most, name, low=0.0, high=1.0)
-        gains.append(generator.uniform(-number, number))
-    where = generator.bernoulli(p)
-    return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
+        gains.append(rng.uniform(-number, number))
+    where = rng.bernoulli(p)
+    return color.adjust_hsv.record(recording, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
 
 
 @of_images
-def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
+def random_channel_permutation(recording: Recording, p: PerImage = 1.0, *, rng: Rng | int) -> Recording:
     """Permute the channels at random with probability ``p``; all orders are equally likely."""
-    batch, generator = prepare(images, rng, "random_channel_permutation")
-    where = generator.bernoulli(p)
-    return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
+    rng = rng_of(recording, rng, "random_channel_permutation")
+    where = rng.bernoulli(p)
+    return color.permute_channels.record(recording, rng.permutation(recording.channels), where=where)
 
 
 @of_images
-def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
+def random_grayscale(recording: Recording, p: PerImage = 0.1, *, rng: Rng | int) -> Recording:
     """Convert images to gray with probability ``p``, keeping their number of channels."""
-    batch, generator = prepare(images, rng, "random_grayscale")
-    return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
+    rng = rng_of(recording, rng, "random_grayscale")
+    return color.rgb_to_grayscale.record(recording, recording.channels, where=rng.bernoulli(p))
 
 
 @of_images
-def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_invert(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Invert images with probability ``p``."""
-    batch, generator = prepare(images, rng, "random_invert")
-    return color.invert(batch, where=generator.bernoulli(p))
+    return color.invert.record(recording, where=rng_of(recording, rng, "random_invert").bernoulli(p))
 
 
 @of_images
-def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_solarize(recording: Recording, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Invert all values at or above a threshold with probability ``p``.
 
     Parameters
@@ -209,12 +207,11 @@ def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, r
     >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
     [55]
     """
-    batch, generator = prepare(images, rng, "random_solarize")
-    return color.solarize(batch, threshold, where=generator.bernoulli(p))
+    return color.solarize.record(recording, threshold, where=rng_of(recording, rng, "random_solarize").bernoulli(p))
 
 
 @of_images
-def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_posterize(recording: Recording, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Reduce the number of bits of each value with probability ``p``.
 
     Parameters
@@ -227,19 +224,16 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
     >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
     [240]
     """
-    batch, generator = prepare(images, rng, "random_posterize")
-    return color.posterize(batch, bits, where=generator.bernoulli(p))
+    return color.posterize.record(recording, bits, where=rng_of(recording, rng, "random_posterize").bernoulli(p))
 
 
 @of_images
-def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_autocontrast(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Stretch each channel to the full range with probability ``p``."""
-    batch, generator = prepare(images, rng, "random_autocontrast")
-    return color.autocontrast(batch, where=generator.bernoulli(p))
+    return color.autocontrast.record(recording, where=rng_of(recording, rng, "random_autocontrast").bernoulli(p))
 
 
 @of_images
-def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_equalize(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Equalize the histogram of each channel with probability ``p``."""
-    batch, generator = prepare(images, rng, "random_equalize")
-    return color.equalize(batch, where=generator.bernoulli(p))
+    return color.equalize.record(recording, where=rng_of(recording, rng, "random_equalize").bernoulli(p))

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
-from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks import arguments, docstrings
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._data.images import Pixels, offsets_of
 from .._ops.masks import masks_to_boxes
@@ -54,7 +53,7 @@ class CopyPaste(NamedTuple):
         return found
 
 
-@of_images
+@docstrings.of_images
 def copy_paste(
     images: Images,
     masks: MaskPerImage,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, recording_of
+from .._batch.recording import Recording
 from .._checks.types import Floats, Ints
 from .._data.images import rectangles
 from .rng import Rng, as_rng
@@ -16,11 +15,9 @@ _TRIES = 10  # boxes drawn to find one that fits into the image, as in torchvisi
 _UNDIVIDED = np.ones(1, np.int64)
 
 
-def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
-    """Return the batch and the generator for a call of the function ``name``."""
-    recording = recording_of(images)
-    generator = as_rng(rng, len(recording), name, recording.frames)
-    return images if isinstance(images, Batch) else Batch(recording), generator
+def rng_of(recording: Recording, rng: Rng | int, name: str) -> Rng:
+    """Return the generator for the images, or clips, of a recording in a call of the function ``name``."""
+    return as_rng(rng, len(recording), name, recording.frames)
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: Floats, ratio: tuple[float, float]) -> Ints:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
 from ..kernels import ops
-from .draws import prepare
+from .draws import rng_of
 from .rng import Rng
 
 __all__ = ["random_gaussian_blur", "random_jpeg", "random_motion_blur", "random_sharpness", "three_augment"]
@@ -18,8 +18,8 @@ __all__ = ["random_gaussian_blur", "random_jpeg", "random_motion_blur", "random_
 
 @of_images
 def random_gaussian_blur(
-    images: Images, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
-) -> Batch:
+    recording: Recording, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
+) -> Recording:
     """Blur with a Gaussian of random width, with probability ``p``.
 
     Parameters
@@ -30,18 +30,20 @@ def random_gaussian_blur(
         Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
         all blurred images.
     """
-    batch, generator = prepare(images, rng, "random_gaussian_blur")
+    rng = rng_of(recording, rng, "random_gaussian_blur")
     sigma = arguments.unwrapped(sigma)
     if arguments.is_single(sigma):
         low = high = arguments.number(sigma, "sigma", low=1e-6, high=1e6)
     else:
         low, high = arguments.low_high(sigma, "sigma", low=1e-6, high=1e6)
-    where = generator.bernoulli(p)
-    return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
+    where = rng.bernoulli(p)
+    return filters.gaussian_blur.record(recording, kernel_size, rng.uniform(low, high), where=where)
 
 
 @of_images
-def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_sharpness(
+    recording: Recording, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
     """Adjust sharpness with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
 
     Parameters
@@ -49,14 +51,19 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
     sharpness_factor : float or (N,) float
         Factor, as in :func:`adjust_sharpness`.
     """
-    batch, generator = prepare(images, rng, "random_sharpness")
-    return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
+    rng = rng_of(recording, rng, "random_sharpness")
+    return filters.adjust_sharpness.record(recording, sharpness_factor, where=rng.bernoulli(p))
 
 
 @of_images
 def random_motion_blur(
-    images: Images, length: float | Range = (3, 9), degrees: Range = (-90.0, 90.0), p: PerImage = 0.5, *, rng: Rng | int
-) -> Batch:
+    recording: Recording,
+    length: float | Range = (3, 9),
+    degrees: Range = (-90.0, 90.0),
+    p: PerImage = 0.5,
+    *,
+    rng: Rng | int,
+) -> Recording:
     """Blur along a line of random length and angle, with probability ``p``.
 
     Parameters
@@ -66,16 +73,18 @@ def random_motion_blur(
     degrees : (low, high)
         Range of the angle in degrees from the x axis, counter-clockwise.
     """
-    batch, generator = prepare(images, rng, "random_motion_blur")
+    rng = rng_of(recording, rng, "random_motion_blur")
     shortest, longest = arguments.whole_low_high(length, "length", 1, ops.MOST_TAPS)
     turns = arguments.low_high(degrees, "degrees")
-    where = generator.bernoulli(p)
-    drawn = generator.integers(shortest, longest + 1)
-    return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
+    where = rng.bernoulli(p)
+    drawn = rng.integers(shortest, longest + 1)
+    return filters.motion_blur.record(recording, drawn, rng.uniform(*turns), where=where)
 
 
 @of_images
-def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
+def random_jpeg(
+    recording: Recording, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int
+) -> Recording:
     """Add the artifacts of JPEG compression at a random quality, with probability ``p``.
 
     Parameters
@@ -83,10 +92,10 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     quality : int or (low, high)
         Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
     """
-    batch, generator = prepare(images, rng, "random_jpeg")
+    rng = rng_of(recording, rng, "random_jpeg")
     low, high = arguments.whole_low_high(quality, "quality", 1, 100)
-    where = generator.bernoulli(p)
-    return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
+    where = rng.bernoulli(p)
+    return filters.jpeg.record(recording, rng.integers(low, high + 1), where=where)
 
 
 #: Pixels. 3-Augment blurs with standard deviations up to 2; the kernel covers three of them on each side.
@@ -94,7 +103,7 @@ BLUR_KERNEL = 13
 
 
 @of_images
-def three_augment(images: Images, *, rng: Rng | int) -> Batch:
+def three_augment(recording: Recording, *, rng: Rng | int) -> Recording:
     """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
 
     Sides must have at least 7 pixels, since the blur reflects the border.
@@ -104,10 +113,10 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarizes at half of white, and blurs with
     standard deviations of 0.1 to 2 pixels.
     """
-    batch, generator = prepare(images, rng, "three_augment")
-    which = generator.choice(3)
-    sigma = generator.uniform(0.1, 2.0)
-    white = 1.0 / recording_of(batch).unit
-    batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
-    batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
-    return filters.gaussian_blur(batch, BLUR_KERNEL, sigma, where=which == 2)
+    rng = rng_of(recording, rng, "three_augment")
+    which = rng.choice(3)
+    sigma = rng.uniform(0.1, 2.0)
+    white = 1.0 / recording.unit
+    recording = color.rgb_to_grayscale.record(recording, recording.channels, where=which == 0)
+    recording = color.solarize.record(recording, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
+    return filters.gaussian_blur.record(recording, BLUR_KERNEL, sigma, where=which == 2)

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._batch.no_images import of_resized
+from .._batch.functions import of_images, of_resized
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Exact, Floats, Interpolation, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .._ops.exact_resize import exact_rule
 from ..errors import ImageError
-from .draws import prepare, resized_crop_boxes
-from .rng import Rng, as_rng
+from .draws import resized_crop_boxes, rng_of
+from .rng import Rng
 
 __all__ = [
     "random_affine", "random_crop", "random_horizontal_flip", "random_perspective", "random_resized_crop",
@@ -28,7 +27,7 @@ __all__ = [
 
 @of_resized
 def random_resized_crop(
-    images: Images,
+    recording: Recording,
     size: Size,
     scale: Pair = (0.08, 1.0),
     ratio: Range = (3.0 / 4.0, 4.0 / 3.0),
@@ -37,7 +36,7 @@ def random_resized_crop(
     *,
     exact: Exact | None = None,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Crop a rectangle of random area, aspect ratio and position, and resize it.
 
     Parameters
@@ -59,21 +58,20 @@ def random_resized_crop(
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
     """
-    recording = recording_of(images)
     n = recording.image_count
-    generator = as_rng(rng, n, "random_resized_crop", recording.frames)
+    rng = rng_of(recording, rng, "random_resized_crop")
     area = arguments.low_high_of_each(scale, n, "scale", low=0.0, high=1.0)
     aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     new = arguments.sizes(size, n)
     rule, filter_of = exact_rule(exact, antialias)
     filters = arguments.filters(interpolation, n, filter_of)
-    boxes = resized_crop_boxes(recording.sizes, generator, area, aspect)
+    boxes = resized_crop_boxes(recording.sizes, rng, area, aspect)
     return resize_crop.resized_boxes(recording, boxes, new, filters, antialias, rule)
 
 
 @of_resized
 def random_crop(
-    images: Images,
+    recording: Recording,
     size: Size,
     padding: Padding | None = None,
     pad_if_needed: bool = False,
@@ -81,7 +79,7 @@ def random_crop(
     padding_mode: PaddingMode = "constant",
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Crop a rectangle of fixed size at a random position.
 
     Parameters
@@ -98,42 +96,42 @@ def random_crop(
     >>> gpuimg.random_crop(np.zeros((2, 32, 32, 3), np.uint8), 32, padding=4, rng=0).sizes.tolist()
     [[32, 32], [32, 32]]
     """
-    batch, generator = prepare(images, rng, "random_crop")
-    n = recording_of(batch).image_count
+    rng = rng_of(recording, rng, "random_crop")
+    n = recording.image_count
     new = arguments.sizes(size, n)
     if padding is not None:
-        batch = resize_crop.pad(batch, padding, fill, padding_mode)
+        recording = resize_crop.pad.record(recording, padding, fill, padding_mode)
     if arguments.flag(pad_if_needed, "pad_if_needed"):
-        missing = np.maximum(new - batch.sizes, 0)
-        batch = resize_crop.pad(batch, (missing[:, 1], missing[:, 0]), fill, padding_mode)
-    spare = batch.sizes - new
-    if (k := recording_of(batch).refused(np.any(spare < 0, 1))) is not None:
+        missing = np.maximum(new - recording.sizes, 0)
+        recording = resize_crop.pad.record(recording, (missing[:, 1], missing[:, 0]), fill, padding_mode)
+    spare = recording.sizes - new
+    if (k := recording.refused(np.any(spare < 0, 1))) is not None:
         raise ImageError(
             k,
-            f"its size {tuple(batch.sizes[k].tolist())} is smaller than the crop of {tuple(new[k].tolist())}; use "
+            f"its size {tuple(recording.sizes[k].tolist())} is smaller than the crop of {tuple(new[k].tolist())}; use "
             "padding or pad_if_needed=True",
         )
-    corner = np.floor(generator.units(2) * (np.maximum(spare, 0) + 1)).astype(np.int64)
-    return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
+    corner = np.floor(rng.units(2) * (np.maximum(spare, 0) + 1)).astype(np.int64)
+    return resize_crop.crop.record(recording, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
 
 
 @of_images
-def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_horizontal_flip(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Flip images horizontally with probability ``p``."""
-    batch, generator = prepare(images, rng, "random_horizontal_flip")
-    return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
+    rng = rng_of(recording, rng, "random_horizontal_flip")
+    return resize_crop.horizontal_flip.record(recording, where=rng.bernoulli(p))
 
 
 @of_images
-def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
+def random_vertical_flip(recording: Recording, p: PerImage = 0.5, *, rng: Rng | int) -> Recording:
     """Flip images vertically with probability ``p``."""
-    batch, generator = prepare(images, rng, "random_vertical_flip")
-    return resize_crop.vertical_flip(batch, where=generator.bernoulli(p))
+    rng = rng_of(recording, rng, "random_vertical_flip")
+    return resize_crop.vertical_flip.record(recording, where=rng.bernoulli(p))
 
 
 @of_resized
 def random_rotation(
-    images: Images,
+    recording: Recording,
     degrees: float | Range,
     interpolation: Interpolation = "nearest",
     expand: bool = False,
@@ -141,7 +139,7 @@ def random_rotation(
     fill: Color | None = 0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Rotate images by a random angle.
 
     Parameters
@@ -151,14 +149,14 @@ def random_rotation(
     interpolation, expand, center, fill
         As in :func:`rotate`.
     """
-    batch, generator = prepare(images, rng, "random_rotation")
+    rng = rng_of(recording, rng, "random_rotation")
     low, high = arguments.symmetric(degrees, "degrees")
-    return warp.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
+    return warp.rotate.record(recording, rng.uniform(low, high), interpolation, expand, center, fill)
 
 
 @of_images
 def random_affine(
-    images: Images,
+    recording: Recording,
     degrees: float | Range,
     translate: Range | None = None,
     scale: Range | None = None,
@@ -168,7 +166,7 @@ def random_affine(
     center: Pair | None = None,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Rotate, translate, scale and shear images at random, keeping their size.
 
     Parameters
@@ -184,18 +182,18 @@ def random_affine(
     interpolation, fill, center
         As in :func:`affine`.
     """
-    batch, generator = prepare(images, rng, "random_affine")
-    n = recording_of(batch).image_count
+    rng = rng_of(recording, rng, "random_affine")
+    n = recording.image_count
     low, high = arguments.symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
-    most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]
+    most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * recording.sizes[:, ::-1]
     sizes = (1.0, 1.0) if scale is None else arguments.low_high(scale, "scale", low=1e-6)
     along_x, along_y = _shear_ranges(shear)
-    angle = generator.uniform(low, high)
-    shift = np.stack([generator.uniform(-most[:, k], most[:, k]) for k in (0, 1)], 1)
-    factor = generator.uniform(*sizes)
-    sheared = generator.uniform(*along_x), generator.uniform(*along_y)
-    return warp.affine(batch, angle, np.round(shift), factor, sheared, interpolation, fill, center)
+    angle = rng.uniform(low, high)
+    shift = np.stack([rng.uniform(-most[:, k], most[:, k]) for k in (0, 1)], 1)
+    factor = rng.uniform(*sizes)
+    sheared = rng.uniform(*along_x), rng.uniform(*along_y)
+    return warp.affine.record(recording, angle, np.round(shift), factor, sheared, interpolation, fill, center)
 
 
 def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -209,8 +207,8 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
 
 @of_resized
 def random_zoom_out(
-    images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
-) -> Batch:
+    recording: Recording, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
+) -> Recording:
     """Place images at a random position on a larger canvas with probability ``p``, as SSD's zoom-out.
 
     Parameters
@@ -229,26 +227,26 @@ def random_zoom_out(
     >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
     [[16, 20]]
     """
-    batch, generator = prepare(images, rng, "random_zoom_out")
+    rng = rng_of(recording, rng, "random_zoom_out")
     low, high = arguments.low_high(side_range, "side_range", low=1.0)
-    where = generator.bernoulli(p)
-    side = generator.uniform(low, high)
-    spare = np.floor(batch.sizes * side[:, None]) - batch.sizes
-    before = np.floor(spare * generator.units(2))
+    where = rng.bernoulli(p)
+    side = rng.uniform(low, high)
+    spare = np.floor(recording.sizes * side[:, None]) - recording.sizes
+    before = np.floor(spare * rng.units(2))
     (top, left), (bottom, right) = before.T, (spare - before).T
-    return resize_crop.pad(batch, (left, top, right, bottom), fill, where=where)
+    return resize_crop.pad.record(recording, (left, top, right, bottom), fill, where=where)
 
 
 @of_images
 def random_perspective(
-    images: Images,
+    recording: Recording,
     distortion_scale: float = 0.5,
     p: PerImage = 0.5,
     interpolation: Interpolation = "bilinear",
     fill: Color | None = 0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Apply a random perspective with probability ``p``: move the corners inwards by random amounts.
 
     Parameters
@@ -262,13 +260,13 @@ def random_perspective(
     -----
     With a scale above 0.5, three corners may end up on one line; such an image does not change.
     """
-    batch, generator = prepare(images, rng, "random_perspective")
-    n = len(batch)
+    rng = rng_of(recording, rng, "random_perspective")
+    n = len(recording)
     scale = arguments.number(distortion_scale, "distortion_scale", low=0.0, high=1.0)
-    where = generator.bernoulli(p)
-    size = batch.sizes[:, ::-1].astype(np.float64)
-    bound = np.floor(scale * (batch.sizes[:, ::-1] // 2))
-    unit = generator.units(8).reshape(n, 4, 2)
+    where = rng.bernoulli(p)
+    size = recording.sizes[:, ::-1].astype(np.float64)
+    bound = np.floor(scale * (recording.sizes[:, ::-1] // 2))
+    unit = rng.units(8).reshape(n, 4, 2)
     near = np.floor(unit * (bound + 1.0)[:, None])
     # torchvision draws the far corners from [size - bound - 1, size), one pixel further than the near corners move.
     far = size[:, None] - bound[:, None] - 1.0 + near
@@ -280,7 +278,7 @@ def random_perspective(
     safe: Floats = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
     start = np.where(where[:, None, None], start, safe)
     end = np.where(where[:, None, None], end, safe)
-    return warp.perspective(batch, start, end, interpolation, fill, where=where)
+    return warp.perspective.record(recording, start, end, interpolation, fill, where=where)
 
 
 def _has_transform(end: Floats) -> Mask:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks.arguments import whole_number
-from .._checks.docstrings import of_images
 from .._checks.types import Floats, Ints, TablePerImage, UprightBoxFormat
 from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
-from .rng import Rng, as_rng
+from .draws import rng_of
+from .rng import Rng
 
 __all__ = ["random_iou_crop"]
 
@@ -24,7 +25,7 @@ _ROUNDS = 50
 
 @of_images
 def random_iou_crop(
-    images: Images,
+    recording: Recording,
     boxes: TablePerImage,
     *,
     rng: Rng | int,
@@ -35,7 +36,7 @@ def random_iou_crop(
     max_aspect_ratio: float = 2.0,
     sampler_options: Sequence[float] | None = None,
     trials: int = 40,
-) -> Batch:
+) -> Recording:
     """Crop each image around some of its boxes, as SSD does in training.
 
     For each image a minimum overlap is drawn from the options. Then rectangles are drawn until one contains the center
@@ -80,16 +81,15 @@ def random_iou_crop(
     >>> bool(kept[0][0])
     True
     """
-    batch = as_batch(images)
-    n = len(batch)
-    generator = as_rng(rng, n, "random_iou_crop", batch.frames)
+    n = len(recording)
+    rng = rng_of(recording, rng, "random_iou_crop")
     options = _checked_options(sampler_options, (min_scale, max_scale), (min_aspect_ratio, max_aspect_ratio))
     trials = whole_number(trials, "trials")
-    rows, corners = checked_boxes(boxes, recording_of(batch), format)
-    moved = move_boxes(recording_of(batch), corners, rows.owner)
+    rows, corners = checked_boxes(boxes, recording, format)
+    moved = move_boxes(recording, corners, rows.owner)
     visible = moved.areas > 0.0
     padded = _padded(moved.visible[visible], rows.owner[visible], n)
-    own = generator.fork()
+    own = rng.fork()
     result = np.zeros((n, 4), np.int64)  # top, left, height, width
     found = np.zeros(n, bool)
     pending = np.isin(np.arange(n), rows.owner[visible])
@@ -100,7 +100,7 @@ def random_iou_crop(
         wanted = options[np.minimum((unit[:, 0] * len(options)).astype(np.int64), len(options) - 1)]
         pending &= wanted < 1.0
         k = np.flatnonzero(pending)
-        window = _windows(batch.sizes[k], unit[k, 1:].reshape(-1, trials, 4), min_scale, max_scale)
+        window = _windows(recording.sizes[k], unit[k, 1:].reshape(-1, trials, 4), min_scale, max_scale)
         height, width = window[..., 2], window[..., 3]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = width / height
@@ -113,7 +113,7 @@ def random_iou_crop(
         found[chosen] = True
         pending[chosen] = False
     top, left, height, width = np.where(found[:, None], result, (0, 0, 1, 1)).T
-    return crop(batch, top, left, height, width, where=found)
+    return crop.record(recording, top, left, height, width, where=found)
 
 
 def _checked_options(sampler_options: Any, scales: tuple[float, float], ratios: tuple[float, float]) -> Floats:

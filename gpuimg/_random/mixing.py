@@ -8,8 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
-from .._checks import arguments
-from .._checks.docstrings import of_images
+from .._checks import arguments, docstrings
 from .._checks.keywords import explained
 from .._checks.types import Floats, Ints, PerImage, Table
 from .._data.images import Pixels, offsets_of, rows_of
@@ -79,7 +78,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
-@of_images
+@docstrings.of_images
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply MixUp: blend each image with a partner. Computed immediately in float32.
 
@@ -117,7 +116,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
 
 
 @explained({"num_classes": "pass it to Mix.labels(labels, num_classes) of the result"})
-@of_images
+@docstrings.of_images
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
 
@@ -177,7 +176,7 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
-@of_images
+@docstrings.of_images
 def blend(
     images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
 ) -> Batch:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch, recording_of
-from .._checks import arguments
-from .._checks.docstrings import of_images, of_targets
+from .._checks import arguments, docstrings
+from .._checks.docstrings import of_targets
 from .._checks.types import (
     AsPassed,
     BoxFormat,
@@ -138,7 +138,7 @@ class Mosaic(NamedTuple):
         return [np.concatenate([parts[tile * n + i] for tile in range(_TILES)]) for i in range(n)]
 
 
-@of_images
+@docstrings.of_images
 def mosaic(
     images: Images,
     size: Size,

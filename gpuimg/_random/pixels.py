@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
-from .draws import prepare, random_boxes
+from .draws import random_boxes, rng_of
 from .rng import Rng
 
 __all__ = ["coarse_dropout", "random_elastic", "random_erasing", "random_gaussian_noise", "random_grid_mask"]
@@ -20,15 +20,15 @@ __all__ = ["coarse_dropout", "random_elastic", "random_erasing", "random_gaussia
 _MOST_HOLES = 64  # rectangles of an image: each is a step of its program
 
 
-def seeds(generator: Rng) -> Ints:
+def seeds(rng: Rng) -> Ints:
     """Draw seeds (N,) of 48 bits for :func:`gpuimg.gaussian_noise`; one draw."""
-    drawn: Ints = (generator.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
+    drawn: Ints = (rng.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
     return drawn
 
 
 @of_images
 def random_erasing(
-    images: Images,
+    recording: Recording,
     p: PerImage = 0.5,
     scale: Range = (0.02, 0.33),
     ratio: Range = (0.3, 3.3),
@@ -36,7 +36,7 @@ def random_erasing(
     *,
     count: int = 1,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Erase a rectangle of random area, aspect ratio and position, with probability ``p``.
 
     Parameters
@@ -57,41 +57,41 @@ def random_erasing(
     ``RandomErasing`` comes after :func:`normalize`, with ``scale=(0.02, 1 / 3)`` and ``ratio=(0.3, 1 / 0.3)``; its
     modes are 0 for "const", ``"color"`` for "rand" and ``"random"`` for "pixel".
     """
-    batch, generator = prepare(images, rng, "random_erasing")
+    rng = rng_of(recording, rng, "random_erasing")
     share = arguments.low_high(scale, "scale", low=0.0, high=1.0)
     aspect = arguments.low_high(ratio, "ratio", low=1e-6)
     most = arguments.whole_number(count, "count", 1, _MOST_HOLES)
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random", "color"))
-    where = generator.bernoulli(p)
-    holes = generator.integers(1, most + 1) if most > 1 else np.ones(len(batch), np.int64)
+    where = rng.bernoulli(p)
+    holes = rng.integers(1, most + 1) if most > 1 else np.ones(len(recording), np.int64)
     for k in range(most):
-        batch = _with_hole(batch, share, aspect, value, holes, where & (k < holes), generator)
-    return batch
+        recording = _with_hole(recording, share, aspect, value, holes, where & (k < holes), rng)
+    return recording
 
 
 def _with_hole(
-    batch: Batch, share: tuple[float, float], aspect: tuple[float, float], value: Any, holes: Ints, where: Mask,
-    generator: Rng,
-) -> Batch:  # fmt: skip
+    recording: Recording, share: tuple[float, float], aspect: tuple[float, float], value: Any, holes: Ints, where: Mask,
+    rng: Rng,
+) -> Recording:  # fmt: skip
     """Erase one of ``holes`` (N,) rectangles, which share an area drawn from ``share``."""
-    boxes = random_boxes(batch.sizes, generator, np.array([share]), aspect, wide=False, shares=holes)
+    boxes = random_boxes(recording.sizes, rng, np.array([share]), aspect, wide=False, shares=holes)
     where = where & (boxes[:, 0] >= 0)
     top, left, h, w = np.where(where, boxes.T, 0)
     if isinstance(value, str) and value == "color":
-        color = [generator.normal() if batch.normalized else generator.uniform() for _ in range(batch.channels)]
-        value = np.stack(color, 1) / recording_of(batch).unit
-    return pixels.erase(batch, top, left, h, w, value, seed=_seeds_for(value, generator), where=where)
+        color = [rng.normal() if recording.normalized else rng.uniform() for _ in range(recording.channels)]
+        value = np.stack(color, 1) / recording.unit
+    return pixels.erase.record(recording, top, left, h, w, value, seed=_seeds_for(value, rng), where=where)
 
 
-def _seeds_for(value: Any, generator: Rng) -> Ints | None:
+def _seeds_for(value: Any, rng: Rng) -> Ints | None:
     """Draw seeds if the value is noise."""
-    return seeds(generator) if isinstance(value, str) else None
+    return seeds(rng) if isinstance(value, str) else None
 
 
 @of_images
 def coarse_dropout(
-    images: Images,
+    recording: Recording,
     holes: float | Range = (1, 2),
     height: Range = (0.1, 0.2),
     width: Range = (0.1, 0.2),
@@ -99,7 +99,7 @@ def coarse_dropout(
     p: PerImage = 0.5,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Erase several rectangles of random sizes at random positions, with probability ``p``.
 
     Parameters
@@ -122,26 +122,28 @@ def coarse_dropout(
     >>> int((y == 0).sum())
     10
     """
-    batch, generator = prepare(images, rng, "coarse_dropout")
+    rng = rng_of(recording, rng, "coarse_dropout")
     few, most = arguments.whole_low_high(holes, "holes", 1, _MOST_HOLES)
     tall, wide = (arguments.low_high(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
     if isinstance(value, str):
         arguments.one_of(value, "value", ("random",))
-    where = generator.bernoulli(p)
-    count = generator.integers(few, most + 1)
+    where = rng.bernoulli(p)
+    count = rng.integers(few, most + 1)
     for k in range(most):
-        unit = generator.units(4)
+        unit = rng.units(4)
         share = np.array([tall[0], wide[0]]) + np.array([tall[1] - tall[0], wide[1] - wide[0]]) * unit[:, :2]
-        sides = np.clip(np.round(share * batch.sizes), 1, batch.sizes)
-        top, left = np.floor(unit[:, 2:] * (batch.sizes - sides + 1)).T
-        noise = _seeds_for(value, generator)
-        batch = pixels.erase(batch, top, left, sides[:, 0], sides[:, 1], value, seed=noise, where=where & (k < count))
-    return batch
+        sides = np.clip(np.round(share * recording.sizes), 1, recording.sizes)
+        top, left = np.floor(unit[:, 2:] * (recording.sizes - sides + 1)).T
+        noise = _seeds_for(value, rng)
+        recording = pixels.erase.record(
+            recording, top, left, sides[:, 0], sides[:, 1], value, seed=noise, where=where & (k < count)
+        )
+    return recording
 
 
 @of_images
 def random_grid_mask(
-    images: Images,
+    recording: Recording,
     cell: Range = (96.0, 224.0),
     share: PerImage = 0.4,
     degrees: Range = (0.0, 360.0),
@@ -149,7 +151,7 @@ def random_grid_mask(
     p: PerImage = 0.5,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Apply GridMask with probability ``p``: mask squares of a grid of random cell size, angle and offset.
 
     Parameters
@@ -167,23 +169,23 @@ def random_grid_mask(
     -----
     The defaults are the paper's for ImageNet, except for the probability, which it raises from 0 to 0.8 in training.
     """
-    batch, generator = prepare(images, rng, "random_grid_mask")
+    rng = rng_of(recording, rng, "random_grid_mask")
     sides, turns = arguments.low_high(cell, "cell", low=1.0), arguments.low_high(degrees, "degrees")
-    where = generator.bernoulli(p)
-    side, angle = generator.uniform(*sides), generator.uniform(*turns)
-    return pixels.grid_mask(batch, side, share, angle, generator.units(2), value, where=where)
+    where = rng.bernoulli(p)
+    side, angle = rng.uniform(*sides), rng.uniform(*turns)
+    return pixels.grid_mask.record(recording, side, share, angle, rng.units(2), value, where=where)
 
 
 @of_images
 def random_gaussian_noise(
-    images: Images,
+    recording: Recording,
     mean: PerImage = 0.0,
     sigma: float | Range = 0.1,
     clip: bool = True,
     p: PerImage = 1.0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Add Gaussian noise with probability ``p``, drawn separately for each pixel and channel.
 
     Parameters
@@ -195,17 +197,17 @@ def random_gaussian_noise(
     clip : bool
         Clamp the results to [0, 1], as in :func:`gaussian_noise`.
     """
-    batch, generator = prepare(images, rng, "random_gaussian_noise")
+    rng = rng_of(recording, rng, "random_gaussian_noise")
     limits = (sigma, sigma) if arguments.is_single(sigma) else sigma
     low, high = arguments.low_high(limits, "sigma", low=0.0)
-    where = generator.bernoulli(p)
-    drawn = generator.uniform(low, high)
-    return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)
+    where = rng.bernoulli(p)
+    drawn = rng.uniform(low, high)
+    return pixels.gaussian_noise.record(recording, mean, drawn, clip, seed=seeds(rng), where=where)
 
 
 @of_images
 def random_elastic(
-    images: Images,
+    recording: Recording,
     alpha: Size = 50.0,
     sigma: PerImage = 5.0,
     interpolation: Interpolation = "bilinear",
@@ -213,7 +215,7 @@ def random_elastic(
     p: PerImage = 1.0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Deform images elastically with probability ``p``; the displacement is drawn for each image.
 
     Parameters
@@ -221,6 +223,6 @@ def random_elastic(
     alpha, sigma, interpolation, fill
         As in :func:`elastic`.
     """
-    batch, generator = prepare(images, rng, "random_elastic")
-    where = generator.bernoulli(p)
-    return elastic(batch, alpha, sigma, interpolation, fill, seed=seeds(generator), where=where)
+    rng = rng_of(recording, rng, "random_elastic")
+    where = rng.bernoulli(p)
+    return elastic.record(recording, alpha, sigma, interpolation, fill, seed=seeds(rng), where=where)

@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
+from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.functions import of_images
+from .._batch.recording import Recording
+from .._checks import docstrings
 from .._checks.arguments import flag, number, whole_number
-from .._checks.docstrings import of_images
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
 from . import mixing
 from . import policy_tables as tables
-from .draws import prepare
+from .draws import rng_of
 from .rng import LEAST_BETA, Rng
 
 __all__ = ["augmix", "auto_augment", "rand_augment", "trivial_augment"]
@@ -64,7 +66,7 @@ _AUGMIX = _Space(0.3, 1.0 / 3.0, 30.0, 0.9, (4, 4))
 
 @of_images
 def rand_augment(
-    images: Images,
+    recording: Recording,
     num_ops: int = 2,
     magnitude: int = 9,
     num_magnitude_bins: int = 31,
@@ -72,7 +74,7 @@ def rand_augment(
     fill: Color = 0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Apply RandAugment: several ops drawn for each image, all of the same strength.
 
     Parameters
@@ -97,25 +99,25 @@ def rand_augment(
     ----------
     Cubuk et al.: "RandAugment: Practical automated data augmentation", 2019; torchvision ``RandAugment``.
     """
-    batch, generator = prepare(images, rng, "rand_augment")
+    rng = rng_of(recording, rng, "rand_augment")
     num_ops = whole_number(num_ops, "num_ops", 0)
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
     chosen = whole_number(magnitude, "magnitude", 0, bins - 1)
-    strength = np.full(len(batch), chosen / (bins - 1))
+    strength = np.full(len(recording), chosen / (bins - 1))
     for _ in range(num_ops):
-        batch = _step(batch, _USUAL, generator.choice(_OPS), strength, generator, interpolation, fill)
-    return batch
+        recording = _step(recording, _USUAL, rng.choice(_OPS), strength, rng, interpolation, fill)
+    return recording
 
 
 @of_images
 def trivial_augment(
-    images: Images,
+    recording: Recording,
     num_magnitude_bins: int = 31,
     interpolation: Interpolation = "nearest",
     fill: Color = 0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Apply TrivialAugment (wide): one random op of random strength for each image.
 
     Parameters
@@ -130,22 +132,22 @@ def trivial_augment(
     Müller, Hutter: "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", ICCV 2021; torchvision
     ``TrivialAugmentWide``.
     """
-    batch, generator = prepare(images, rng, "trivial_augment")
+    rng = rng_of(recording, rng, "trivial_augment")
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
-    ops = generator.choice(_OPS)
-    strength = generator.integers(0, bins) / (bins - 1)
-    return _step(batch, _WIDE, ops, strength, generator, interpolation, fill)
+    ops = rng.choice(_OPS)
+    strength = rng.integers(0, bins) / (bins - 1)
+    return _step(recording, _WIDE, ops, strength, rng, interpolation, fill)
 
 
 @of_images
 def auto_augment(
-    images: Images,
+    recording: Recording,
     policy: Policy = "imagenet",
     interpolation: Interpolation = "nearest",
     fill: Color = 0,
     *,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Apply AutoAugment: a random one of the learned pairs of ops for each image.
 
     Parameters
@@ -159,20 +161,20 @@ def auto_augment(
     ----------
     Cubuk et al.: "AutoAugment: Learning augmentation strategies from data", CVPR 2019; torchvision ``AutoAugment``.
     """
-    batch, generator = prepare(images, rng, "auto_augment")
+    rng = rng_of(recording, rng, "auto_augment")
     name = getattr(policy, "value", policy)
     if name not in tables.AUTO_AUGMENT_POLICIES:
         raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
     table = tables.AUTO_AUGMENT_POLICIES[name]
-    chosen = table[generator.choice(len(table))]  # (N, 2, 3): op, probability, bin
+    chosen = table[rng.choice(len(table))]  # (N, 2, 3): op, probability, bin
     for k in range(2):
-        applied = generator.bernoulli(chosen[:, k, 1])
+        applied = rng.bernoulli(chosen[:, k, 1])
         ops = np.where(applied, chosen[:, k, 0], tables.IDENTITY).astype(np.int64)
-        batch = _step(batch, _USUAL, ops, chosen[:, k, 2] / 9.0, generator, interpolation, fill)
-    return batch
+        recording = _step(recording, _USUAL, ops, chosen[:, k, 2] / 9.0, rng, interpolation, fill)
+    return recording
 
 
-@of_images
+@docstrings.of_images
 def augmix(
     images: Images,
     severity: int = 3,
@@ -212,7 +214,8 @@ def augmix(
     Hendrycks et al.: "AugMix: A simple data processing method to improve robustness and uncertainty", ICLR 2020;
     torchvision ``AugMix``.
     """
-    batch, generator = prepare(images, rng, "augmix")
+    batch = as_batch(images)
+    rng = rng_of(recording_of(batch), rng, "augmix")
     severity = whole_number(severity, "severity", 1, 10)
     mixture_width = whole_number(mixture_width, "mixture_width")
     if chain_depth != -1:
@@ -221,55 +224,59 @@ def augmix(
     without_factors = [*range(tables.SHEAR_X, tables.BRIGHTNESS), *range(tables.POSTERIZE, _OPS)]
     choices = range(tables.SHEAR_X, _OPS) if flag(all_ops, "all_ops") else without_factors
 
-    def one_op(chain: Batch, active: Mask) -> Batch:
-        ops = np.where(active, generator.choice(choices), tables.IDENTITY)
-        strength = generator.integers(0, severity) / 9.0
-        return _step(chain, _AUGMIX, ops, strength, generator, interpolation, fill)
+    def one_op(chain: Recording, active: Mask) -> Recording:
+        ops = np.where(active, rng.choice(choices), tables.IDENTITY)
+        strength = rng.integers(0, severity) / 9.0
+        return _step(chain, _AUGMIX, ops, strength, rng, interpolation, fill)
 
-    return mixed_chains(batch, generator, alpha, mixture_width, chain_depth, one_op)
+    return mixed_chains(batch, rng, alpha, mixture_width, chain_depth, one_op)
 
 
 def mixed_chains(
-    batch: Batch, generator: Rng, alpha: float, width: int, depth: int, one_op: Callable[[Batch, Mask], Batch]
+    batch: Batch, rng: Rng, alpha: float, width: int, depth: int, one_op: Callable[[Recording, Mask], Recording]
 ) -> Batch:
     """Mix images with ``width`` chains of ``depth`` ops, or of 1 to 3 for -1; ``one_op`` applies one where (N,)."""
-    own = generator.beta(alpha, alpha)  # weights of the images themselves
-    gammas = np.stack([generator.gamma(alpha) for _ in range(width)], 1)
+    own = rng.beta(alpha, alpha)  # weights of the images themselves
+    gammas = np.stack([rng.gamma(alpha) for _ in range(width)], 1)
     weights = (1.0 - own)[:, None] * gammas / np.maximum(gammas.sum(1, keepdims=True), 1e-300)
     mixed = batch.compute("float32")
     so_far = own
     for k in range(width):
-        length = np.full(len(batch), depth) if depth > 0 else generator.integers(1, 4)
-        chain = batch
+        length = np.full(len(batch), depth) if depth > 0 else rng.integers(1, 4)
+        chain = recording_of(batch)
         for step in range(depth if depth > 0 else 3):
             chain = one_op(chain, step < length)
         # A running mean: after chain k, mixed holds the image and the first k chains, of total weight so_far.
         total = so_far + weights[:, k]
-        mixed = mixing.blend(mixed, chain, so_far / np.maximum(total, 1e-300))
+        mixed = mixing.blend(mixed, Batch(chain), so_far / np.maximum(total, 1e-300))
         so_far = total
     return mixed
 
 
 def _step(
-    batch: Batch, space: _Space, ops: Ints, strength: Floats, rng: Rng, interpolation: Interpolation, fill: Any
-) -> Batch:
+    recording: Recording, space: _Space, ops: Ints, strength: Floats, rng: Rng, interpolation: Interpolation, fill: Any
+) -> Recording:
     """Apply op ``ops[i]`` to image i, at a strength in [0, 1] and with a random sign."""
     sign = np.where(rng.bernoulli(0.5), -1.0, 1.0)
-    magnitudes = space.magnitudes(ops, strength, sign, batch.sizes[:, ::-1].astype(np.float64))
-    return apply_ops(batch, ops, magnitudes, interpolation, fill)
+    magnitudes = space.magnitudes(ops, strength, sign, recording.sizes[:, ::-1].astype(np.float64))
+    return apply_ops(recording, ops, magnitudes, interpolation, fill)
 
 
-def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any) -> Batch:
+def apply_ops(
+    recording: Recording, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any
+) -> Recording:
     """Apply op ``ops[i]`` of policy_tables with ``magnitudes[i]`` to image i."""
     # The recorded steps do not depend on the ops drawn: the sharpness of one image must not decide whether another
     # image is resampled once or twice.
-    batch = Batch(recording_of(batch).for_geometry())
+    recording = recording.for_geometry()
     moved = (ops >= tables.SHEAR_X) & (ops <= tables.ROTATE)
-    batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
-    return Batch(recording_of(batch).with_plan(_with_color_step(batch, ops, magnitudes)))
+    recording = _move(recording, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
+    return recording.with_plan(_with_color_step(recording, ops, magnitudes))
 
 
-def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
+def _move(
+    recording: Recording, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any
+) -> Recording:
     """Shear, translate or rotate the images in ``moved``."""
     # torchvision's policies shear about the top left corner; affine takes the angle whose tangent is the magnitude.
     degrees = np.rad2deg(np.arctan(magnitudes))
@@ -277,24 +284,26 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
     shifts = np.where(ops[:, None] == (tables.TRANSLATE_X, tables.TRANSLATE_Y), magnitudes[:, None], 0.0)
     angle = np.where(ops == tables.ROTATE, -magnitudes, 0.0)
     corner = (ops == tables.SHEAR_X) | (ops == tables.SHEAR_Y)
-    center = np.where(corner[:, None], 0.0, batch.sizes[:, ::-1] / 2.0)
-    return affine(batch, angle, shifts, 1.0, shears, interpolation, fill, center, where=moved)
+    center = np.where(corner[:, None], 0.0, recording.sizes[:, ::-1] / 2.0)
+    return affine.record(recording, angle, shifts, 1.0, shears, interpolation, fill, center, where=moved)
 
 
-def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
+def _with_color_step(recording: Recording, ops: Ints, magnitudes: Floats) -> Any:
     """Return the plan with one more step, in which each image has a separate color op, perhaps sharpness."""
-    params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
+    params = np.zeros((len(op_table.POSTERIZE.parameters), len(recording)))
     factor = (ops >= tables.BRIGHTNESS) & (ops <= tables.SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
-    unit = recording_of(batch).unit
+    unit = recording.unit
     params[0] = np.where(ops == tables.SOLARIZE, solarize_parameter(magnitudes, unit), params[0])
     params[0] = np.where(ops == tables.SOLARIZE_ADD, magnitudes, params[0])
-    params[1] = np.where(ops == tables.SOLARIZE_ADD, solarize_parameter(np.full(len(batch), 128.0 / 255.0), unit), 0.0)
+    params[1] = np.where(
+        ops == tables.SOLARIZE_ADD, solarize_parameter(np.full(len(recording), 128.0 / 255.0), unit), 0.0
+    )
     posterized = ops == tables.POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
         params = np.where(posterized, np.stack(posterize_parameters(levels, unit)), params)
     codes = _CODES[ops]
-    if batch.channels == 1:
+    if recording.channels == 1:
         codes = np.where(ops == tables.COLOR, np.int32(op_table.SKIP.code), codes)
-    return recording_of(batch).plan.with_entry(codes, tuple(params), sharpens=True)
+    return recording.plan.with_entry(codes, tuple(params), sharpens=True)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._batch.no_images import of_resized
+from .._batch.functions import of_resized
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Exact, Interpolation, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
-from .draws import prepare
+from .draws import rng_of
 from .rng import Rng
 
 __all__ = ["random_resize", "random_short_side_resize", "scale_jitter"]
@@ -23,7 +23,7 @@ __all__ = ["random_resize", "random_short_side_resize", "scale_jitter"]
 
 @of_resized
 def random_resize(
-    images: Images,
+    recording: Recording,
     min_size: int,
     max_size: int,
     interpolation: Interpolation = "bilinear",
@@ -31,7 +31,7 @@ def random_resize(
     *,
     exact: Exact | None = None,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Resize images so that the shorter side has a random length.
 
     Parameters
@@ -44,16 +44,16 @@ def random_resize(
     >>> gpuimg.random_resize(np.zeros((1, 30, 40, 3), np.uint8), 15, 15, rng=0).sizes.tolist()
     [[15, 20]]
     """
-    batch, generator = prepare(images, rng, "random_resize")
+    rng = rng_of(recording, rng, "random_resize")
     low = arguments.whole_number(min_size, "min_size", 1, layout.EXACT)
     high = arguments.whole_number(max_size, "max_size", low, layout.EXACT)
-    new = resize_crop.with_short_side(batch.sizes, generator.integers(low, high + 1))
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
+    new = resize_crop.with_short_side(recording.sizes, rng.integers(low, high + 1))
+    return resize_crop.resize.record(recording, new, interpolation, antialias=antialias, exact=exact)
 
 
 @of_resized
 def random_short_side_resize(
-    images: Images,
+    recording: Recording,
     min_size: int | Sequence[int],
     max_size: int | None = None,
     interpolation: Interpolation = "bilinear",
@@ -61,7 +61,7 @@ def random_short_side_resize(
     *,
     exact: Exact | None = None,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Resize images so that the shorter side has a length drawn from a list, as ``RandomShortestSize``.
 
     Parameters
@@ -85,24 +85,24 @@ def random_short_side_resize(
     >>> gpuimg.random_short_side_resize(x, [15], max_size=16, rng=0).sizes.tolist()
     [[12, 16]]
     """
-    batch, generator = prepare(images, rng, "random_short_side_resize")
+    rng = rng_of(recording, rng, "random_short_side_resize")
     options = list(min_size) if isinstance(min_size, Iterable) else [min_size]
     lengths = [arguments.whole_number(one, "min_size", 1, layout.EXACT) for one in options]
     if not lengths:
         raise ValueError("min_size must be a whole number or a sequence of them, not an empty sequence")
-    short = np.asarray(generator.choice(lengths), np.int64)
-    old = batch.sizes
+    short = np.asarray(rng.choice(lengths), np.int64)
+    old = recording.sizes
     new = resize_crop.with_short_side(old, short)
     if max_size is not None:
         most = arguments.whole_number(max_size, "max_size", 1, layout.EXACT)
         over = short * old.max(1) > most * old.min(1)
         new = np.where(over[:, None], resize_crop.with_long_side(old, np.full(len(old), most)), new)
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
+    return resize_crop.resize.record(recording, new, interpolation, antialias=antialias, exact=exact)
 
 
 @of_resized
 def scale_jitter(
-    images: Images,
+    recording: Recording,
     target_size: Size,
     scale_range: Range = (0.1, 2.0),
     interpolation: Interpolation = "bilinear",
@@ -110,7 +110,7 @@ def scale_jitter(
     *,
     exact: Exact | None = None,
     rng: Rng | int,
-) -> Batch:
+) -> Recording:
     """Resize images to a random multiple of the largest size that fits a target, keeping the aspect ratio.
 
     Parameters
@@ -130,9 +130,9 @@ def scale_jitter(
     >>> gpuimg.scale_jitter(np.zeros((1, 30, 40, 3), np.uint8), (60, 60), (0.5, 0.5), rng=0).sizes.tolist()
     [[22, 30]]
     """
-    batch, generator = prepare(images, rng, "scale_jitter")
-    target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
-    scale = generator.uniform(*arguments.low_high(scale_range, "scale_range", low=1e-6))
-    to_target = (target / batch.sizes).min(1)
-    new = np.clip(np.floor(batch.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
+    rng = rng_of(recording, rng, "scale_jitter")
+    target = arguments.sizes(target_size, recording.image_count, "target_size")
+    scale = rng.uniform(*arguments.low_high(scale_range, "scale_range", low=1e-6))
+    to_target = (target / recording.sizes).min(1)
+    new = np.clip(np.floor(recording.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
+    return resize_crop.resize.record(recording, new, interpolation, antialias=antialias, exact=exact)

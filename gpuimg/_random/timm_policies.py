@@ -8,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, recording_of
-from .._checks.docstrings import of_images
+from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.recording import Recording
+from .._checks import docstrings
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask
 from .._ops.filters import gaussian_blur
 from . import policy_tables as tables
 from . import timm_config
-from .draws import prepare
+from .draws import rng_of
 from .filters import BLUR_KERNEL
 from .policies import apply_ops, mixed_chains
 from .rng import Rng
@@ -82,7 +83,7 @@ OPS: dict[str, _Op] = {
 }  # fmt: skip
 
 
-@of_images
+@docstrings.of_images
 def timm_augment(
     images: Images,
     policy: str = "rand-m9-mstd0.5-inc1",
@@ -122,31 +123,32 @@ def timm_augment(
     ----------
     Wightman: timm 1.0, ``timm/data/auto_augment.py``.
     """
-    batch, generator = prepare(images, rng, "timm_augment")
+    batch = as_batch(images)
+    recording = recording_of(batch)
+    rng = rng_of(recording, rng, "timm_augment")
     if not isinstance(policy, str):
         raise TypeError(f"policy must be a string, not {policy!r}")
     config = timm_config.parsed(policy)
-    color = _GRAY / 255.0 / recording_of(batch).unit if fill is None else fill
-    draw = _Draws(config, generator, interpolation, color)
+    draw = _Draws(config, rng, interpolation, _GRAY / 255.0 / recording.unit if fill is None else fill)
     if config.kind == "augmix":
         # The chains start from bytes in memory, as in timm: the source is not decoded again for each.
-        return mixed_chains(batch.compute(), generator, config.alpha, config.width, config.depth, draw.one_op)
+        return mixed_chains(batch.compute(), rng, config.alpha, config.width, config.depth, draw.one_op)
     for which, p, magnitude in draw.steps():
-        batch = draw.apply(batch, which, generator.bernoulli(p), magnitude)
-    return batch
+        recording = draw.apply(recording, which, rng.bernoulli(p), magnitude)
+    return Batch(recording)
 
 
 class _Draws(NamedTuple):
     """A policy with the generator that it draws from."""
 
     config: timm_config.Config
-    generator: Rng
+    rng: Rng
     interpolation: Interpolation | Literal["random"]
     fill: Any
 
     def steps(self) -> list[tuple[Ints, Any, Any]]:
         """Draw the ops of RandAugment and AutoAugment: positions (N,), probabilities and magnitudes."""
-        config, rng = self.config, self.generator
+        config, rng = self.config, self.rng
         if config.rows is not None:
             row = rng.choice(len(config.rows[0]))
             which, strength = config.rows[0][row], config.rows[1][row]
@@ -159,13 +161,13 @@ class _Draws(NamedTuple):
             chosen = list(np.argsort(arrivals, 1, kind="stable").T[: config.layers])
         return [(which, config.p, config.magnitude) for which in chosen]
 
-    def one_op(self, batch: Batch, active: Mask) -> Batch:
+    def one_op(self, recording: Recording, active: Mask) -> Recording:
         """Apply a random op to the active images."""
-        return self.apply(batch, self.generator.choice(len(self.config.ops)), active, self.config.magnitude)
+        return self.apply(recording, self.rng.choice(len(self.config.ops)), active, self.config.magnitude)
 
-    def apply(self, batch: Batch, which: Ints, active: Mask, magnitude: Any) -> Batch:
+    def apply(self, recording: Recording, which: Ints, active: Mask, magnitude: Any) -> Recording:
         """Apply op ``which[i]`` of the policy to the active images, at magnitudes near those given."""
-        config, rng = self.config, self.generator
+        config, rng = self.config, self.rng
         if config.std == math.inf:
             magnitude = rng.uniform(0.0, magnitude)
         elif config.std > 0.0:
@@ -179,13 +181,13 @@ class _Draws(NamedTuple):
         if isinstance(chosen, str) and chosen == "random":
             chosen = rng.choice(["bilinear", "bicubic"])
         blurred = codes == _BLUR
-        values = magnitudes(codes, argument, batch.sizes.astype(np.float64) * _SHARE[config.kind])
-        batch = apply_ops(batch, np.where(blurred, tables.IDENTITY, codes), values, chosen, self.fill)
+        values = magnitudes(codes, argument, recording.sizes.astype(np.float64) * _SHARE[config.kind])
+        recording = apply_ops(recording, np.where(blurred, tables.IDENTITY, codes), values, chosen, self.fill)
         if "GaussianBlurRand" in config.ops:
             argument = np.maximum(0.1 + (2.0 * argument - 0.1) * rng.uniform(), 1e-6)
         if any(op.code == _BLUR for op in ops):
-            batch = gaussian_blur(batch, BLUR_KERNEL, np.where(blurred, argument, 1.0), where=blurred)
-        return batch
+            recording = gaussian_blur.record(recording, BLUR_KERNEL, np.where(blurred, argument, 1.0), where=blurred)
+        return recording
 
 
 def magnitudes(codes: Ints, argument: Floats, most: Floats) -> Floats:

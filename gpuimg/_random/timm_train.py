@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Exact
 from .._ops.pixels import normalize
 from .._ops.resize_crop import resize
 from .._ops.timm_resize import central_corner, crop_or_pad, kept_ratio
 from .color import color_jitter, random_grayscale
-from .draws import prepare
 from .filters import random_gaussian_blur
 from .geometry import random_horizontal_flip, random_resized_crop, random_vertical_flip
 from .pixels import random_erasing
@@ -76,38 +76,37 @@ def erased_of(mode: str) -> Any:
     return _ERASED[mode]
 
 
-def timm_training(timm: Timm, images: Any, rng: Any) -> Batch:
+def timm_training(timm: Timm, x: Recording, rng: Rng) -> Recording:
     """Crop, flip, augment, normalize and erase."""
-    x, rng = prepare(images, rng, "timm_train")
     chosen = rng.choice(["bilinear", "bicubic"]) if timm.interpolation == "random" else timm.interpolation
     if timm.crop_mode == "rrc":
-        x = random_resized_crop(x, timm.size, timm.scale, timm.ratio, chosen, exact=timm.exact, rng=rng)
+        x = random_resized_crop.record(x, timm.size, timm.scale, timm.ratio, chosen, exact=timm.exact, rng=rng)
     else:
         x = _resized_and_cropped(timm, x, chosen, rng)
-    x = random_horizontal_flip(x, timm.hflip, rng=rng)
-    x = random_vertical_flip(x, timm.vflip, rng=rng)
+    x = random_horizontal_flip.record(x, timm.hflip, rng=rng)
+    x = random_vertical_flip.record(x, timm.vflip, rng=rng)
     if timm.auto_augment:
-        fill = tuple(np.minimum(np.round(255.0 * np.array(timm.mean)), 255.0) / 255.0 / recording_of(x).unit)
-        x = timm_augment(x, timm.auto_augment, timm.interpolation, fill, rng=rng)
+        fill = tuple(np.minimum(np.round(255.0 * np.array(timm.mean)), 255.0) / 255.0 / x.unit)
+        x = recording_of(timm_augment(Batch(x), timm.auto_augment, timm.interpolation, fill, rng=rng))
     if timm.color_jitter is not None:
-        x = color_jitter(x, **timm.color_jitter, p=timm.color_jitter_prob, rng=rng)
+        x = color_jitter.record(x, **timm.color_jitter, p=timm.color_jitter_prob, rng=rng)
     if timm.grayscale_prob:
-        x = random_grayscale(x, timm.grayscale_prob, rng=rng)
+        x = random_grayscale.record(x, timm.grayscale_prob, rng=rng)
     if timm.gaussian_blur_prob:
-        x = random_gaussian_blur(x, 23, (0.1, 2.0), timm.gaussian_blur_prob, rng=rng)
-    x = normalize(x, timm.mean, timm.std)
+        x = random_gaussian_blur.record(x, 23, (0.1, 2.0), timm.gaussian_blur_prob, rng=rng)
+    x = normalize.record(x, timm.mean, timm.std)
     if timm.erasing_prob:
         ranges = (0.02, 1 / 3), (0.3, 1 / 0.3)
-        x = random_erasing(x, timm.erasing_prob, *ranges, timm.erased, count=timm.erasing_count, rng=rng)
+        x = random_erasing.record(x, timm.erasing_prob, *ranges, timm.erased, count=timm.erasing_count, rng=rng)
     return x
 
 
-def _resized_and_cropped(timm: Timm, x: Batch, interpolation: Any, rng: Rng) -> Batch:
+def _resized_and_cropped(timm: Timm, x: Recording, interpolation: Any, rng: Rng) -> Recording:
     """Resize to nearly the same aspect ratio, then crop at the center or at random, and reflect what is missing."""
     area = np.where(rng.bernoulli(0.5), rng.uniform(*timm.scale), 1.0)
     aspect = np.where(rng.bernoulli(0.5), rng.uniform(*np.log(timm.ratio)), 0.0)
     factor = np.exp(np.stack([-0.5 * aspect, 0.5 * aspect], 1)) / np.sqrt(area)[:, None]
-    x = resize(x, kept_ratio(x.sizes, timm.size, factor=factor), interpolation, exact=timm.exact)
+    x = resize.record(x, kept_ratio(x.sizes, timm.size, factor=factor), interpolation, exact=timm.exact)
     corner = central_corner(x.sizes, timm.size)
     if timm.crop_mode == "rkrr":
         spare = x.sizes - np.array(timm.size)

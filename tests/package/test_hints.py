@@ -274,9 +274,13 @@ def test_a_message_says_what_to_write(mistake: str) -> None:
 
 
 def test_float_images_with_values_of_bytes_are_named() -> None:
-    for call in (lambda x: gpuimg.normalize(x, 0.5, 0.5), lambda x: gpuimg.adjust_brightness(x, 1.1)):
-        with pytest.warns(RuntimeWarning, match="values from 0 to 1, and one has 200: divide them by 255"):
+    for call in (
+        lambda x: gpuimg.normalize(x, 0.5, 0.5), lambda x: gpuimg.adjust_brightness(x, 1.1),
+        lambda x: gpuimg.random_invert(x, rng=0), lambda x: gpuimg.models.timm_eval(4, exact=None)(x[:, :4, :4]),
+    ):  # fmt: skip
+        with pytest.warns(RuntimeWarning, match="values from 0 to 1, and one has 200: divide them by 255") as found:
             call(np.full((2, 8, 9, 3), 200.0, np.float32))
+        assert [one.filename for one in found] == [__file__]
         call(np.full((2, 8, 9, 3), -3.0, np.float32))
 
 

@@ -6,6 +6,7 @@ import random
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._random import mixing, timm_policies
 from gpuimg._random.policies import apply_ops
 from gpuimg._random.policy_tables import IDENTITY
@@ -100,7 +102,7 @@ class Recorder:
         self.interpolations: list[Any] = []
         self.blurs: list[tuple[Any, Any]] = []
         monkeypatch.setattr(timm_policies, "apply_ops", self.apply_ops)
-        monkeypatch.setattr(timm_policies, "gaussian_blur", self.blur)
+        monkeypatch.setattr(timm_policies, "gaussian_blur", SimpleNamespace(record=self.blur))
         monkeypatch.setattr(mixing, "blend", lambda one, other, weight: one)
 
     def apply_ops(self, batch: Any, codes: Any, values: Any, interpolation: Any, fill: Any) -> Any:
@@ -217,7 +219,8 @@ def applied(name: str, interpolation: str) -> Iterator[tuple[NDArray[Any], Image
         n, code, x = len(images), OPS[name].code, gi.pad(images, 0)
         values = magnitudes(np.full(n, code), OPS[name].argument(np.full(n, level), np.full(n, sign)), x.sizes * 0.45)
         blurred = code == BLUR
-        x = gi.gaussian_blur(x, 13, values) if blurred else apply_ops(x, np.full(n, code), values, interpolation, FILL)
+        moved = recording_of(x), np.full(n, code), values, interpolation, FILL
+        x = gi.gaussian_blur(x, 13, values) if blurred else gi.Batch(apply_ops(*moved))
         for result, image in zip(x.compute("uint8"), images, strict=True):
             yield result, Image.fromarray(image), float(argument(name, level, sign))
 
