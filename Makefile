@@ -50,7 +50,7 @@ help-all: help
 	@echo "make bench   all benchmarks, with other libraries, on a quiet machine; into bench/results and the pages"
 	@echo "make gpu     check and measure the GPU of this machine in seven minutes; gpu-photos makes its photos in advance"
 	@echo "make gpu-pack  all that this takes, for a machine without a network, in build/gpu-pack.tar.xz"
-	@echo "make soak    damaged files, data sets, plans and servers, up to 20,000 of each kind; NUMBER for others"
+	@echo "make soak    damaged files, data sets and servers, up to 20,000 of each kind; NUMBER for others"
 	@echo "make fuzz    a thousand of them, in five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments that make created, and everything that was built"
 
@@ -140,7 +140,7 @@ gpu-photos: $(VENV)/.photos-ready
 gpu-pack: gpu-photos $(VENV)/.pack-ready
 	$(BIN)/python -m buildtools.gpu_pack $(MACHINE)
 
-# Damaged files, data sets, plans and servers, some of them again with checked bounds; about an hour on two cores.
+# Damaged files, data sets and servers, some of them again with checked bounds; about an hour on two cores.
 soak: $(VENV)/.all-ready
 	$(BIN)/python -m tests.robustness --number $(or $(NUMBER),20000) --out bench/results
 	$(BIN)/python -m tests.robustness "guard pages" --number $(or $(NUMBER),20000) --bounds

@@ -50,7 +50,7 @@ def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 
 #: Classes that only functions create: their signatures are not shown.
 WITHOUT_SIGNATURE = {
-    "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.SavedPlan", "gpuimg.DecodeError",
+    "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.DecodeError",
     "gpuimg.VideoError", "gpuimg.torch.Loader", "gpuimg.torch.TensorBatch",
 }  # fmt: skip
 

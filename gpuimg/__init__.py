@@ -17,6 +17,7 @@ from ._batch.batch import *
 from ._batch.clips import *
 from ._batch.frameworks import *
 from ._batch.opening import *
+from ._batch.replay import *
 from ._checks.elsewhere import not_here as _not_here
 from ._checks.elsewhere import public_names as _public_names
 from ._decoding.recoded import *
@@ -53,8 +54,6 @@ from ._random.policies import *
 from ._random.rng import *
 from ._random.sizes import *
 from ._random.timm_policies import *
-from ._replay.describe import *
-from ._replay.saved import *
 from ._version import __version__ as __version__
 from .errors import *
 from .sources._remote import *

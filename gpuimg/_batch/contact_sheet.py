@@ -66,8 +66,7 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
 def short_lines(batch: Any, i: int) -> list[str]:
     """Describe the operations applied to image ``i`` in short lines."""
     recording = recording_of(batch)
-    source = recording.source
-    lines = describe_segments(recording.segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
+    lines = describe_segments(recording.segments, i, recording.source.dtype)
     lines = [line for line in lines if not line.startswith(_NOT_PRINTED)]
     for pattern, short in _SHORTER:
         lines = [pattern.sub(short, line) for line in lines]

@@ -14,6 +14,10 @@ _SIZES = "use Batch.sizes, Batch.channels and Batch.frames, or gpuimg.image_info
 _STRINGS = 'options are strings, such as interpolation="bilinear"; torchvision\'s enum members are also accepted'
 _LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg.torch.load yields tensors"
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
+_PLANS = (
+    "a batch is the plan: gpuimg.apply_plan(batch, images) repeats it on other images, pickle.dumps(batch) takes it to "
+    "another process, and gpuimg.describe(batch, i) writes it for people"
+)
 _MOVED = "CopyPaste", "Failure", "ImageInfo", "Mix", "Mosaic", "PrepareReport", "TrainRate", "VideoInfo"
 
 _BATCHES = (
@@ -29,6 +33,7 @@ _ADVICE = {
     _SIZES: "get_dimensions get_image_num_channels get_image_size get_num_channels get_num_frames get_size query_chw "
     "query_size",
     _LOADER: "DataLoader default_collate",
+    _PLANS: "SavedPlan load_plan save_plan",  # gpuimg 0.3
 }
 #: Names of other libraries -> a name in gpuimg, or advice.
 ELSEWHERE = {

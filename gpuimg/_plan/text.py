@@ -27,21 +27,20 @@ _BORDERS = {
 _SAME = 1e-9  # relative and absolute difference of equal matrices
 
 
-def describe_segments(segments: Sequence[Plan], k: int, size: Any, white: float) -> list[str]:
-    """Return a line for each operation applied to image ``k``; ``size`` and ``white`` are those of its source."""
-    lines = []
+def describe_segments(segments: Sequence[Plan], k: int, dtype: str) -> list[str]:
+    """Return a line for each operation applied to image ``k`` of a source of this dtype."""
+    lines, white = [], 255.0 if dtype == "uint8" else 1.0
     for number, plan in enumerate(segments):
-        described = _segment(plan, k, size, white)
+        described = _segment(plan, k, white)
         if number and described:
             lines.append(f"segment {number + 1}, on the result so far:")
         lines += described
-        size = plan.sizes[k]
         white = 1.0 if plan.normalized else white
     return lines
 
 
-def _segment(plan: Plan, k: int, before: Any, white: float) -> list[str]:
-    lines = []
+def _segment(plan: Plan, k: int, white: float) -> list[str]:
+    lines, before = [], plan.source_sizes[k]
     chosen = int(plan.grid.filter[k])
     if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
         size, sigma = plan.grid.kernel[k], plan.grid.frames[0].support[k]

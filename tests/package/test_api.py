@@ -27,7 +27,7 @@ IMAGE_FUNCTIONS = [
     for name in FUNCTIONS
     if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images"
     and not name.startswith(("to_", "transform_"))
-    and name not in ("describe", "save_plan", "five_crop", "ten_crop", "uniform_temporal_subsample")
+    and name not in ("describe", "five_crop", "ten_crop", "uniform_temporal_subsample")
     and name not in vars(gpuimg.sources)["__all__"]
 ]
 RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(getattr(gpuimg, name)).parameters]

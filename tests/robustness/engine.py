@@ -57,7 +57,6 @@ SUBJECTS = {
     "tiff": Subject("formats:check_tiff", 0.2, kept=100, is_loud=True),
     "foreign": Subject("foreign:check", kept=100),
     "prepared": Subject("prepared:check", 0.5, 60.0),
-    "plans": Subject("plans:check"),
     "sources": Subject("sources:check", room=1 << 30),
     "remote": Subject("remote:check", 0.1, 60.0, 300, chunk=50, threads=40),
     "videos": Subject("videos:check", 0.5, 20.0, 600, is_loud=True),

@@ -23,13 +23,12 @@ SAMPLES = {
     "tiff": (100, {"tiff: decoded", "tiff: refused"}),
     "foreign": (420, {f"{form}: decoded" for form in FILES} | {f"{form}: all bits" for form in ("png", "pnm", "tiff")}),
     "prepared": (100, {"resumed", "refused: ValueError"}),
-    "plans": (200, {"refused", "applied"}),
     "sources": (300, {"lmdb: refused", "recordio: refused", "tar: refused", "tfrecord: some unreadable"}),
     "remote": (10, {"samples", "faults"}),
     "videos": (60, {"decoded", "refused"}),
 }
 NEEDED = {"gpu jpegs": ("numba_cuda",), "remote": ("moto", "s3fs")}
-FAST = ("foreign", "jpegs", "guard pages", "guard recoded", "guard pngs", "plans")
+FAST = ("foreign", "jpegs", "guard pages", "guard recoded", "guard pngs")
 
 
 def test_every_subject_has_a_sample() -> None:

@@ -1,1 +1,0 @@
-"""Recorded plans as files and as text."""
