@@ -1,12 +1,11 @@
 """The op table: one row for each operation of a program, from which all else is derived.
 
 A program is an array of float32 values: instructions, each an op code, the number of values to the next instruction,
-and the op's parameters. Recording, compilation, saved plans, descriptions, and the dispatch of both runtimes follow the
-table. The formula of an op is the function of :mod:`kernels.color` or :mod:`kernels.noise` that has its name. Nothing
-here imports Numba.
+and the op's parameters. Recording, compilation, descriptions, and the dispatch of both runtimes follow the table. The
+formula of an op is the function of :mod:`kernels.color` or :mod:`kernels.noise` that has its name. Nothing here imports
+Numba.
 
-To add an op, write its formula, add a row at the end (codes are positions, and saved plans keep them), and a public
-function that records it.
+To add an op, write its formula, add a row (codes are positions), and a public function that records it.
 """
 
 from dataclasses import dataclass
@@ -48,10 +47,10 @@ class Op:
     coordinates: bool = False  # uses the pixel's position in an earlier grid: its parameters begin with a matrix
     statistic: str | None = None  # has at most one named parameter, since CHANNELS and SLOT follow it
     neighbors: bool = False  # reads surrounding pixels: has no formula of one pixel
-    user: bool = False  # calls a function of the user: cannot be saved
+    user: bool = False  # calls a function of the user
     rare: bool = False  # on a GPU in the full kernels only, so that those of other programs stay small
     placed: bool = False  # adds a pattern to the pixels of its grid: geometry after it needs a new segment
-    prepass_launches: int = 0  # launches of separate kernels on a GPU, before the passes of its segment
+    prepass: bool = False  # has separate loops or kernels, before the passes of the segment that it begins
 
     @property
     def offset(self) -> int:
@@ -108,11 +107,11 @@ GRID = _op(
 MOTION = _op("motion", "taps", "x", "y", neighbors=True, rare=True)
 MOST_TAPS: Final = 255  # of a motion
 
-JPEG = _op("jpeg", "quality", "colored", neighbors=True, prepass_launches=2)
+JPEG = _op("jpeg", "quality", "colored", neighbors=True, prepass=True)
 
 ELASTIC = _op(
     "elastic", "seed_0", "seed_1", "density", "phase_x", "phase_y", "along", "down", "red", "green", "blue", "repeat",
-    "nearest", neighbors=True, prepass_launches=1,
+    "nearest", neighbors=True, prepass=True,
 )  # fmt: skip
 
 NORMALIZE_BYTES = _op(
@@ -152,8 +151,8 @@ IS_PLACED = np.array([op.placed for op in OPS])
 #: By op code: whether it reads surrounding pixels; a segment has one such instruction at most.
 READS_NEIGHBORS = np.array([op.neighbors for op in OPS])
 
-#: By op code: launches of separate kernels on a GPU, before the passes of the segment, whose first instruction it is.
-PREPASS_LAUNCHES = np.array([op.prepass_launches for op in OPS])
+#: By op code: whether it has a prepass, and is the first instruction of its segment.
+HAS_PREPASS = np.array([op.prepass for op in OPS])
 
 
 def elastic_scale(sigma: Any) -> Any:

@@ -130,4 +130,4 @@ def takes(statistic: str) -> Any:
 
 #: Scalar functions: whether an op code has a statistic; whether a GPU's pass over the grid reads neighbors for it.
 has_statistic = _is_one_of(tuple(op.code for op in OPS if op.statistic))
-reads_neighbors = _is_one_of(tuple(op.code for op in OPS if op.neighbors and not op.prepass_launches))
+reads_neighbors = _is_one_of(tuple(op.code for op in OPS if op.neighbors and not op.prepass))

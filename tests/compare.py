@@ -1,10 +1,15 @@
-"""Comparisons of results with references, within a tolerance, over many images at once."""
+"""Comparisons of results with references, within a tolerance, over many images at once; and the runs for a result."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._plan.plan import evolve
+from gpuimg._runtimes.cpu import CpuRuntime
 
 GEOMETRY = 0.01 / 255.0
 FORMULA = 1e-5
@@ -49,3 +54,19 @@ def assert_same(results: Sequence[Any], expected: Sequence[Any]) -> None:
     for i, (result, image) in enumerate(zip(results, expected, strict=True)):
         assert result.dtype == image.dtype
         np.testing.assert_array_equal(result, image, err_msg=f"image {i}")
+
+
+class CountingRuntime(CpuRuntime):
+    """The CPU, with the number of its runs."""
+
+    runs = 0
+
+    def run(self, *arguments: Any) -> Any:
+        self.runs += 1
+        return super().run(*arguments)
+
+
+def counting(images: Any) -> tuple[gi.Batch, CountingRuntime]:
+    """The same images, whose runs, and those of what is recorded on them, are counted."""
+    runtime = CountingRuntime()
+    return gi.Batch(evolve(recording_of(images), runtime=runtime)), runtime

@@ -45,6 +45,7 @@ _OF_ARRAYS = {
     "astype": "has array(dtype)",
     "permute": 'has array(layout="NCHW")',
     "transpose": 'has array(layout="NCHW")',
+    "launches": "counts no launches of kernels, which a profiler shows",  # gpuimg 0.3
     "target_sizes": "has sizes, from which functions of gpuimg.sizes compute target sizes",  # gpuimg 0.3
 }
 
@@ -70,9 +71,9 @@ class Batch(Sequence[Array]):
     (2, 'cpu', [[2, 2], [2, 2]], (2, 2, 2, 3))
     """
 
-    __slots__ = ("_launches", "_locks", "_recording", "_results")
+    __slots__ = ("_locks", "_recording", "_results")
 
-    def __init__(self, recording: Recording, launches: int = 0) -> None:
+    def __init__(self, recording: Recording) -> None:
         if not isinstance(recording, Recording):
             raise TypeError(
                 f"Batch() does not take a {type(recording).__name__}: files are opened by gpuimg.open_batch(paths), "
@@ -81,7 +82,6 @@ class Batch(Sequence[Array]):
         self._recording = recording
         self._results: dict[tuple[str, str], tuple[Pixels, Callable[[], None]]] = {}
         self._locks: dict[int, threading.RLock] = {}
-        self._launches = launches
 
     if not TYPE_CHECKING:  # type checkers report other names themselves
 
@@ -152,11 +152,6 @@ class Batch(Sequence[Array]):
         errors = self.errors
         return [errors[i].reason if i in errors else "ok" for i in range(self._recording.units)]
 
-    @property
-    def launches(self) -> int:
-        """Kernel launches so far, without decoding (on the CPU: the number a GPU would need)."""
-        return self._launches
-
     def take(self, indices: Indices) -> Batch:
         """Return a batch of some of the images, or whole clips, in any order and any number of times.
 
@@ -208,8 +203,7 @@ class Batch(Sequence[Array]):
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
         """
-        recording = self._recording.with_results(self._result(dtype, layout))
-        return Batch(recording, self._launches)
+        return Batch(self._recording.with_results(self._result(dtype, layout)))
 
     def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
         """Run now and return all images as one array.
@@ -236,7 +230,7 @@ class Batch(Sequence[Array]):
         ValueError
             If the images differ in size, ``out`` does not fit, or a clip layout is used for images.
         """
-        return self._array_in(self._recording.runtime.take, dtype, layout, out)
+        return self._array_in(None, dtype, layout, out)
 
     def arrays(self, dtype: DType | None = None, layout: ClipLayout = "NHWC") -> list[Array]:
         """Run now and return as few arrays as the image sizes allow: one for each run of images of equal size.
@@ -264,7 +258,7 @@ class Batch(Sequence[Array]):
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
         parts = [part for part in np.split(np.arange(self._recording.units), ends) if len(part)]
         name = recording_of(computed).source.dtype
-        return [computed.take(part)._array_in(self._recording.runtime.take, name, layout) for part in parts]
+        return [computed.take(part)._array_in(None, name, layout) for part in parts]
 
     def ragged(self, dtype: DType | None = None, layout: Layout = "NHWC") -> several.Ragged:
         """Run now and return images of any sizes in one flat array.
@@ -389,42 +383,28 @@ class Batch(Sequence[Array]):
         run = partial(self._run, times=times)
         return several.tokens(recording, run, patch, merge, frames, order, pad, counts, dtype)
 
-    def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
-        """Implement :meth:`array`, with memory from ``allocate``."""
-        if isinstance(layout, str) and layout in CLIP_LAYOUTS:
-            return self._array_of_clips(allocate, dtype, layout, out)
-        plan = self._recording.plan
-        height, width = one_size(plan)
-        if out is None and len(plan):
-            return self._result(dtype, layout, allocate).stacked()
-        check_layout(layout)
-        shape = (height, width, plan.channels) if layout == "NHWC" else (plan.channels, height, width)
-        if out is None:
-            return self._result(dtype, layout, allocate).flat.reshape(0, *shape)
-        checked_out(self._recording, out, dtype, (len(plan), *shape))
-        self._run(out.reshape(-1), offsets_of(plan.sizes, plan.channels)[0], layout)
-        return out
-
-    def _array_of_clips(self, allocate: Allocate, dtype: Any, layout: str, out: Any) -> Any:
-        """Implement :meth:`array` for layouts with a time axis."""
-        recording = self._recording
-        if recording.frames is None:
+    def _array_in(self, allocate: Allocate | None, dtype: Any, layout: str, out: Any = None) -> Any:
+        """Implement :meth:`array`, with memory from ``allocate``, by default the runtime's."""
+        recording, plan = self._recording, self._recording.plan
+        flat = CLIP_LAYOUTS.get(layout, layout) if isinstance(layout, str) else layout
+        if flat is not layout and recording.frames is None:
             raise ValueError(f"layout {layout!r} is for batches of clips, and these are images")
-        height, width = one_size(recording.plan)
-        flat = CLIP_LAYOUTS[layout]
-        image = (height, width, self.channels) if flat == "NHWC" else (self.channels, height, width)
-        shape = (recording.units, recording.frames, *image)
+        height, width = one_size(plan)
+        check_layout(flat)
+        image = (height, width, plan.channels) if flat == "NHWC" else (plan.channels, height, width)
+        shape = (len(plan), *image) if flat is layout else (recording.units, recording.frames or 1, *image)
         is_inside = layout == "NCTHW"  # frames (N, T, C, H, W) become (N, C, T, H, W) by a copy; decoding takes longer
         wanted = (shape[0], shape[2], shape[1], *shape[3:]) if is_inside else shape
-        name = result_dtype(self, dtype) if out is None else checked_out(recording, out, dtype, wanted)
-        if is_inside:
-            frames = self._array_in(allocate, name, flat).reshape(shape)
-            out = recording.runtime.empty(math.prod(wanted), name).reshape(wanted) if out is None else out
-            out[:] = frames.swapaxes(1, 2)
+        name = result_dtype(recording, dtype) if out is None else checked_out(recording, out, dtype, wanted)
+        if out is not None and not is_inside:
+            self._run(out.reshape(-1), offsets_of(plan.sizes, plan.channels)[0], flat)
             return out
-        if out is None:
-            return self._array_in(allocate, name, flat).reshape(shape)
-        self._array_in(allocate, name, flat, out.reshape(len(self), *image))
+        result = self._result(name, flat, allocate)
+        frames = (result.stacked() if len(plan) else result.flat).reshape(shape)
+        if not is_inside:
+            return frames
+        out = recording.runtime.empty(math.prod(wanted), name).reshape(wanted) if out is None else out
+        out[:] = frames.swapaxes(1, 2)
         return out
 
     @property
@@ -433,24 +413,23 @@ class Batch(Sequence[Array]):
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
+        """Return the results, in memory that later calls return again."""
         recording = self._recording
-        source, plan = recording.source, recording.plan
+        source, plan, runtime = recording.source, recording.plan, recording.runtime
         name = result_dtype(recording, dtype)
         check_layout(layout)
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 return done
-            unchanged = bool(len(plan)) and name == source.dtype and recording.changes_nothing
-            if unchanged and self._is_stored_as(layout):
+            if len(plan) and recording.is_unchanged(name) and self._is_stored_as(layout):
                 result = recording.decoded()
             else:
                 offsets, total = offsets_of(plan.sizes, plan.channels)
-                flat = (allocate or recording.runtime.take)(total, name)
-                same = source if unchanged and isinstance(source, Pixels) else None
-                self._write(recording, same, flat, offsets, layout)
+                flat = (allocate or runtime.take)(total, name)
+                self._run(flat, offsets, layout)
                 result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
             # A signal handler may have requested the same result while this thread computed it.
-            return self._results.setdefault((name, layout), (result, recording.runtime.finished()))[0]
+            return self._results.setdefault((name, layout), (result, runtime.finished()))[0]
 
     def _one_thread(self) -> threading.RLock:
         """Return the lock of this process under which the batch runs: one that is held during a fork stays locked."""
@@ -478,33 +457,24 @@ class Batch(Sequence[Array]):
     def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout, times: Ints | None = None) -> None:
         """Write the results, in a batch of clips those at ``times``, to a flat array; run if there are none yet."""
         recording = self._recording if times is None else self._recording.at_frames(times)
-        name, source = name_of(flat.dtype), recording.source
+        name, source, runtime = name_of(flat.dtype), recording.source, recording.runtime
+        if not len(recording.plan):
+            return
         with self._one_thread():
             if (done := self._finished(name, layout)) is not None:
                 done = done if times is None else done.at_frames(times)
-            elif isinstance(source, Pixels) and source.dtype == name and recording.changes_nothing:
+            elif isinstance(source, Pixels) and recording.is_unchanged(name):
                 done = source
-            self._write(recording, done, flat, offsets, layout)
-
-    def _write(
-        self, recording: Recording, done: Pixels | None, flat: Any, offsets: Ints, layout: str | PatchLayout
-    ) -> None:
-        """Write results that there are, or run the recording, under the lock."""
-        source, runtime = recording.source, recording.runtime
-        if not len(recording.plan):
-            return
-        if done is not None:
-            planes.store(runtime, done, flat, offsets, layout)
-            return
-        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
-            raise TypeError(
-                f"cannot record operations on a {source.dtype} {source.layout} result; use "
-                'compute("uint8" or "float32", layout="NHWC"), or record first'
-            )
-        run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
-        outcome = run() if runtime.on_host else delivered(run)
-        self._launches += outcome.launches
-        recording.record_outcome(outcome)
+            if done is not None:
+                planes.store(runtime, done, flat, offsets, layout)
+                return
+            if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
+                raise TypeError(
+                    f"cannot record operations on a {source.dtype} {source.layout} result; use "
+                    'compute("uint8" or "float32", layout="NHWC"), or record first'
+                )
+            run = partial(planes.run, runtime, source, recording.segments, flat, offsets, layout)
+            recording.record_outcome(run() if runtime.on_host else delivered(run))
 
     # -- sequence ----------------------------------------------------------------------------------------------
 
@@ -535,7 +505,7 @@ class Batch(Sequence[Array]):
 
     def _items(self) -> Pixels:
         """Return the results as stored if they have been computed, in any dtype and layout."""
-        return self._result(self._stored_dtype(), self._recording.source.layout)
+        return self._result(*self._stored())
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -549,13 +519,13 @@ class Batch(Sequence[Array]):
         if not self._recording.runtime.on_host:
             raise TypeError(
                 f"a batch on {self.device} cannot be pickled; pickle its result on the host, "
-                "cupy.asnumpy(batch.array()), or the files and a plan written by gpuimg.save_plan"
+                "cupy.asnumpy(batch.array()), or a batch of the same files on the CPU"
             )
         pickling.check_functions(self._recording.segments)
         return _restored, (self.device, *self._packed())
 
-    def _packed(self) -> tuple[Any, tuple[Plan, ...], int]:
-        return pickling.packed(self._recording.source), self._recording.segments, self._launches
+    def _packed(self) -> tuple[Any, tuple[Plan, ...]]:
+        return pickling.packed(self._recording.source), self._recording.segments
 
     # -- hand-off ----------------------------------------------------------------------------------------------
 
@@ -570,13 +540,12 @@ class Batch(Sequence[Array]):
         return array.copy() if copy else array
 
     def _as_stored(self) -> Any:
-        source = self._recording.source
-        return self._array_in(self._recording.runtime.take, self._stored_dtype(), source.layout)
+        return self._array_in(None, *self._stored())
 
-    def _stored_dtype(self) -> str | None:
-        """Return the dtype of the pixels if they are the results; None for the default one."""
+    def _stored(self) -> tuple[str | None, Any]:
+        """Return the dtype of the pixels if they are the results, None for the default one, and their layout."""
         source = self._recording.source
-        return source.dtype if isinstance(source, Pixels) and self.changes_nothing else None
+        return source.dtype if isinstance(source, Pixels) and self.changes_nothing else None, source.layout
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self._as_stored(), **options)
@@ -598,9 +567,9 @@ class Batch(Sequence[Array]):
 Images: TypeAlias = Batch | ImageArray | Sequence[ImageArray]
 
 
-def _restored(device: str, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
+def _restored(device: str, source: Any, segments: tuple[Plan, ...]) -> Batch:
     runtime = runtime_for(device)
-    return Batch(Recording.start(runtime, pickling.unpacked(source, runtime)).with_segments(segments), launches)
+    return Batch(Recording.start(runtime, pickling.unpacked(source, runtime)).with_segments(segments))
 
 
 def as_batch(images: Images) -> Batch:

@@ -102,6 +102,10 @@ class Recording(Evolving):
         """True if the results are the source images themselves."""
         return self.channels == self.source.channels and all(plan.changes_nothing for plan in self.segments)
 
+    def is_unchanged(self, dtype: str) -> bool:
+        """Return True if the results in this dtype are the source images themselves."""
+        return dtype == self.source.dtype and self.changes_nothing
+
     def with_plan(self, plan: Plan) -> "Recording":
         """Return the same images with another plan for the last segment."""
         return evolve(self, segments=(*self.segments[:-1], plan))

@@ -232,11 +232,6 @@ def _overshoots(plan: Plan, grid: Grid) -> Mask:
     return negative & plan.of_bytes
 
 
-def launches_of(passes: list[Pass], codes: Sequence[int]) -> int:
-    """Return a plan's launches on a GPU: one for the result, one for each statistic, and those of prepass ops."""
-    return passes[-1].end_slot + 1 + sum(ops.OPS[code].prepass_launches for code in codes)
-
-
 def build_for(plan: Plan, used: NDArray[np.uint8]) -> str:
     """Return the name of the smallest GPU kernel build that can run a plan with these ops, see :func:`compile_plan`."""
     if used[ops.MOTION.code]:

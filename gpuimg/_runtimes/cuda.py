@@ -53,7 +53,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, placed_exact, run_exact
-from .cuda_launch import launch, launched
+from .cuda_launch import launch
 from .cuda_memory import (
     Event,
     PerThread,
@@ -249,7 +249,8 @@ class CudaRuntime:
         with self._after_caller():
             work = lower(source, segments, kind, form, on_host=False)
             if isinstance(source, Pixels):
-                return Outcome(launches=self._launch_segments(source, work, out, offsets))
+                self._launch_segments(source, work, out, offsets)
+                return Outcome()
             images, first, inverse = unique(at_scales(source, work.scales))
             sizes, regions = work.sizes, work.segments[0].regions
             if first is not None and inverse is not None:
@@ -263,7 +264,7 @@ class CudaRuntime:
                 outcome = self._decoder.decode(images, decoded, resources.stream, regions)
                 pixels = decoded if inverse is None else decoded.take(inverse)
                 begin = time.perf_counter()
-                outcome.launches += self._launch_segments(pixels, work, out, offsets)
+                self._launch_segments(pixels, work, out, offsets)
                 outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 if first is not None:
                     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
@@ -309,8 +310,8 @@ class CudaRuntime:
                 one.channels, count, share, starts, partners, boxes, out,
             )  # fmt: skip
 
-    def _launch_segments(self, source: Pixels, work: Work, out: Any, offsets: Ints) -> int:
-        """Upload all segments, then launch them, each on the results of the one before; return how many launches."""
+    def _launch_segments(self, source: Pixels, work: Work, out: Any, offsets: Ints) -> None:
+        """Upload all segments, then launch them, each on the results of the one before."""
         places = [_Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)]
         totals = list[int]()  # elements of the results of each segment
         for segment in work.segments:
@@ -323,7 +324,6 @@ class CudaRuntime:
             _placed(segment, before, after.starts)
             for segment, (before, after) in zip(work.segments, pairwise(places), strict=True)
         ]
-        begin = launched.count
         with self._stream:
             uploaded = _upload(compiled, self._resources)
             self._order_results()
@@ -333,7 +333,6 @@ class CudaRuntime:
                     to = cupy.empty(total, cupy.uint8 if segment.kind == layout.UINT8 else cupy.float32)
                 self._launch(source, segment, own, uploaded, to)
                 source = Pixels(to, place.starts, place.sizes, place.channels)
-        return launched.count - begin
 
     def _launch(
         self, source: Pixels, segment: CompiledSegment, own: "_PlacedSegment | ExactSegment", parts: Iterator[Any],

@@ -140,16 +140,6 @@ def launch(kernel: Kernel, stream: int, grid: tuple[int, int], *arguments: Any) 
     ``grid`` is the number of blocks in x and y; their threads are the kernel's ``block``.
     """
     loaded(kernel).launch(stream, grid, arguments)
-    launched.count += 1
-
-
-class _Launched(threading.local):
-    """The number of a thread's launches."""
-
-    count = 0
-
-
-launched = _Launched()
 
 
 def capability_of(device: Any) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from .cuda_launch import launch
 
 def has_prepass(plan: Plan) -> bool:
     """Return True if the first op of a plan is a prepass op."""
-    return bool(plan.entries) and bool(ops.PREPASS_LAUNCHES[plan.entries[0].codes].any())
+    return bool(plan.entries) and bool(ops.HAS_PREPASS[plan.entries[0].codes].any())
 
 
 def prepass_layout(sizes: Ints, channels: int) -> tuple[Ints, int]:

@@ -39,13 +39,11 @@ class Outcome:
 
     failures: dict[int, str] = field(default_factory=dict)  # reasons of images not decoded, by index; they are black
     timings: Timings = field(default_factory=Timings)
-    launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
 
     def add(self, other: "Outcome") -> None:
         """Add the work of another run, and the failures of its images."""
         self.failures |= other.failures
         self.timings.add(other.timings)
-        self.launches += other.launches
 
 
 class UnusableDeviceError(RuntimeError):

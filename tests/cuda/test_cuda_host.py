@@ -42,6 +42,7 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "exact": (lambda x: gi.center_crop(gi.resize(x, (24, 20), exact="pillow"), 16), 3),
     "exact chain": (lambda x: gi.resize(gi.resize(gi.rotate(x, 9), 30, exact="torch"), (9, 40), exact="torch"), 6),
     "grayscale": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (8, 9))), 1),
+    "training": (lambda x: gi.normalize(gi.rotate(gi.center_crop(gi.resize(x, (30, 30)), 24), 12.0), 0.5, 0.25), 1),
 }
 
 
@@ -88,7 +89,6 @@ def test_single_calls(gpu: FakeGpu, chain: str, source: str, where: str) -> None
         result = function(x).compute("float16")
         for image in result:
             gpu.use(image)
-    assert result.launches == launches
     ops = gpu.order.log[begin:]
     assert sum(op.kind == "launch" for op in ops) == launches
     assert {op.stream for op in ops if op.kind == "launch"}.isdisjoint({(0, 0)})
@@ -159,7 +159,7 @@ def test_a_result_is_read_in_the_order_of_other_streams(gpu: FakeGpu) -> None:
         with stream:
             kept.append(way())
             gpu.use(kept[-1])
-    assert x.launches == 1
+    assert len(gpu.order.of("decode")) == 4  # files, in one run
     gpu.cupy.cuda.Device().synchronize()
 
 

@@ -12,7 +12,7 @@ import gpuimg as gi
 from tests.video.videos import made
 
 from .. import references
-from ..compare import FORMULA, GEOMETRY, HUE, assert_bytes, assert_close, assert_same
+from ..compare import FORMULA, GEOMETRY, HUE, assert_bytes, assert_close, assert_same, counting
 from ..references import to_bytes, to_unit
 from ..samples import SIZES, images, kinds, pictures_of
 from .calls import CALLS, MOVES, RESIZING, Call
@@ -93,8 +93,9 @@ def unchanged(picture: NDArray[Any], dtype: str) -> NDArray[Any]:
 @calls
 def test_a_batch_is_the_loop_over_its_images(call: Call, dtype: str, channels: int) -> None:
     pictures, each = drawn(call, 1, dtype, channels)
-    x = call.run(pictures, each)
-    sizes, launches = x.sizes.tolist(), x.launches
+    counted, runtime = counting(pictures)
+    x = call.run(counted, each)
+    sizes, runs = x.sizes.tolist(), runtime.runs
     together = list(x.compute())
     alone = [
         call.run([picture], {name: values[i : i + 1] for name, values in each.items()})[0]
@@ -102,7 +103,7 @@ def test_a_batch_is_the_loop_over_its_images(call: Call, dtype: str, channels: i
     ]
     assert_same(together, alone)
     # Sizes are known before anything runs.
-    assert launches == 0
+    assert runs == 0
     assert [list(result.shape) for result in together] == [[*size, x.channels] for size in sizes]
     assert call in map(CALLS.get, RESIZING) or sizes == [list(SIZES[i % len(SIZES)]) for i in range(COUNT)]
 

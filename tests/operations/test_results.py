@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from ..compare import assert_same
+from ..compare import assert_same, counting
 from ..libraries import library
 from ..processes import python
 from ..samples import image, images, kinds
@@ -133,7 +133,8 @@ def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: s
 
 def test_threads_share_one_result_of_each_kind() -> None:
     kinds = [("uint8", "NHWC"), ("float32", "NHWC"), ("float32", "NCHW")]
-    batches, found, begin = [recorded("uint8", 3) for _ in range(10)], set(), threading.Barrier(6)
+    batches, runtimes = zip(*[counting(recorded("uint8", 3)) for _ in range(10)], strict=True)
+    found, begin = set(), threading.Barrier(6)
 
     def work() -> None:
         for x in batches:
@@ -142,7 +143,7 @@ def test_threads_share_one_result_of_each_kind() -> None:
                 x.array(layout=layout, out=np.empty_like(x.array(name, layout)))
 
     on_threads(work, 6)
-    assert (len(found), {x.launches for x in batches}) == (30, {3})
+    assert (len(found), {runtime.runs for runtime in runtimes}) == (30, {3})
 
 
 #: A signal handler requests the batch that it interrupts; then a forked child the one that a thread runs.
@@ -183,12 +184,12 @@ def test_going_on_from_results() -> None:
 
 
 def test_batch_is_an_array_and_a_sequence() -> None:
-    x = recorded("uint8", 3)
+    x, runtime = counting(recorded("uint8", 3))
     for array in (x.array(), np.asarray(x), np.from_dlpack(x)):
         assert np.shares_memory(array, x.array())
     with pytest.raises(ValueError, match="needs a copy"):
         np.array(x, dtype=np.float32, copy=False)
-    assert x.launches == 1
+    assert runtime.runs == 1
     assert (np.asarray(x).shape, np.asarray(x, np.float64).dtype) == ((7, 23, 9, 3), np.float64)
     assert not np.shares_memory(np.array(x, copy=True), x.array())
     assert (len(list(x)), len(x), x.status) == (7, 7, ["ok"] * 7)

@@ -309,5 +309,5 @@ def test_slices_of_a_batch_are_batches(part: slice) -> None:
     images = [np.full((3 + k, 4, 1), k, np.uint8) for k in range(7)]
     taken = gpuimg.horizontal_flip(images)[part]
     assert isinstance(taken, gpuimg.Batch)
-    assert taken.launches == 0
+    assert ("operations recorded" in repr(taken)) == (len(taken) > 0)  # nothing has run
     assert [(image.shape, image.max()) for image in taken] == [(image.shape, image.max()) for image in images[part]]
