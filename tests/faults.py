@@ -138,7 +138,7 @@ FAULTS = [
           "min(self.max_bytes, _LARGEST)}", "_LARGEST}", "decoding/reading"),
     Fault("streams: the newest item of the buffer comes next", "gpuimg/_loading/streams.py",
           "int(draws.random_raw()) * len(buffered) >> 64", "len(buffered) - 1", "loading/streams"),
-    Fault("draft: images are decoded at half of the size that is due", "gpuimg/_runtimes/draft.py",
+    Fault("draft: images are decoded at half of the size that is due", "gpuimg/_plan/draft.py",
           "scales[shrink * scale / FULL >= draft]", "scales[shrink * scale / FULL >= draft / 2]", "decoding/draft"),
     Fault("prepare: files are copied although EXIF turns them", "gpuimg/_prepare/encode.py",
           "bool(sampled and upright and", "bool(sampled and", "prepare/prepare"),

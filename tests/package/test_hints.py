@@ -241,7 +241,7 @@ MISTAKES: dict[str, tuple[str, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute", "target_sizes"])
+@pytest.mark.parametrize("name", ["shape", "numpy", "to", "astype", "permute", "target_sizes", "launches"])
 def test_attributes_of_arrays_say_what_a_batch_has(name: str) -> None:
     assert not hasattr(X, name)
     with pytest.raises(AttributeError, match=rf"^'Batch' object has no attribute '{name}'; a batch \w"):
