@@ -201,7 +201,7 @@ FAULTS = [
           "Stream(int(stream.ptr), stream)", "Stream(int(stream.ptr))", "cuda/cuda_host_loader::test_a_consumers_current_stream_lives_as_long_as_its_batches"),
     Fault("cuda: the per-thread default stream is recorded on another thread", "gpuimg/_runtimes/cuda_memory.py",
           "if stream != PER_THREAD_STREAM:", "if stream != -1:", "cuda/cuda_host_loader::test_a_consumer_on_the_per_thread_default_stream"),
-    Fault("cuda: nvImageCodec is called on the first device", "gpuimg/_runtimes/cuda_decode.py",
+    Fault("cuda: nvImageCodec is called on the first device", "gpuimg/_runtimes/cuda_nvimgcodec.py",
           "partial(cupy.cuda.runtime.setDevice, self._index)", "partial(cupy.cuda.runtime.setDevice, 0)", "cuda/cuda_host_loader::test_nvimagecodec_on_the_second_device"),
     Fault("cuda: a kernel of one device is launched on all", "gpuimg/_runtimes/cuda_launch.py",
           "device = cupy.cuda.Device().id", "device = 0", "cuda/cuda_host_loader::test_two_devices"),

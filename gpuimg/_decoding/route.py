@@ -3,17 +3,19 @@
 A file goes to the first decoder that takes it, and after a failure to the next:
 
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
-2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
-3. on a GPU, our kernels for baseline and recoded JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, if 2 did not take it;
+2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`; else
+3. our kernels for baseline and recoded JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`: :func:`assign` decides for a batch,
+   and what either refuses goes to
 4. our decoders on the CPU, of baseline, progressive and recoded JPEGs, if their kind is one of ``OURS``;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.types import Mask, Records
 from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RECODED, RGB
@@ -25,6 +27,30 @@ from .recoded import is_recoded
 OURS = (BASELINE, PROGRESSIVE, RECODED)
 _PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
 _PROGRESSIVE = 2  # the last coding process that nvJPEG supports
+
+
+#: Decoders of a batch on a GPU, in the order of the list above. What one refuses is ``HOST``'s, whose own is a failure.
+NVIMGCODEC, KERNELS, HOST, FAILED = range(4)
+
+
+def assign(
+    records: Records, options: DecodeOptions, others: Iterable[int], failed: Iterable[int], given_up: Mask, *,
+    nvimgcodec: bool, kernels: bool, least_row: int,
+) -> NDArray[np.int8]:  # fmt: skip
+    """Return (N,): the decoder of each file of a batch on a GPU.
+
+    ``others`` are the files that only Pillow reads, ``given_up`` those that kernels have reported. ``nvimgcodec`` and
+    ``kernels`` say which decoders there are; rows of nvImageCodec's images have at least ``least_row`` bytes.
+    """
+    decoders = np.full(len(records), HOST, np.int8)
+    if kernels:
+        decoders[np.isin(records["kind"], (BASELINE, RECODED)) & ~given_up] = KERNELS
+    if nvimgcodec:
+        wide = records["width"] * options.channels >= least_row
+        decoders[nvimgcodec_takes(records, options) & wide] = NVIMGCODEC
+    decoders[[*others]] = HOST
+    decoders[[*failed]] = FAILED
+    return decoders
 
 
 def is_jpeg(data: Any) -> bool:

@@ -24,20 +24,18 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
-from .._decoding import exif, route
-from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
+from .._data.images import Encoded, EncodedImages, Pixels, rows_of, whole_regions
+from .._decoding import route
+from .._decoding.nvimgcodec import hardware_share
 from .._decoding.options import NVIMAGECODEC
 from .._threads.threads import threads
 from ..kernels.jpeg.layout import BASELINE
-from .attempt import defer
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, given_up
-from .cuda_launch import capability_of
-from .cuda_marks import MARK_BYTES, Marks
+from .cuda_marks import MARK_BYTES
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, wait
+from .cuda_nvimgcodec import NvImageCodec, Warn
 from .cuda_video import AT_ONCE, decode_clips
-from .jpeg_upload import Upload
 from .protocol import Outcome, Timings
 
 # Threads of a decoder: more threads mostly wake one another; nvImageCodec needs two for any parallel work.
@@ -48,17 +46,13 @@ _UPLOADS = 4  # blocks of pinned memory: two for each of two batches
 
 
 class _ThreadState:
-    """State of a thread; its decoder is created for the first JPEG."""
+    """State of a thread."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, index: int, threads: int, share: float, warn: Warn) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.done = cupy.cuda.Event(disable_timing=True)  # after the last batch
-        self.marks = Marks(self.stream)
         self.pinned = Ring(Pinned, _UPLOADS)
-        self.decoder: GpuDecoder | None = None
-        self.decoder_requested = False  # the result may be None
-        self.problem = ""  # the reason then
+        self.nvimgcodec = NvImageCodec(index, threads, share, self.stream, warn)
 
 
 class ImageDecoder:
@@ -109,8 +103,7 @@ class ImageDecoder:
             gpu.clips_on_cpu = len(refused)
             left = list(refused)
         else:
-            decoded, gpu.unwritten, gpu.jpegs_on_cpu = self._decode_on_gpu(images, pixels, regions, own)
-            left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
+            left, gpu = self._decode_images(images, pixels, regions, own)
         gpu.decode = time.perf_counter() - begin
         outcome = self._decode_on_host(images, left, pixels, regions)
         for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
@@ -134,7 +127,8 @@ class ImageDecoder:
         if not hasattr(self._local, "own"):
             count = min(threads() // getattr(self._local, "threads", 1), _MOST_THREADS)
             count = max(count, _FEWEST_THREADS)
-            self._local.own = PerThread(self._spare[count], lambda: _ThreadState(count))
+            make = partial(_ThreadState, self._index, count, self._share, self._warn_once)
+            self._local.own = PerThread(self._spare[count], make)
         own: _ThreadState = self._local.own.value
         return own
 
@@ -147,87 +141,44 @@ class ImageDecoder:
                 frame, level = frame.f_back, level + 1
             warnings.warn(message, stacklevel=level)
 
-    # -- the GPU -----------------------------------------------------------------------------------------------
-
-    def _decode_on_gpu(
+    def _decode_images(
         self, images: EncodedImages, pixels: Pixels, regions: Ints, own: _ThreadState
-    ) -> tuple[set[int], int, int]:
-        """Decode files that this GPU can; return their indices, also of those that may yet be reported.
+    ) -> tuple[list[int], Timings]:
+        """Decode files that this GPU can; return those that are left to the CPU, and counts.
 
-        Also the numbers of those that nvImageCodec did not write, and of those that it or our kernels failed at.
+        Kernels may yet report others.
         """
-        given, reported = self._for_nvimgcodec(images, own), given_up(images)
-        places = Places(images, pixels, np.flatnonzero(given)) if given.any() else None
-        others = given | reported
-        uploaded = None if others.all() or not self._has_kernels() else Upload(images, pixels, regions, others)
-        done = [] if uploaded is None else uploaded.taken
-        marked = None if places is None else own.marks.write(places.marks)
-        if uploaded is not None and done:
-            defer(self._segments.begin(images, uploaded, pixels.flat, own.stream))
-            done = uploaded.taken  # writing may have refused some
-        decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
-        failed = 0 if places is None else len(places.numbers) - len(decoded) - len(unwritten)
-        error = None if own.decoder is None else own.decoder.error
-        if failed and error is not None:
-            self._warn_once(
-                f"nvImageCodec failed at images on cuda:{self._index} ({error}): the CPU decodes such images; stats() "
-                "counts those of a loader as jpegs_on_cpu",
-                "failed",
-            )
-        if unwritten:
-            self._warn_once(
-                f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
-                f"them {images.names[unwritten[0]]}: the CPU decodes such images; stats() counts those of a loader",
-                "unwritten",
-            )
-        return decoded | set(done), len(unwritten), failed + int(reported.sum())
+        reported = given_up(images)
+        counts, decoders = Timings(jpegs_on_cpu=int(reported.sum())), self._assigned(images, reported, own)
+        jobs = list[Callable[[], tuple[Any, Timings]]]()
+        if len(numbers := np.flatnonzero(decoders == route.NVIMGCODEC)):
+            jobs.append(own.nvimgcodec.begin(images, numbers, pixels))
+        if (decoders == route.KERNELS).any():
+            jobs.append(self._segments.begin(images, decoders != route.KERNELS, pixels, regions, own.stream))
+        for finish in jobs:
+            refused, part = finish()
+            decoders[refused] = route.HOST
+            counts.add(part)
+        return np.flatnonzero(decoders == route.HOST).tolist(), counts
 
-    def _for_nvimgcodec(self, images: EncodedImages, own: _ThreadState) -> Mask:
-        """Return a mask of images for nvImageCodec."""
+    def _assigned(self, images: EncodedImages, reported: Mask, own: _ThreadState) -> Any:
+        """Return the decoder of each image, see :func:`.route.assign`."""
         records = images.headers.records
-        taken = route.nvimgcodec_takes(records, images.options)
-        taken &= records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
-        taken[[*images.others, *images.failures]] = False
-        if taken.any() and self._decoder(own) is None:
-            if images.options.decoder == NVIMAGECODEC or (records["kind"][taken] != BASELINE).any():
-                self._warn_once(
-                    f"{own.problem}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are decoded "
-                    "on the CPU and copied; `gpuimg info` lists what is missing",
-                    "none",
-                )
-            taken[:] = False
-        return taken
-
-    def _decode_to(
-        self, places: "Places", images: EncodedImages, own: _ThreadState, marked: Any
-    ) -> tuple[set[int], list[int]]:
-        """Decode by nvImageCodec; return the indices decoded, and those only reported as decoded."""
-        assert own.decoder is not None
-        given: list[int] = places.numbers.tolist()
-        found = own.decoder.decode(
-            [images.data[i] for i in given],
-            places.images(own.stream.ptr),
-            for_engine(images.headers, self._share)[places.numbers].tolist(),
-            images.options.color,
-            own.stream.ptr,
-            marked.synchronize,
-        )
-        left = own.marks.left().tolist()
-        decoded = {i for i, done in zip(given, found, strict=True) if done and not left[i]}
-        places.turn(decoded)
-        return decoded, [i for i, done in zip(given, found, strict=True) if done and left[i]]
-
-    def _decoder(self, own: _ThreadState) -> GpuDecoder | None:
-        """Return the thread's decoder; None if nvImageCodec has none for this GPU."""
-        if not own.decoder_requested:
-            own.decoder_requested = True
-            try:
-                set_device = partial(cupy.cuda.runtime.setDevice, self._index)
-                own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads, set_device)
-                own.problem = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
-            except ImportError as error:
-                own.problem = str(error).partition(";")[0]
-        return own.decoder
+        assign = partial(
+            route.assign, records, images.options, images.others, images.failures, reported,
+            kernels=self._has_kernels(), least_row=MARK_BYTES,
+        )  # fmt: skip
+        decoders = assign(nvimgcodec=True)
+        taken = decoders == route.NVIMGCODEC
+        if not taken.any() or own.nvimgcodec.is_there():
+            return decoders
+        if images.options.decoder == NVIMAGECODEC or (records["kind"][taken] != BASELINE).any():
+            self._warn_once(
+                f"{own.nvimgcodec.problem}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are "
+                "decoded on the CPU and copied; `gpuimg info` lists what is missing",
+                "none",
+            )
+        return assign(nvimgcodec=False)
 
     # -- the CPU -----------------------------------------------------------------------------------------------
 
@@ -249,49 +200,3 @@ class ImageDecoder:
             for k, (i, (x0, y0, x1, y1)) in enumerate(zip(rows.tolist(), regions.tolist(), strict=True)):
                 pixels.view(i)[y0:y1, x0:x1] = uploaded.view(k)
         return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
-
-
-class Places:
-    """Destinations for nvImageCodec: in the batch's memory, or in separate memory for images with an orientation.
-
-    ``numbers`` (M,) are the indices of its images. ``marks`` are offsets of the last bytes of each image of the batch,
-    as :meth:`Marks.write` takes them; ``turned`` has those, in the separate memory, of images with an orientation.
-    """
-
-    def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:
-        self.numbers = numbers
-        self._pixels = pixels
-        self._turns = images.orientations
-        headers = images.headers.records[numbers]
-        self._sizes = np.stack([headers["height"], headers["width"]], 1)  # as stored
-        ends = self._sizes[:, 0] * self._sizes[:, 1] * pixels.channels - MARK_BYTES
-        self._addresses = pixels.flat.data.ptr + pixels.offsets[numbers]
-        marks = np.full((2, len(images)), -1, np.int64)
-        marks[0, numbers] = pixels.offsets[numbers] + ends
-        self.marks = [(pixels.flat, marks[0])]
-        self.turned: dict[int, int] = {}
-        turned = np.flatnonzero(self._turns[numbers] != 1)
-        if len(turned):
-            starts, total = offsets_of(self._sizes[turned], pixels.channels, ALIGNMENT)
-            self._own = cupy.empty(total, cupy.uint8)
-            self._addresses[turned] = self._own.data.ptr + starts
-            marks[0, numbers[turned]] = -1
-            marks[1, numbers[turned]] = starts + ends[turned]
-            self.marks.append((self._own, marks[1]))
-            self.turned = dict(zip(numbers[turned].tolist(), starts.tolist(), strict=True))
-
-    def images(self, stream: int) -> list[DeviceImage]:
-        """Return the destinations as objects for work on a stream."""
-        channels = self._pixels.channels
-        return [
-            DeviceImage(address, (height, width, channels), stream)
-            for address, (height, width) in zip(self._addresses.tolist(), self._sizes.tolist(), strict=True)
-        ]
-
-    def turn(self, decoded: set[int]) -> None:
-        """Copy decoded images that need turning to their places in the batch."""
-        for i, start in self.turned.items():
-            if i in decoded:
-                out, turn = self._pixels.view(i), int(self._turns[i])
-                stored = self._own[start : start + out.size].reshape(exif.stored_shape(out.shape, turn))
-                out[:] = exif.turned(stored, turn)

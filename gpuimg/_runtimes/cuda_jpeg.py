@@ -14,14 +14,16 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .._checks.types import Mask
-from .._data.images import EncodedImages
+from .._checks.types import Ints, Mask
+from .._data.images import EncodedImages, Pixels
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.books import books
+from .attempt import defer
 from .cuda_launch import launch
 from .cuda_memory import Block, Pinned, Ring, copy_to_device, with_room
 from .jpeg_upload import Upload
+from .protocol import Timings
 
 
 class Statuses:
@@ -66,7 +68,21 @@ class SegmentDecoder:
         self._books: Any = None  # tables of recoded files
         self._lock = threading.Lock()
 
-    def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
+    def begin(
+        self, images: EncodedImages, others: Mask, pixels: Pixels, regions: Ints, stream: Any
+    ) -> Callable[[], tuple[list[int], Timings]]:
+        """Enqueue the decoding of all images but ``others``, on CuPy's current stream.
+
+        The thread's attempt reads later what became of them. The result returns those that no kernel is launched for.
+        """
+        uploaded = Upload(images, pixels, regions, others)
+        if uploaded.taken:
+            defer(self.launch(images, uploaded, pixels.flat, stream))  # writing may refuse some
+        left = ~others
+        left[uploaded.taken] = False
+        return lambda: (np.flatnonzero(left).tolist(), Timings())
+
+    def launch(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
         """Enqueue the decoding of an upload into the flat memory ``out``, on CuPy's current stream."""
         n = len(images)
         statuses = Statuses(self._spare, self._status_block(n), images)

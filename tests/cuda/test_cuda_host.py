@@ -207,7 +207,7 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: FakeGpu, fate: str, tur
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
+    monkeypatch.setattr(gpu.nvimgcodec, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
     with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
@@ -291,7 +291,7 @@ def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
 ) -> None:
     """They round differently. A file that fails takes nobody with it."""
     monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
-    monkeypatch.setattr(gpu.decode, "capability_of", lambda device: (int(capability[:-1]), int(capability[-1])))
+    monkeypatch.setattr(gpu.nvimgcodec, "capability_of", lambda device: (int(capability[:-1]), int(capability[-1])))
     monkeypatch.setattr(gpu.library, "fails_as_a_whole", capability == "80")
     rng = np.random.default_rng()
     had: dict[bytes, set[str]] = {data: set() for data in KINDS}

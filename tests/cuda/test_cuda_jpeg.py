@@ -192,7 +192,7 @@ def test_memory_for_statuses_that_still_come_is_not_reused(gpu: FakeGpu) -> None
         with gpu.stream() as stream:
             out = gpu.cupy.empty(total, np.uint8)
             pixels = Pixels(out, offsets, images.sizes, 3)
-            decoder.begin(images, Upload(images, pixels, whole_regions(images.sizes)), out, stream)
+            decoder.launch(images, Upload(images, pixels, whole_regions(images.sizes)), out, stream)
 
 
 def resized(x: gi.Batch) -> Any:
@@ -368,7 +368,7 @@ def test_routes(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, way: str, here: i
     options, job, expected = ROUTES[way]
     monkeypatch.setenv("GPUIMG_DECODER", job or "")
     if here == 1:
-        monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
+        monkeypatch.setattr(gpu.nvimgcodec, "gpu_decoder", lambda *_: None)
     elif here == 2:
         monkeypatch.setattr(nvimgcodec, "library", missing)
     files = list(ROUTED.values())

@@ -35,7 +35,7 @@ from .order import Op, Order, Range, Stream
 # What imports CuPy.
 _PARTS = (
     "cuda", "cuda_exact", "cuda_prepass", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory",
-    "cuda_video",
+    "cuda_nvimgcodec", "cuda_video",
 )  # fmt: skip
 _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 _CUPY = ("cupy", "cupyx", "cupy_backends")
@@ -103,7 +103,8 @@ class FakeGpu:
         self.refuse_above: int | None = None  # bytes
         cupy.cuda.set_allocator(self._allocate)
         self.runtime: Any = None  # the module under test,
-        self.decode: Any = None  # and the one that it decodes with
+        self.decode: Any = None  # the one that it decodes with,
+        self.nvimgcodec: Any = None  # and its adapter of nvImageCodec
         self.library: Any = decoder.make(self.order, lambda: cupy.cuda.Device().id)  # what passes for nvImageCodec
         self.nvdec = video.Nvdec(self.order, cuda.current_context)  # and for PyAV
 
@@ -188,13 +189,14 @@ def installed() -> Iterator[FakeGpu]:
         try:
             gpu.runtime = importlib.import_module("gpuimg._runtimes.cuda")
             gpu.decode = importlib.import_module("gpuimg._runtimes.cuda_decode")
+            gpu.nvimgcodec = importlib.import_module("gpuimg._runtimes.cuda_nvimgcodec")
             yield gpu
         finally:
             _forget_devices()
             for name in _MODULES:
                 sys.modules.pop(name, None)
             sys.modules.update(before)
-            del gpu.runtime, gpu.decode
+            del gpu.runtime, gpu.decode, gpu.nvimgcodec
             gc.collect()
             cupy.get_default_memory_pool().free_all_blocks()
             cupy.get_default_pinned_memory_pool().free_all_blocks()

@@ -32,7 +32,7 @@ IMAGE_FUNCTIONS = [
 ]
 RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(getattr(gpuimg, name)).parameters]
 # Only a machine with a GPU can import the CUDA runtime; the CUDA kernels load numba.cuda.
-GPU = re.compile(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|video))?|__main__)$")
+GPU = re.compile(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|nvimgcodec|video))?|__main__)$")
 FOUND = [module.name for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")]
 MODULES = ["gpuimg", *sorted(name for name in FOUND if not GPU.search(name))]
 NEEDED = {"gpuimg.torch": "torch", "gpuimg.integrations.": "torch", "gpuimg.kernels.cuda.compiler": "numba_cuda"}

@@ -92,9 +92,9 @@ def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **
 
 def spans(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
     """Bounds of what is uploaded at once, so that small images have many parts."""
-    from gpuimg._runtimes import cuda_decode  # exists on the fake only
+    from gpuimg._runtimes import cuda_jpeg  # exists on the fake only
 
-    monkeypatch.setattr(cuda_decode, "Upload", partial(Upload, **limits))
+    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, **limits))
 
 
 # -- whole size --------------------------------------------------------------------------------------------------------

@@ -52,12 +52,12 @@ def check(folder: Path) -> Callable[[int], Counter[str]]:
     stack = ExitStack()
     launches = stack.enter_context(executing())
     atexit.register(stack.close)
-    from gpuimg._runtimes import cuda_decode  # exists on the fake only
+    from gpuimg._runtimes import cuda_jpeg  # exists on the fake only
 
     def checked(number: int) -> Counter[str]:
         draw = Draw(number)
         files = [periodic(draw) for _ in range(2)] if number % 4 == 3 else [file(draw.word()) for _ in range(BATCH)]
-        vars(cuda_decode)["Upload"] = partial(Upload, span=draw.pick(SPANS))
+        vars(cuda_jpeg)["Upload"] = partial(Upload, span=draw.pick(SPANS))
         way, color = draw.pick(("whole", "part", "draft")), draw.pick(("rgb", "gray"))
         options = {"on_error": "fill", "max_pixels": 1 << 16, "color": color, "draft": 1.0 if way == "draft" else None}
         results = []
