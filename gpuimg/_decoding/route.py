@@ -4,7 +4,7 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
 2. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`; else
-3. our kernels for baseline and recoded JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`: :func:`assign` decides for a batch,
+3. our kernels for baseline and recoded JPEGs (:mod:`gpuimg.kernels.jpeg.segments`): :func:`assign` decides for a batch,
    and what either refuses goes to
 4. our decoders on the CPU, of baseline, progressive and recoded JPEGs, if their kind is one of ``OURS``;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;

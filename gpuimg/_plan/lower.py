@@ -6,16 +6,17 @@ images are read, and the compiled segments, of which the last one stores the res
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks.types import Ints
-from .._data.images import Encoded, Pixels, check_reach, rows_of, whole_regions
+from .._data.images import Encoded, Pixels, check_reach, rows_of, union_regions, whole_regions
 from .._data.patches import Form
+from .._data.selection import unique
 from ..kernels import layout
-from .compile import Pass, Stored, compile_plan, exact_resizes, stored_bytes
-from .draft import reduced, scaled_sizes
+from .compile import Pass, Stored, build_for, compile_plan, exact_resizes, stored_bytes
+from .draft import at_scales, reduced, scaled_sizes
 from .plan import Plan
 
 
@@ -34,6 +35,11 @@ class CompiledSegment:
     stored: Any = None  # :class:`.Stored`, how an exact resize stores its results
 
     @property
+    def build(self) -> str:
+        """Name of the smallest build of a GPU's kernels that can run the passes."""
+        return build_for(self.plan, self.used)
+
+    @property
     def strides(self) -> Ints:
         """(N,) elements from one row of its stored results to the next."""
         widths: Ints = self.parts[:, 2] - self.parts[:, 0]
@@ -44,11 +50,32 @@ class CompiledSegment:
 class Work:
     """What is done with the images of a batch."""
 
+    source: Encoded | Pixels
     segments: Sequence[CompiledSegment]  # none where decoded images are the results
     starts: Ints  # (N,): the first segment of each image that changes it, or the last segment
     scales: Ints  # (N,): eighths of their sizes at which files are decoded
     sizes: Ints  # (N, 2) of the images as they are decoded
     first: Ints | None  # (N,): the index of each image's first occurrence; None if all images differ
+
+    def files(self) -> "Files":
+        """Return the files to decode, each once, with the regions that all its occurrences read."""
+        assert not isinstance(self.source, Pixels)
+        images, first, inverse = unique(self.source)
+        sizes, regions = self.sizes, self.segments[0].regions
+        if first is not None and inverse is not None:
+            sizes = sizes[rows_of(first, images.frames)]
+            regions = union_regions(regions, rows_of(inverse, images.frames))
+        return Files(images, sizes, regions, first, inverse)
+
+
+class Files(NamedTuple):
+    """Files without duplicates."""
+
+    images: Encoded
+    sizes: Ints  # (M, 2) of the images or frames as they are decoded
+    regions: Ints  # (M, 4) of those that are read: x0, y0, x1, y1
+    first: Ints | None  # of each file, the index of its first occurrence; None if all differ
+    inverse: Ints | None  # of each image or clip, the index of its file
 
 
 def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: Form, *, on_host: bool) -> Work:
@@ -84,7 +111,7 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
             check_reach(after.regions, np.where(scaled.starts <= k, one.strides, 0) if on_host else one.strides)
         compiled.append(one)
     every = None if first is None else rows_of(first, source.frames)
-    return Work(compiled[::-1], scaled.starts, scaled.scales, sizes, every)
+    return Work(at_scales(source, scaled.scales), compiled[::-1], scaled.starts, scaled.scales, sizes, every)
 
 
 def _as_decoded(source: Encoded, segments: Sequence[Plan], kind: int, form: Form) -> bool:

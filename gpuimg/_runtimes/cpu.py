@@ -1,7 +1,7 @@
 """The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -10,12 +10,10 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, numpy_dtype, offsets_of, sizes_of
-from .._data.patches import Form
 from .._decoding import one_file, pillow, route
 from .._decoding.options import DecodeOptions
 from .._plan.draft import decoded_sizes
-from .._plan.lower import lower
-from .._plan.plan import Plan
+from .._plan.lower import Work, lower
 from .._threads.team import SharedIterator, each_side_by_side, side_by_side
 from .._threads.threads import threads
 from .._threads.turn import end_turn
@@ -118,7 +116,7 @@ class CpuRuntime:
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, sizes, images.channels, failures=images.failures, frames=images.frames)
         work = lower(images, (), layout.UINT8, "pixels", on_host=True)
-        return pixels, self._run(Call(images, work, flat, offsets, self._running_threads, regions))
+        return pixels, self._run(Call(work, flat, offsets, self._running_threads, regions))
 
     def decode_file(self, data: Any, options: DecodeOptions) -> Any | None:
         """See :meth:`Runtime.decode_file`."""
@@ -137,12 +135,9 @@ class CpuRuntime:
         finally:
             self._spare.append(memory)
 
-    def run(
-        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Any, kind: int, form: Form
-    ) -> Outcome:
+    def run(self, work: Work, out: Any, offsets: Any) -> Outcome:
         """Run all segments of an image before the next one."""
-        work = lower(source, segments, kind, form, on_host=True)
-        return self._run(Call(source, work, out.view(np.uint8), offsets, self._running_threads))
+        return self._run(Call(work, out.view(np.uint8), offsets, self._running_threads))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""

@@ -18,7 +18,6 @@ from .._data.clips import EncodedClips
 from .._data.images import (
     ALIGNMENT,
     MOST_ELEMENTS,
-    Encoded,
     EncodedImages,
     Pixels,
     check_reach,
@@ -147,13 +146,13 @@ class Call:
 
     def __init__(
         self,
-        source: Encoded | Pixels,
         work: Work,
         out: Any,
         offsets: Ints,
         running_threads: RunningThreads,
         regions: Ints | None = None,
     ) -> None:
+        source = work.source
         n, files = len(source.sizes), source if isinstance(source, EncodedImages) else None
         self._source, self._out, self._channels = source, out, source.channels
         self._running = running_threads.running
@@ -167,7 +166,7 @@ class Call:
         self._needs = np.zeros(records.NEEDS.itemsize // 8, np.int64)
         needs = np.ndarray(1, records.NEEDS, self._needs)
         compiled = self._segments = [
-            _Segment(segment, _dtypes_read(k, work, source), always, needs) for k, segment in enumerate(work.segments)
+            _Segment(segment, _dtypes_read(k, work), always, needs) for k, segment in enumerate(work.segments)
         ]
         self.functions = any(part.programs for part in compiled)
         self._passes = NO_PASSES
@@ -378,11 +377,11 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
         out.reshape(shown.shape)[:] = shown
 
 
-def _dtypes_read(k: int, work: Work, source: Encoded | Pixels) -> set[str]:
+def _dtypes_read(k: int, work: Work) -> set[str]:
     """Return the dtypes that segment ``k`` reads: of the one before, and of sources that those before do not change."""
     read = {"uint8" if work.segments[k].plan.of_exact is not None else "float32"} if k else set()
     if len(work.segments) == 1 or np.any(work.starts == k):
-        read.add(source.dtype)
+        read.add(work.source.dtype)
     return read
 
 

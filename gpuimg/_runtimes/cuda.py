@@ -37,17 +37,12 @@ from .._data.images import (
     check_reach,
     numpy_dtype,
     offsets_of,
-    rows_of,
     sizes_of,
-    union_regions,
 )
 from .._data.patches import Form, PatchLayout
-from .._data.selection import unique
 from .._decoding.options import DecodeOptions
-from .._plan.compile import Pass, build_for
-from .._plan.draft import at_scales
-from .._plan.lower import CompiledSegment, Work, lower
-from .._plan.plan import Plan
+from .._plan.compile import Pass
+from .._plan.lower import CompiledSegment, Work
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
@@ -240,38 +235,35 @@ class CudaRuntime:
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def run(
-        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, form: Form
-    ) -> Outcome:
+    def run(self, work: Work, out: Any, offsets: Ints) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
-        _check_count(len(segments[0]))
+        _check_count(len(work.sizes))
         end_turn()  # decoders are waited for
-        with self._after_caller():
-            work = lower(source, segments, kind, form, on_host=False)
-            if isinstance(source, Pixels):
-                self._launch_segments(source, work, out, offsets)
-                return Outcome()
-            images, first, inverse = unique(at_scales(source, work.scales))
-            sizes, regions = work.sizes, work.segments[0].regions
-            if first is not None and inverse is not None:
-                sizes = sizes[rows_of(first, source.frames)]
-                regions = union_regions(regions, rows_of(inverse, source.frames))
-            starts, total = offsets_of(sizes, images.channels, ALIGNMENT)
-            resources = self._resources
-            arena = resources.arenas.take(total)
-            try:
-                decoded = Pixels(arena.memory, starts, sizes, images.channels, frames=images.frames)
-                outcome = self._decoder.decode(images, decoded, resources.stream, regions)
-                pixels = decoded if inverse is None else decoded.take(inverse)
-                begin = time.perf_counter()
-                self._launch_segments(pixels, work, out, offsets)
-                outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
-                if first is not None:
-                    outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
-                return outcome
-            finally:
-                arena.used.record(resources.stream)
-                resources.arenas.give(arena)
+        with self._after_caller(), self._decoded(work) as (pixels, outcome):
+            begin = time.perf_counter()
+            self._launch_segments(pixels, work, out, offsets)
+            outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
+            return outcome
+
+    @contextmanager
+    def _decoded(self, work: Work) -> Iterator[tuple[Pixels, Outcome]]:
+        """Decode what is read of the images, into memory for as long as kernels on the private stream read it."""
+        if isinstance(work.source, Pixels):
+            yield work.source, Outcome()
+            return
+        files = work.files()
+        starts, total = offsets_of(files.sizes, files.images.channels, ALIGNMENT)
+        resources = self._resources
+        arena = resources.arenas.take(total)
+        try:
+            pixels = Pixels(arena.memory, starts, files.sizes, files.images.channels, frames=files.images.frames)
+            outcome = self._decoder.decode(files.images, pixels, resources.stream, files.regions)
+            if files.first is not None:
+                outcome.failures = {int(files.first[k]): reason for k, reason in outcome.failures.items()}
+            yield pixels if files.inverse is None else pixels.take(files.inverse), outcome
+        finally:
+            arena.used.record(resources.stream)
+            resources.arenas.give(arena)
 
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
@@ -349,7 +341,7 @@ class CudaRuntime:
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        build = build_for(plan, segment.used)
+        build = segment.build
         for run in passes:
             ints, programs, length = next(parts), next(parts).view(cupy.float32), run.programs.shape[1]
             floats = ints.view(cupy.float32)  # the same records

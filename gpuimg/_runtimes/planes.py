@@ -13,6 +13,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
+from .._plan.lower import lower
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -38,7 +39,23 @@ def run(
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = name_of(out.dtype)
     if "uint16" not in (name, source.dtype) and source.channels in KERNEL_CHANNELS:
-        return runtime.run(source, segments, out, offsets, DTYPES[name].kind, _form_of(layout))
+        return _run(runtime, source, segments, out, offsets, _form_of(layout))
+    return _run_specially(runtime, source, segments, out, offsets, layout)
+
+
+def _run(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, form: Form
+) -> Outcome:
+    kind = DTYPES[name_of(out.dtype)].kind
+    return runtime.run(lower(source, segments, kind, form, on_host=runtime.on_host), out, offsets)
+
+
+def _run_specially(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints,
+    layout: str | PatchLayout,
+) -> Outcome:  # fmt: skip
+    """Convert the source, run, and convert the results: other channel counts, 16-bit values, and patches of those."""
+    name = name_of(out.dtype)
     patches = layout if isinstance(layout, PatchLayout) else None
     results, starts, form = out, offsets, layout
     if patches is not None:
@@ -46,7 +63,6 @@ def run(
         results, form = runtime.take(total, name), "NCHW"
     deep = name == "uint16"
     values = runtime.take(results.size, "float32") if deep else results
-    kind = DTYPES["float32" if deep else name].kind
     before = None
     if not isinstance(source, Pixels) and is_special(source):
         source, before = decode(runtime, source)
@@ -55,7 +71,7 @@ def run(
             floats = source.flat.astype(np.float32)
             source = replace(source, flat=np.divide(floats, _WHITE, out=floats))
     if source.channels in KERNEL_CHANNELS:
-        outcome = runtime.run(source, segments, values, starts, kind, _form_of(form))
+        outcome = _run(runtime, source, segments, values, starts, _form_of(form))
     else:
         assert isinstance(source, Pixels)
         assert isinstance(form, str)
@@ -161,13 +177,13 @@ def _run_planes(
     runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
     """Run each channel of the images as a separate image."""
-    channels, sizes, kind = source.channels, segments[-1].sizes, DTYPES[out.dtype.name].kind
+    channels, sizes = source.channels, segments[-1].sizes
     planar = layout == "NCHW"
     flat = out if planar else runtime.take(out.size, out.dtype.name)
     starts = _plane_offsets(offsets, sizes, channels)
     rows = np.repeat(np.arange(len(sizes)), channels)
     plans = [replace(plan.take(rows), channels=1) for plan in segments]
-    outcome = runtime.run(_planes(runtime, source), plans, flat, starts, kind, "pixels")
+    outcome = _run(runtime, _planes(runtime, source), plans, flat, starts, "pixels")
     if not planar:
         with runtime.device():
             results = Pixels(flat, offsets, sizes, channels, "NCHW")

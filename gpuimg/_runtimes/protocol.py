@@ -1,14 +1,13 @@
 """The runtime interface of a device, implemented for CPU and CUDA."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._data.images import Encoded, Pixels
-from .._data.patches import Form
 from .._decoding.options import DecodeOptions
-from .._plan.plan import Plan
+from .._plan.lower import Work
 
 #: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
 PER_THREAD_STREAM = 2
@@ -86,10 +85,8 @@ class Runtime(Protocol):
         Raises ValueError with the reason if the file cannot be decoded.
         """
 
-    def run(
-        self, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Any, kind: int, form: Form
-    ) -> Outcome:
-        """Run plans, each on the results of the one before, and write the results to the flat ``out``."""
+    def run(self, work: Work, out: Any, offsets: Any) -> Outcome:
+        """Do what was decided for a batch, and write the results to the flat ``out``."""
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix float32 images of the same sizes into the flat ``out``, see :func:`gpuimg.blend`."""
