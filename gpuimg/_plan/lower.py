@@ -5,13 +5,12 @@ images are read, and the compiled segments, of which the last one stores the res
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks.types import Ints
-from .._data.images import Encoded, Pixels, check_reach, rows_of, union_regions, whole_regions
+from .._data.images import Encoded, Pixels, check_reach, rows_of, sizes_of, union_regions, whole_regions
 from .._data.patches import Form
 from .._data.selection import unique
 from ..kernels import layout
@@ -20,18 +19,17 @@ from .draft import at_scales, reduced, scaled_sizes
 from .plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledSegment:
-    """A segment as kernels read it: passes, or an exact resize."""
+class CompiledSegment(NamedTuple):
+    """A segment as kernels read it: passes, or an exact resize, which may store a part of its results."""
 
     plan: Plan  # of the images as they are decoded
-    parts: Ints  # (N, 4), x0, y0, x1, y1 of its results that are stored
+    sizes: Ints  # (N, 2) of the results that are stored
     regions: Ints  # (N, 4) of its source that they are computed from
     kind: int  # of the elements that are stored
     form: Form
     passes: Sequence[Pass] = ()
     used: Any = None  # by passes, see :func:`.compile_plan`
-    exact: Any = None  # (N,) EXACT records
+    exact: Any = None  # (N,) EXACT records, with the part
     stored: Any = None  # :class:`.Stored`, how an exact resize stores its results
 
     @property
@@ -42,12 +40,16 @@ class CompiledSegment:
     @property
     def strides(self) -> Ints:
         """(N,) elements from one row of its stored results to the next."""
-        widths: Ints = self.parts[:, 2] - self.parts[:, 0]
-        return widths * self.plan.channels
+        strides: Ints = self.sizes[:, 1] * self.plan.channels
+        return strides
+
+    @property
+    def corner(self) -> Ints:
+        """(N, 2): x and y of the first pixel that is stored."""
+        return np.zeros_like(self.sizes) if self.exact is None else self.exact["part"][:, :2]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """What is done with the images of a batch."""
 
     source: Encoded | Pixels
@@ -91,7 +93,7 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
     scaled = reduced(source, segments, on_host=on_host)
     sizes = source.sizes if scaled.segments is segments else scaled_sizes(source.sizes, scaled.scales)
     compiled = list[CompiledSegment]()
-    for k in reversed(range(len(segments))):
+    for k in range(len(segments) - 1, -1, -1):
         plan, after = scaled.segments[k], compiled[-1] if compiled else None
         result: tuple[int, Form] = (kind, form)
         if after is not None:
@@ -100,13 +102,13 @@ def lower(source: Encoded | Pixels, segments: Sequence[Plan], kind: int, form: F
             result = between, "pixels"
         if plan.exact is None:
             passes, regions, used = compile_plan(plan)
-            one = CompiledSegment(plan, whole_regions(plan.sizes), regions, *result, passes, used)
+            one = CompiledSegment(plan, plan.sizes, regions, *result, passes, used)
         else:
             # Only the part that the next one reads is computed.
             parts = after.regions if after else stored.parts if stored else whole_regions(plan.sizes)
             exact, regions = exact_resizes(plan, parts)
             how = stored if stored and after is None else Stored.of(parts)
-            one = CompiledSegment(plan, parts, regions, *result, exact=exact, stored=how)
+            one = CompiledSegment(plan, sizes_of(parts), regions, *result, exact=exact, stored=how)
         if after is not None:
             check_reach(after.regions, np.where(scaled.starts <= k, one.strides, 0) if on_host else one.strides)
         compiled.append(one)

@@ -86,7 +86,7 @@ class _Segment:
     def __init__(self, segment: CompiledSegment, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
         self._segment = segment
         self.itemsize = layout.STORED[segment.kind].itemsize
-        self.results, self.elements = _extent(sizes_of(segment.parts), segment.plan.channels, segment.form)
+        self.results, self.elements = _extent(segment.sizes, segment.plan.channels, segment.form)
         self._regions = np.ascontiguousarray(segment.regions, np.int64)
         self._kept = list[Any]()
         self.programs = [run.programs for run in segment.passes] if segment.plan.functions else []
@@ -114,7 +114,7 @@ class _Segment:
 
     def _describe_exact(self, others: tuple[str, ...], needs: Records) -> None:
         images, stored, channels = self._segment.exact, self._segment.stored, self._segment.plan.channels
-        to = places(sizes_of(self._segment.parts), channels, self._segment.form, stored)
+        to = places(self._segment.sizes, channels, self._segment.form, stored)
         needs["exact"] = max(needs["exact"][0], np.max(exact.exact_space(images, to, channels), initial=0))
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[self._segment.kind]
         compile_together([*others, resize.name, store.name])

@@ -37,7 +37,6 @@ from .._data.images import (
     check_reach,
     numpy_dtype,
     offsets_of,
-    sizes_of,
 )
 from .._data.patches import Form, PatchLayout
 from .._decoding.options import DecodeOptions
@@ -308,9 +307,9 @@ class CudaRuntime:
         totals = list[int]()  # elements of the results of each segment
         for segment in work.segments:
             is_last = segment is work.segments[-1]
-            sizes = sizes_of(segment.parts)
+            sizes = segment.sizes
             starts, total = (offsets, out.size) if is_last else offsets_of(sizes, segment.plan.channels, ALIGNMENT)
-            places.append(_Place(sizes, starts, segment.parts[:, :2], segment.plan.channels))
+            places.append(_Place(sizes, starts, segment.corner, segment.plan.channels))
             totals.append(total)
         compiled = [
             _placed(segment, before, after.starts)
