@@ -25,7 +25,7 @@ def open_images(
     max_bytes = options.max_bytes
     data: list[Any] = []
     found: dict[int, str] = {}
-    if all_bytes(sources) and all(len(source) <= max_bytes for source in sources):  # type: ignore[arg-type]
+    if all_bytes(sources) and max(map(len, sources), default=0) <= max_bytes:  # type: ignore[arg-type]
         data += sources
     for i, source in enumerate(() if data else sources):
         try:
