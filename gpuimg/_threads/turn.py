@@ -51,7 +51,8 @@ def end_turn() -> None:
 
 def zeros(dtype: Any, *shape: int) -> Any:
     """Return an array of zeros. ``np.zeros`` releases the GIL from 1 KiB on, for which another thread may wait."""
-    return np.ndarray(shape, dtype, bytearray(math.prod(shape) * np.dtype(dtype).itemsize))
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return np.zeros(shape, dtype) if size < 1 << 10 else np.ndarray(shape, dtype, bytearray(size))
 
 
 class Watch:
