@@ -37,6 +37,13 @@ def test_files_that_scripts_name_exist() -> None:
     assert [name for name in sorted(named - made) if not (ROOT / name).exists()] == []
 
 
+def test_modules_that_pages_name_exist() -> None:
+    files = "".join(f"/{path.relative_to(ROOT).as_posix()}\n" for path in ROOT.glob("[!.]*/**/*.py"))
+    pages = ROOT / "docs/architecture.md", ROOT / "kernels/jpeg/README.md"
+    named = {name for page in pages for name in re.findall(r"`([\w/]+\.py)`", page.read_text())}
+    assert [name for name in sorted(named) if f"/{name}\n" not in files] == []
+
+
 def test_compilers_are_pinned_with_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "compiler_driver", lambda triple: [])
     monkeypatch.setenv("GPUIMG_BUILD", "x86_64+cuda")
