@@ -17,7 +17,7 @@ from .._checks.types import Device, Floats, Ints, OnError, PerImage, ShortClips,
 from .._data.clips import EncodedClips
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
-from .._io.file_bytes import Source, SourceNames, check_sources, describe
+from .._io.file_bytes import Source, SourceNames, check_sources, source_name
 from .._runtimes.devices import runtime_for
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -85,7 +85,7 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
     (48, 64, 10, [0.0, 0.04, 0.08], 'mpeg4')
     """
     arguments.whole_number(max_pixels, "max_pixels")
-    name, data = describe(source), video_data(source)
+    name, data = source_name(source), video_data(source)
     try:
         return read_index(data, max_pixels).info()
     except VideoError as error:
@@ -170,10 +170,10 @@ def open_clips(
     n, frames = len(sources), arguments.whole_number(frames, "frames")
     begin = arguments.per_image(start, n, "start", low=0, whole=True, each="clip").astype(np.int64)
     moments = _times(times, n, frames, start, stride)
-    return opened(sources, frames, stride, lambda *_: begin, short, device, color, on_error, max_pixels, moments)
+    return open_from(sources, frames, stride, lambda *_: begin, short, device, color, on_error, max_pixels, moments)
 
 
-def opened(
+def open_from(
     sources: Sequence[Source], frames: int, stride: PerImage, start: Callable[[Ints, Ints], Ints], short: str,
     device: Device | None, color: str, on_error: str, max_pixels: int, times: Any = None,
 ) -> Batch:  # fmt: skip

@@ -9,7 +9,7 @@ from .._checks.keywords import OPENING_HINTS, REMOVED, explained
 from .._checks.types import Alpha, Array, ColorMode, Decoder, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions, decode_options
-from .._io.file_bytes import MAX_BYTES, Source, SourceNames, describe, read_one
+from .._io.file_bytes import MAX_BYTES, Source, SourceNames, read_one, source_name
 from .._runtimes.devices import check_decoder, runtime_for
 from ..errors import DecodeError, Failure
 from .batch import Batch
@@ -230,7 +230,7 @@ def decode_image(
         data = read_one(source, options.max_bytes)
         pixels = runtime.decode_file(data, options)
     except ValueError as error:
-        raise DecodeError((Failure(0, describe(source), str(error)),), 1) from error
+        raise DecodeError((Failure(0, source_name(source), str(error)),), 1) from error
     if pixels is not None:
         return pixels
     images = open_images([data], options, "raise", SourceNames([source]))

@@ -21,7 +21,7 @@ from .._runtimes.devices import runtime_for
 from .._threads.threads import threads
 from . import contenders, info, preview
 from .options import UserError, add_device, add_json
-from .source import add_source, opened
+from .source import add_source, open_source
 
 EXAMPLE = "gpuimg bench train --batch-size 128 --seconds 20"
 
@@ -75,7 +75,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
         raise ValueError(f"--seconds must be 1 to 86400, not {options.seconds:g}")
     name = options.function or options.preset or preview.PRESET
     preprocess = preview.imported(name) if options.function else preview.preset(name, None)
-    source = opened(options, label=None)
+    source = open_source(options, label=None)
     if not len(source):
         raise ValueError("the source has no samples")
     device = runtime_for(options.device).name

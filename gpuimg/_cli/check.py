@@ -23,7 +23,7 @@ from ..errors import DecodeError, Failure
 from ..kernels.jpeg import layout
 from . import bench, preview
 from .options import UserError, add_json
-from .source import add_source, amount, opened, progress_of, refusals
+from .source import add_source, amount, open_source, progress_of, refusals
 
 EXAMPLE = "gpuimg check train"
 
@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
     """Check, print the report, and return the exit status."""
     found, start = _Contents(), time.perf_counter()
     try:
-        source = opened(options, label=None)
+        source = open_source(options, label=None)
         workers = threads() if options.threads is None else whole_number(options.threads, "--threads", 1, MOST_THREADS)
 
         def work(_: object) -> Work[list[_Found]]:

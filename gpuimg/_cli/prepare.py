@@ -11,7 +11,7 @@ from .._checks.text import counted
 from .._prepare.prepare import prepare
 from .._prepare.report import PrepareReport
 from .options import UserError, add_json
-from .source import add_source, amount, opened, progress_of, refusals
+from .source import add_source, amount, open_source, progress_of, refusals
 
 EXAMPLE = "gpuimg prepare train train-256 --short-side 256"
 
@@ -55,7 +55,7 @@ def run(options: Namespace) -> int:
     try:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
         size = None if options.tar is None else _bytes(options.tar)
-        source = opened(options, **chosen)
+        source = open_source(options, **chosen)
         if not (options.short_side or options.max_pixels or options.recode):
             sizes = "without --short-side or --max-pixels, images keep their sizes"
             print(f"gpuimg: {sizes} and most are encoded again", file=sys.stderr)

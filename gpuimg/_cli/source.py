@@ -65,7 +65,7 @@ def _folder(options: argparse.Namespace) -> Any:
 _OPENERS: dict[str, Callable[[argparse.Namespace], Any]] = {"coco": _coco, "folder": _folder, "tar": _tar}
 
 
-def opened(options: argparse.Namespace, **labels: str | None) -> Any:
+def open_source(options: argparse.Namespace, **labels: str | None) -> Any:
     """Open the source that a command line names; ``label=`` is for sources with a choice of labels."""
     options.kind = options.kind or _kind_of(options.source[0])
     if options.kind in _OPENERS:

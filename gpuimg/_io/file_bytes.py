@@ -140,7 +140,7 @@ def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def describe(source: Source) -> str:
+def source_name(source: Source) -> str:
     """Return the name of a source for error messages."""
     if isinstance(source, (str, os.PathLike)):
         return printable(os.fspath(source))
@@ -163,7 +163,7 @@ class SourceNames(Sequence[str]):
         return len(self._sources)
 
     def __getitem__(self, index: Any) -> Any:
-        return describe(self._sources[index])
+        return source_name(self._sources[index])
 
 
 def printable(path: str) -> str:

@@ -14,7 +14,7 @@ from .._io.native_read import ChunkReader
 from .._runtimes.devices import is_on_host
 from .._threads.turn import Watch
 from ..errors import ImageError
-from ..sources._table import Stored, is_remote
+from ..sources._table import FileTable, is_remote
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
 
@@ -162,7 +162,7 @@ def reread(sample: Sample, columns: Columns, max_bytes: int) -> bool:
     If the cached bytes are still the same, they are removed and read from the server. Return True if the bytes changed.
     """
     source = sample.source
-    if sample.was_reread or sample.error is not None or not isinstance(source, Stored) or not source.has_disk_cache:
+    if sample.was_reread or sample.error is not None or not isinstance(source, FileTable) or not source.has_disk_cache:
         return False
     sample.was_reread = True
     reader = ChunkReader(max_bytes=max_bytes)
@@ -204,7 +204,7 @@ def _video(source: Any, index: int, max_bytes: int) -> Any:
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
     """Return items of a source, with an exception in place of each that fails."""
-    if isinstance(source, Stored) and source.is_plain:
+    if isinstance(source, FileTable) and source.is_plain:
         return source.read_several(indices, reader)
     with Watch(len(indices)) as watch:
         items = [_item(source, index) for index in indices]

@@ -63,9 +63,9 @@ def limits_by_displacement(recording: Recording) -> Iterator[tuple[Entry | None,
             displacement, limits = moved[0], []
             to_segment = np.tile(np.eye(3), (len(recording), 1, 1))
         limits.append((to_segment, plan.grid.window.astype(np.float64)))
-        forward = inverse(plan.grid.frames[0].matrix) @ to_segment
+        forward = inverse(plan.grid.origins[0].matrix) @ to_segment
         for entry, rectangle in plan.fills():
-            limits.append((plan.grid.frames[entry.frame].matrix @ forward, rectangle))
+            limits.append((plan.grid.origins[entry.origin].matrix @ forward, rectangle))
         to_segment = forward
     limits.append((to_segment, np.concatenate([np.zeros((len(recording), 2)), recording.sizes[:, ::-1]], 1)))
     yield displacement, limits
@@ -92,7 +92,7 @@ def mirrored(recording: Recording) -> Mask:
     """Return (N,): True for images whose geometry as a whole reverses orientation, as one flip does."""
     result = np.zeros(len(recording), np.bool_)
     for plan in recording.segments:
-        matrix = plan.grid.frames[0].matrix
+        matrix = plan.grid.origins[0].matrix
         depth = depth_of(matrix, plan.sizes[:, None, ::-1] / 2.0)[:, 0]
         result ^= np.linalg.det(matrix) * depth < 0.0
     return result

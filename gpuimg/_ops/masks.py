@@ -16,7 +16,7 @@ from .._checks.types import AsPassed, Ints, Mask, MaskPerImage
 from .._data.images import EncodedImages
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.pillow import decode_labels
-from .._io.file_bytes import MAX_BYTES, describe, read
+from .._io.file_bytes import MAX_BYTES, read, source_name
 from .._plan.plan import evolve
 from .._runtimes.devices import native, to_host
 from .._threads.team import each_side_by_side
@@ -254,7 +254,7 @@ def _checked(mask: Any, size: list[int], name: str, unread: bool) -> Any:
 
 def _named(masks: Any, i: int) -> str:
     """Return what a mask is called in messages: by its position, and its path if it has one."""
-    return f"masks[{i}] ({describe(masks[i])})" if isinstance(masks[i], (str, os.PathLike)) else f"masks[{i}]"
+    return f"masks[{i}] ({source_name(masks[i])})" if isinstance(masks[i], (str, os.PathLike)) else f"masks[{i}]"
 
 
 def _opened(masks: Any, unread: Mask) -> list[Any]:

@@ -76,9 +76,9 @@ def erase(
             raise ValueError(f'v must be a color, or "random" with a seed, not {v!r}')
         spread = (0.0, 1.0, 0.0, 0.0) if recording.normalized else (0.0, 1.0, 0.0, 1.0)
         return _with_noise(recording, rectangle, seed, spread, (-_BOUNDLESS, _BOUNDLESS), where)
-    plan, frame = recording.plan.with_frame()
+    plan, here = recording.plan.with_origin()
     color = arguments.color(v, n, plan.channels, recording.unit, "v")
-    return recording.with_plan(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n)))
+    return recording.with_plan(plan.with_paint(rectangle, color, here, inside=True, where=arguments.mask(where, n)))
 
 
 def _with_noise(
@@ -89,9 +89,9 @@ def _with_noise(
     ``spread`` is the mean and scale of the noise, the weight of the image under it, and 1 for uniform noise, else 0.
     """
     n = recording.image_count
-    plan, frame = recording.plan.with_frame()
+    plan, here = recording.plan.with_origin()
     params = (*rectangle, *split_seeds(checked_seeds(seed, n)), *spread, float(recording.channels == 3), *limits)
-    return recording.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame))
+    return recording.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), origin=here))
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
@@ -194,10 +194,10 @@ def grid_mask(
     shares = arguments.per_image(share, n, "share", low=0.0, high=1.0)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     shift = arguments.pair(offset, n, "offset", ("x", "y"))
-    plan, frame = recording.plan.with_frame()
+    plan, here = recording.plan.with_origin()
     color = arguments.color(value, n, plan.channels, recording.unit, "value")
     params = (np.cos(turned) / side, -np.sin(turned) / side, *-shift.T, shares, *color.T)
-    return recording.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame))
+    return recording.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), origin=here))
 
 
 @of_images
@@ -311,11 +311,11 @@ def pointwise(
     bound.apply_defaults()
     given = list(bound.arguments.items())[_OF_PIXEL:]
     numbers = [arguments.per_image(value, n, name) for name, value in given]
-    plan, frame = recording.plan.with_frame()
+    plan, here = recording.plan.with_origin()
     if recording.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
         function = user.gray_formula(function)
     plan, index = plan.with_function(function)
-    plan = plan.with_entry(ops.POINTWISE, (index, *numbers), where=arguments.mask(where, n), frame=frame)
+    plan = plan.with_entry(ops.POINTWISE, (index, *numbers), where=arguments.mask(where, n), origin=here)
     return recording.with_plan(plan)

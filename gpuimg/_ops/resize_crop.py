@@ -202,10 +202,10 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
     """Paint the outside of (row, column) ``low`` to ``high``; call it before geometry that brings this into view."""
-    plan, frame = plan.with_frame()
+    plan, here = plan.with_origin()
     low = np.broadcast_to(low, high.shape)
     rectangle = (low[:, 1], low[:, 0], high[:, 1], high[:, 0])
-    return plan.with_paint(rectangle, color, frame, inside=False, where=where)
+    return plan.with_paint(rectangle, color, here, inside=False, where=where)
 
 
 @explained({"size": "it is output_size here, as in torchvision's function"})

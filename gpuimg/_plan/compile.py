@@ -11,7 +11,7 @@ from .._checks.types import Floats, Ints, Mask
 from .._threads.turn import zeros
 from ..kernels import exact, layout, ops
 from ..kernels.grids import center, describe_grids, fill_records, widen, write_instructions
-from .plan import Entry, Frame, Grid, Plan, is_whole_pixels
+from .plan import Entry, Grid, Origin, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
@@ -103,9 +103,9 @@ class _GridPass:
 
 def _same_pixels(a: Grid, b: Grid) -> bool:
     """Return True if two grids hold the same pixels in any order: they differ at most by flips and quarter turns."""
-    if a.sizes is b.sizes and a.frames[0] is b.frames[0]:
+    if a.sizes is b.sizes and a.origins[0] is b.origins[0]:
         return True
-    one, other = a.frames[0], b.frames[0]
+    one, other = a.origins[0], b.origins[0]
     same = np.array_equal(a.window, b.window) and np.array_equal(a.filter, b.filter)
     if not same or a.kernel is not b.kernel or not np.array_equal(_support(a), _support(b)):
         return False
@@ -133,10 +133,11 @@ def _from_center(matrix: Floats, sizes: Ints) -> Floats:
 
 def _as_arrays(grid: Grid, matrix: Floats | None = None) -> tuple[Any, ...]:
     """Return a grid as native loops take it: sizes, matrices or those from the center, supports, filters, windows."""
+    source = grid.origins[0]
     return (
         np.ascontiguousarray(grid.sizes, np.int64),
-        _from_center(grid.frames[0].matrix, grid.sizes) if matrix is None else np.ascontiguousarray(matrix, np.float64),
-        np.ascontiguousarray(grid.frames[0].support, np.float64),
+        _from_center(source.matrix, grid.sizes) if matrix is None else np.ascontiguousarray(matrix, np.float64),
+        np.ascontiguousarray(source.support, np.float64),
         np.ascontiguousarray(grid.filter, np.int64),
         np.ascontiguousarray(grid.window, np.int64),
     )
@@ -148,7 +149,7 @@ def _taps(grid: Grid) -> Ints:
 
 def _support(grid: Grid) -> Floats:
     """Return filter support in source pixels; nearest-neighbor images are never antialiased."""
-    return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
+    return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.origins[0].support)
 
 
 def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.void]:
@@ -158,11 +159,11 @@ def _records(grid: Grid, arrays: tuple[Any, ...], region: Ints) -> NDArray[np.vo
     return found
 
 
-def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
+def _set_edges(params: NDArray[np.float32], grid: Grid, there: Origin) -> None:
     """Set the edge widths of a painted rectangle: the filter's width, or hard edges for nearest-neighbor images."""
     hard = (grid.filter == layout.NEAREST)[:, None]
     params[:, ops.RECTANGLE] -= np.where(hard, np.float32(layout.TIE_NUDGE), np.float32(0))
-    params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)
+    params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / there.support)
 
 
 def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
@@ -175,7 +176,7 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints, NDArray[np.uint8]]:
     if all(entry.taken_over is None for entry in plan.entries):  # one pass, for which a single loop does all
         n, grid = len(plan), plan.grid
         region, found = np.empty((n, 4), np.int64), zeros(layout.RECORD, n)
-        given = _as_arrays(grid, grid.frames[0].matrix)
+        given = _as_arrays(grid, grid.origins[0].matrix)
         clamps = describe_grids(*given, _taps(grid), np.empty((3, 3)), region, found) > 0 and plan.of_bytes
         programs = _programs(plan, grid, plan.entries, (), clamps, used)
         return [Pass(found, programs, 0, 0)], region, used
@@ -261,10 +262,10 @@ def _programs(
         if entry.taken_over is not None:
             statistical = ops.HAS_STATISTIC[entry.codes]
             params[statistical, ops.SLOT] = slots[k][statistical]
-        if entry.frame:
-            frame = grid.frames[entry.frame]
-            params[:, : ops.MATRIX_WIDTH] = _from_center(frame.matrix, grid.sizes).reshape(-1, 9)
+        if entry.origin:
+            there = grid.origins[entry.origin]
+            params[:, : ops.MATRIX_WIDTH] = _from_center(there.matrix, grid.sizes).reshape(-1, 9)
             if np.any(entry.codes == ops.PAINT.code):
-                _set_edges(params, grid, frame)
+                _set_edges(params, grid, there)
         at += width
     return programs

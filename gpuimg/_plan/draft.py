@@ -12,7 +12,7 @@ from .._data.images import Encoded, EncodedImages, Pixels
 from .._decoding import exif, route
 from ..kernels import layout, ops
 from ..kernels.jpeg.layout import OTHER
-from .plan import Frame, Grid, Plan
+from .plan import Grid, Origin, Plan
 
 #: Full scale, in eighths of an image's size.
 FULL = 8
@@ -117,7 +117,7 @@ def _scales_allowed(plan: Plan, draft: float) -> Ints:
 
 def _least_shrink(grid: Grid) -> Floats:
     """Return source pixels per filter unit along the axis with fewer of them; 0 without a smooth filter."""
-    return np.where(np.isin(grid.filter, _SMOOTH), grid.frames[0].support.min(1), 0.0)
+    return np.where(np.isin(grid.filter, _SMOOTH), grid.origins[0].support.min(1), 0.0)
 
 
 def scaled_sizes(sizes: Ints, scales: Ints) -> Ints:
@@ -140,20 +140,20 @@ def _at_scale(plan: Plan, scales: Ints, far: Mask, kept: Mask) -> Plan:
     matrix[:, 0, 0] = matrix[:, 1, 1] = np.where(kept, 1.0, factor)
     matrix[:, :2, 2] = np.where(kept[:, None], 0.0, shift)
     matrix[:, 2, 2] = 1.0
-    scaled: dict[int, Frame] = {}
+    scaled: dict[int, Origin] = {}
 
-    def frame_of(frame: Frame) -> Frame:
+    def origin_of(one: Origin) -> Origin:
         """Scale a shared object once: passes over the same one are recognized by identity."""
-        if id(frame) not in scaled:
-            scaled[id(frame)] = Frame(matrix @ frame.matrix, frame.support * matrix[:, :1, 0])
-        return scaled[id(frame)]
+        if id(one) not in scaled:
+            scaled[id(one)] = Origin(matrix @ one.matrix, one.support * matrix[:, :1, 0])
+        return scaled[id(one)]
 
     def grid_of(grid: Grid) -> Grid:
         low = np.floor(grid.window[:, :2] * factor[:, None] + shift).astype(np.int64)
         high = np.ceil(grid.window[:, 2:] * factor[:, None] + shift).astype(np.int64)
         window = np.concatenate([np.maximum(low, 0), np.minimum(high, whole)], 1)
         result = np.where(kept[:, None], whole[:, ::-1], grid.sizes)
-        return replace(grid, sizes=result, frames=(frame_of(grid.frames[0]), *grid.frames[1:]), window=window)
+        return replace(grid, sizes=result, origins=(origin_of(grid.origins[0]), *grid.origins[1:]), window=window)
 
     entries = tuple(
         entry if entry.taken_over is None else replace(entry, taken_over=grid_of(entry.taken_over))

@@ -50,7 +50,7 @@ def evolve(value: _Value, **changes: Any) -> _Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Origin:
     """An earlier coordinate system: the source's pixel grid, or the grid when a fill or user function was recorded."""
 
     matrix: Floats  # (N, 3, 3), current grid -> this one
@@ -62,7 +62,7 @@ class Grid(Evolving):
     """The pixel grid at one point of the plan, with its maps back to all earlier coordinate systems."""
 
     sizes: Ints  # (N, 2), height and width
-    frames: tuple[Frame, ...]  # frames[0] is the source
+    origins: tuple[Origin, ...]  # origins[0] is the source
     filter: Ints  # (N,), one of layout's filters
     window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
     kernel: Ints | None = None  # (N, 2), taps in x and y of images whose filter is GAUSSIAN
@@ -74,7 +74,7 @@ class Entry(Evolving):
 
     codes: NDArray[np.int32]  # (N,), SKIP for images to which it does not apply
     params: NDArray[np.float32]  # (N, P)
-    frame: int = 0  # if not 0, the first nine parameters are the matrix to this coordinate system
+    origin: int = 0  # if not 0, the first nine parameters are the matrix to this coordinate system
     taken_over: Grid | None = None  # for a statistic: the pixels it is computed over
 
     def normalization(self, k: int) -> tuple[Floats, Floats] | None:
@@ -164,7 +164,7 @@ class Plan(Evolving):
     @property
     def is_crop(self) -> bool:
         """True if every result is a rectangle of the source's pixels."""
-        grid, matrix = self.grid, self.grid.frames[0].matrix
+        grid, matrix = self.grid, self.grid.origins[0].matrix
         shifted = np.all(matrix[:, :2, :2] == np.eye(2), (1, 2)) & is_whole_pixels(matrix)
         inside = np.all(grid.window[:, 2:] - grid.window[:, :2] == grid.sizes[:, ::-1], 1)
         return not self.entries and not self.blurs and bool(np.all(shifted & inside))
@@ -175,12 +175,12 @@ class Plan(Evolving):
         if self.of_exact is None or self.blurs:
             return False
         painted = [np.isin(entry.codes, (ops.SKIP.code, ops.PAINT.code)).all() for entry in self.entries]
-        return all(painted) and bool(np.all(is_whole_pixels(self.grid.frames[0].matrix)))
+        return all(painted) and bool(np.all(is_whole_pixels(self.grid.origins[0].matrix)))
 
     def unchanged_images(self) -> Mask:
         """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
         grid = self.grid
-        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & (grid.filter != layout.GAUSSIAN)
+        same: Mask = np.all(grid.origins[0].matrix == np.eye(3), (1, 2)) & (grid.filter != layout.GAUSSIAN)
         same = same & np.all(grid.window == whole_regions(self.source_sizes), 1)
         same = same & np.all(grid.sizes == self.source_sizes, 1)
         for entry in self.entries:
@@ -195,12 +195,12 @@ class Plan(Evolving):
         params: Any = (),
         *,
         where: Mask | None = None,
-        frame: int = 0,
+        origin: int = 0,
         sharpens: bool = False,
     ) -> "Plan":
         """Append an op to the program, or one of (N,) op codes for each image; ``sharpens`` marks the plan.
 
-        ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``frame``, the
+        ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``origin``, the
         slot and channels of a statistic) are filled in here and by the compilation.
         """
         n = len(self)
@@ -214,25 +214,25 @@ class Plan(Evolving):
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
-        first = ops.MATRIX_WIDTH if frame else 0
+        first = ops.MATRIX_WIDTH if origin else 0
         statistical = statistical and bool(ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
         for k, value in enumerate(params, first):
             column[:, k] = value
         if statistical:
             column[ops.HAS_STATISTIC[codes], ops.CHANNELS] = self.channels
-        entry = Entry(codes, column, frame, self.grid if statistical else None)
+        entry = Entry(codes, column, origin, self.grid if statistical else None)
         return evolve(self, entries=(*self.entries, entry), sharpens=self.sharpens or sharpens)
 
     def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> "Plan":
         """Blur the source with Gaussians of (N, 2) standard deviations and sizes, x and y; only on a new plan."""
-        source = self.grid.frames[0]
+        source = self.grid.origins[0]
         chosen = np.full(len(self), layout.GAUSSIAN)
         if where is not None:
             chosen = np.where(where, chosen, self.grid.filter)
             sigma = np.where(where[:, None], sigma, 1.0)
         grid = evolve(
-            self.grid, frames=(Frame(source.matrix, sigma), *self.grid.frames[1:]), filter=chosen, kernel=kernel
+            self.grid, origins=(Origin(source.matrix, sigma), *self.grid.origins[1:]), filter=chosen, kernel=kernel
         )
         return evolve(self, grid=grid, blurs=True)
 
@@ -251,12 +251,12 @@ class Plan(Evolving):
         plan = evolve(self, grid=evolve(self.grid, filter=filters))
         return plan.with_entry(ops.MOTION, (taps, *step.T), where=where, sharpens=True)
 
-    def with_frame(self) -> "tuple[Plan, int]":
+    def with_origin(self) -> "tuple[Plan, int]":
         """Store the current grid for an op that refers to its coordinates; return the plan and the grid's number."""
         n = len(self)
-        frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
-        frames = (*self.grid.frames, frame)
-        return evolve(self, grid=evolve(self.grid, frames=frames)), len(frames) - 1
+        present = Origin(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
+        origins = (*self.grid.origins, present)
+        return evolve(self, grid=evolve(self.grid, origins=origins)), len(origins) - 1
 
     def with_channels(self, channels: int) -> "Plan":
         """Return the same plan with a different number of channels from here on."""
@@ -280,11 +280,11 @@ class Plan(Evolving):
             return self, self.functions.index(function)
         return evolve(self, functions=(*self.functions, function)), len(self.functions)
 
-    def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> "Plan":
+    def with_paint(self, rectangle: Any, color: Floats, origin: int, *, inside: bool, where: Mask | None) -> "Plan":
         """Paint ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a stored coordinate system."""
         sharpness = (0.0, 0.0)  # filled in by the compilation, which knows the final filter
         params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
-        return self.with_entry(ops.PAINT, params, where=where, frame=frame)
+        return self.with_entry(ops.PAINT, params, where=where, origin=origin)
 
     def transformed(
         self,
@@ -304,21 +304,21 @@ class Plan(Evolving):
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
             sizes = np.where(where[:, None], sizes, self.sizes)
-        n, frames, scaled = len(self), [], _UNSCALED if scale is None else scale
-        for frame in self.grid.frames:
+        n, moved, scaled = len(self), [], _UNSCALED if scale is None else scale
+        for one in self.grid.origins:
             matrix, support = np.empty((n, 3, 3)), np.empty((n, 2))
-            given = frame.matrix, local, frame.support, scaled
+            given = one.matrix, local, one.support, scaled
             _loops().move(*map(np.ascontiguousarray, given), matrix, support)
             if where is not None:
-                support = np.where(where[:, None], support, frame.support)
-            frames.append(Frame(matrix, support))
+                support = np.where(where[:, None], support, one.support)
+            moved.append(Origin(matrix, support))
         before = chosen = self.grid.filter
         if filter is not None:
             wanted, chosen = filter if where is None else np.where(where, filter, before), np.empty(n, np.int64)
             _loops().smoothest(before, wanted, chosen)
         history = (*self.history, Step(len(self.entries), local, sizes))
         window = self.grid.window if window is None else window
-        grid = evolve(self.grid, sizes=sizes, frames=tuple(frames), filter=chosen, window=window, kernel=None)
+        grid = evolve(self.grid, sizes=sizes, origins=tuple(moved), filter=chosen, window=window, kernel=None)
         return evolve(self, grid=grid, history=history)
 
     def resized(self, sizes: Ints, filter: Ints, *, antialias: bool, where: Mask | None = None) -> "Plan":
@@ -339,25 +339,25 @@ class Plan(Evolving):
         grid = self.grid
         n = len(grid.sizes)
         window, shift = np.empty((n, 4), np.int64), zeros(np.float64, n, 3, 3)
-        before = (corner, new, grid.sizes, grid.frames[0].matrix, grid.window)
+        before = (corner, new, grid.sizes, grid.origins[0].matrix, grid.window)
         _loops().narrow(*map(np.ascontiguousarray, before), window, shift)
         return self.transformed(shift, new, window=window)
 
     def take(self, rows: Ints) -> "Plan":
         """Return the plan of the images at ``rows``, in that order and any number of times."""
-        frames: dict[int, Frame] = {}
+        copies: dict[int, Origin] = {}
         grids: dict[int, Grid] = {}
 
-        def frame_of(frame: Frame) -> Frame:
+        def origin_of(one: Origin) -> Origin:
             """Copy a shared object, as below a grid, once: sharing is recognized by identity."""
-            if id(frame) not in frames:
-                frames[id(frame)] = Frame(frame.matrix[rows], frame.support[rows])
-            return frames[id(frame)]
+            if id(one) not in copies:
+                copies[id(one)] = Origin(one.matrix[rows], one.support[rows])
+            return copies[id(one)]
 
         def grid_of(grid: Grid) -> Grid:
             if id(grid) not in grids:
                 kernel = None if grid.kernel is None else grid.kernel[rows]
-                part = tuple(frame_of(frame) for frame in grid.frames)
+                part = tuple(map(origin_of, grid.origins))
                 grids[id(grid)] = Grid(grid.sizes[rows], part, grid.filter[rows], grid.window[rows], kernel)
             return grids[id(grid)]
 
@@ -398,7 +398,7 @@ class Plan(Evolving):
             codes = np.where(np.isfinite(rectangle[:, 0]), ops.PAINT.code, ops.SKIP.code).astype(np.int32)
             params = entry.params.copy()
             params[:, ops.COLOR] = color
-            entries.append(Entry(codes, params, entry.frame))
+            entries.append(Entry(codes, params, entry.origin))
         for entry in self.displacements():
             params = entry.params.copy()
             params[:, ops.ELASTIC.at("red") : ops.ELASTIC.at("blue") + 1] = color
@@ -439,7 +439,7 @@ def check_channels(codes: int | NDArray[np.int32], channels: int) -> None:
 @lru_cache(16)
 def _start(n: int, channels: int, of_bytes: bool) -> Plan:
     """Return the identity plan for ``n`` images, except for their sizes, for all plans of as many."""
-    source, filters = Frame(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
+    source, filters = Origin(identities(n), np.ones((n, 2))), np.full(n, layout.NEAREST)
     sizes = np.zeros((n, 2), np.int64)
     for array in (source.matrix, source.support, filters):
         array.flags.writeable = False

@@ -43,7 +43,7 @@ def _segment(plan: Plan, k: int, white: float) -> list[str]:
     lines, before = [], plan.source_sizes[k]
     chosen = int(plan.grid.filter[k])
     if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
-        size, sigma = plan.grid.kernel[k], plan.grid.frames[0].support[k]
+        size, sigma = plan.grid.kernel[k], plan.grid.origins[0].support[k]
         lines.append(f"gaussian blur: {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
     moved = False
     for at, entry in enumerate([*plan.entries, None]):

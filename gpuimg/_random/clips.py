@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from .._batch.batch import Batch
-from .._batch.clips import of_videos, opened
+from .._batch.clips import of_videos, open_from
 from .._checks.arguments import whole_number
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
@@ -57,7 +57,7 @@ def random_clips(
     check_sources(sources)
     frames = whole_number(frames, "frames")
     start = partial(random_start, as_rng(rng, len(sources), "random_clips"), frames)
-    return opened(sources, frames, stride, start, short, device, color, on_error, max_pixels)
+    return open_from(sources, frames, stride, start, short, device, color, on_error, max_pixels)
 
 
 def random_start(rng: Rng, frames: int, stride: Ints, counts: Ints) -> Ints:

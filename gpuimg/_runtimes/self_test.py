@@ -29,8 +29,8 @@ _SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}  # by Pillow's numbers
 
 def _turned(plan: Plan) -> Plan:
     """Turn images by some 20 degrees, on black."""
-    plan, frame = plan.with_frame()
-    plan = plan.with_paint((0, 0, *_SIZE[::-1]), np.zeros((1, 3)), frame, inside=False, where=None)
+    plan, here = plan.with_origin()
+    plan = plan.with_paint((0, 0, *_SIZE[::-1]), np.zeros((1, 3)), here, inside=False, where=None)
     matrix = np.array([[0.94, 0.34, -2.7], [-0.34, 0.94, 4.7], [0.0, 0.0, 1.0]])
     return plan.transformed(np.tile(matrix, (len(plan), 1, 1)), plan.sizes)
 

@@ -118,7 +118,7 @@ class Table(ABC):
         return i % n
 
 
-class Stored(Table):
+class FileTable(Table):
     """A table whose samples are files or parts of files, so that several can be read with one native call."""
 
     _files = OpenFiles(())  # the files that hold the samples
@@ -145,7 +145,7 @@ class Stored(Table):
     def is_plain(self) -> bool:
         """True if :meth:`read_several` reads the same as ``self[i]``, which a derived class may override."""
         kind = type(self)
-        return kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
+        return kind._read is FileTable._read and kind.__getitem__ is Table.__getitem__
 
     def read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Return samples at indices that are in range, with an exception in place of each that fails."""
@@ -200,7 +200,7 @@ class Stored(Table):
             return error
 
 
-class Parts(Stored):
+class Parts(FileTable):
     """A table whose samples are parts of files: ``size`` bytes at ``offset``, in the file numbered ``shard`` or 0."""
 
     def __init__(self, files: OpenFiles, offset: Any, size: Any, shard: Any = None) -> None:

@@ -23,7 +23,7 @@ from ._fetching import RemoteWhole
 from ._indexes import Arrays, Names, cached_arrays, check_names, count_of, expect
 from ._reading import OpenFiles, Path, printable
 from ._remote import Remote, Storage, is_url, without_archive
-from ._table import Stored
+from ._table import FileTable
 
 __all__ = ["file_list", "folder"]
 
@@ -41,7 +41,7 @@ _EXACT = 1 << 53  # limit of the integers that float64 holds
 _WITH_PLUGIN = (".heic", ".heif")
 
 
-class ImageFiles(Stored):
+class ImageFiles(FileTable):
     """Image files and their labels; base class of the sources with one file per image.
 
     Attributes

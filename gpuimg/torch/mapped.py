@@ -18,7 +18,7 @@ from .._batch.opening import open_batch
 from .._batch.tokens import RESULTS
 from .._checks.arguments import whole_number
 from .._checks.types import Device, DType, Ints, Layout, Samples
-from .._io.file_bytes import describe
+from .._io.file_bytes import source_name
 from .._io.native_read import ChunkReader
 from .._io.open_file import need_posix
 from .._loading.samples import collate, read_samples
@@ -146,8 +146,9 @@ class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-che
             found = []
             for k, source, reason in error.failures:
                 sample = samples[k]
-                opened = "" if source == describe(sample.data) else f"{source}: "  # by ``preprocess``, such as a mask
-                found.append(Failure(sample.index, sample.name, opened + reason))
+                # Of a file that ``preprocess`` opened, such as a mask.
+                other = "" if source == source_name(sample.data) else f"{source}: "
+                found.append(Failure(sample.index, sample.name, other + reason))
             raise DecodeError(tuple(found), len(samples)) from None
         except ImageError as error:
             if len(samples) == 1:

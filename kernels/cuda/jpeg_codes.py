@@ -30,7 +30,7 @@ def _swapped(x):
 
 
 @scalar
-def opened(words, begin, shift):
+def stream_at(words, begin, shift):
     """Return the bits read ahead after ``shift`` bits, 0 to 31, of a word, the first bit on top.
 
     Also their number, the next word, and the offset of the word after that.
@@ -41,7 +41,7 @@ def opened(words, begin, shift):
 
 @scalar
 def refilled(words, bits, left, ahead, at):
-    """Return what :func:`opened` does, with one more word; fewer than 32 bits must be left."""
+    """Return what :func:`stream_at` does, with one more word; fewer than 32 bits must be left."""
     bits |= u64(u64(ahead) << u64(32 - left))
     return bits, i32(left + 32), _swapped(word(words, at, 0)), i32(at + 1)
 

@@ -27,7 +27,7 @@ from ..jpeg.upload import (
     UNSYNCHRONIZED,
 )
 from ..scalar import i32, scalar, u32, u64, up, word
-from .jpeg_codes import AC, entry_of, following, opened, refilled, tables_loader, value_of
+from .jpeg_codes import AC, entry_of, following, refilled, stream_at, tables_loader, value_of
 
 LOOKED_UP = 9  # bits that are looked up at once, in a quarter of the memory of the other kernel's tables
 _FAST = SLOTS << LOOKED_UP
@@ -60,7 +60,7 @@ def decode_part(words, codes, fast, begin, bit, state, stop):
     """
     blocks, first_bit, first_state = i32(0), NONE, i32(0)
     d0, d1, d2 = i32(0), i32(0), i32(0)
-    bits, left, ahead, at = opened(words, i32(begin + (bit >> 5)), bit & i32(31))
+    bits, left, ahead, at = stream_at(words, i32(begin + (bit >> 5)), bit & i32(31))
     states = codes[IN_SET.states]
     here = codes[up(IN_SET.state + (state >> _K_BITS))]
     k = state & i32((1 << _K_BITS) - 1)

@@ -12,7 +12,7 @@ from ..jpeg.layout import BITS, LONGEST
 from ..jpeg.tables import END_OF_BLOCK
 from ..jpeg.upload import GROUP_WORDS, IN_GROUP, IN_SEGMENT, IN_SET, SEGMENT_WORDS, SET_WORDS, SLOTS, THREADS
 from ..scalar import i32, scalar, u32, u64, up, word
-from .jpeg_codes import AC, LAST, entry_of, following, opened, refilled, tables_loader, value_of
+from .jpeg_codes import AC, LAST, entry_of, following, refilled, stream_at, tables_loader, value_of
 
 _FAST = SLOTS << BITS  # entries of all look-up tables
 
@@ -55,7 +55,7 @@ def decode_segment(words, segment, codes, fast, coefficients):
     out = i32(first - i32(word(words, segment, IN_SEGMENT.skip) << 6))
     both = word(words, segment, IN_SEGMENT.before)
     p0, p1, p2 = short(both), i32(both >> 16), short(word(words, segment, IN_SEGMENT.between))
-    bits, left, ahead, at = opened(words, begin, shift)
+    bits, left, ahead, at = stream_at(words, begin, shift)
     limit = i32(at + 1 + (end >> 5))  # reached only by reading more bits than exist
     states = codes[IN_SET.states]
     state = word(words, segment, IN_SEGMENT.state)

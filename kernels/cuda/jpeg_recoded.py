@@ -15,7 +15,7 @@ from ..jpeg.formulas import is_size, is_spare, length_at, length_of, may_follow,
 from ..jpeg.layout import LEVELS, PLANES, STREAMS, SUM_BYTES
 from ..jpeg.upload import IN_IMAGE, IN_SCAN, SAMPLES, SCAN_WORDS
 from ..scalar import i32, scalar, u32, u64, up, word
-from .jpeg_codes import opened, refilled, value_of
+from .jpeg_codes import refilled, stream_at, value_of
 from .jpeg_find import summed
 
 _ALL = 0xFFFFFFFF
@@ -75,7 +75,7 @@ def _bit(words, begin, byte, k):
 def _big(words, begin, byte):
     """Return eight bytes, the first one highest."""
     shift = i32(i32(byte & 3) << 3)
-    bits, _, ahead, _ = opened(words, i32(begin + (byte >> 2)), shift)
+    bits, _, ahead, _ = stream_at(words, i32(begin + (byte >> 2)), shift)
     return u64(bits | u64(u64(u64(ahead) << u64(shift)) >> u64(32)))
 
 
@@ -143,7 +143,7 @@ def _read_symbols(words, scan, begin, byte, end, books, symbols, first, luma, ch
     Return whether the streams end with them, the bits of DC differences, and the number of values.
     """
     limit = i32(begin + (end >> 2) + 4)  # a stream that comes to this word stays there, past its end
-    stream = opened(words, i32(begin + (byte >> 2)), i32(i32(byte & 3) << 3))
+    stream = stream_at(words, i32(begin + (byte >> 2)), i32(i32(byte & 3) << 3))
     to, values, bits = i32(first * SAMPLES), i32(0), i32(0)
     for group in range(2):
         count = chroma if group else luma

@@ -10,7 +10,7 @@ from ..layout import IN_RECORD
 from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, NORMALIZE_BYTES, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
 from ..scalar import confine, f32, i32, scalar, u32, word
-from .sample import frame_point, make_sample
+from .sample import make_sample, origin_point
 
 _HALF = f32(0.5)
 _END = f32(END.code)
@@ -45,7 +45,7 @@ def _step(op: Op, functions: tuple[Any, ...]) -> Any:
 
         @scalar
         def step(program, p, tables, table, u, v, r, g, b):
-            x, y = frame_point(program, p, u, v)
+            x, y = origin_point(program, p, u, v)
             return formula(r, g, b, x, y, values(program, p, tables, table))
 
     else:

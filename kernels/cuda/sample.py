@@ -168,7 +168,7 @@ def make_sample(full: bool) -> Any:
 
 
 @scalar
-def frame_point(p, at, u, v):
+def origin_point(p, at, u, v):
     """Return the coordinates of a grid point in the coordinate system that an instruction refers to."""
     m6, m7, m8 = word(p, at, 6), word(p, at, 7), word(p, at, 8)
     x = sampling.project(word(p, at, 0), word(p, at, 1), word(p, at, 2), m6, m7, m8, u, v)

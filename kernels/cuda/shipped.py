@@ -139,7 +139,7 @@ def record_of(kernel: Any, entry: str) -> dict[str, Any]:
 
 
 @cache
-def opened() -> Shipped | str:
+def shipped_file() -> Shipped | str:
     """The file, or the reason for which it is not used."""
     if wanted() == "jit":
         return "GPUIMG_NATIVE is jit"
@@ -153,7 +153,7 @@ def opened() -> Shipped | str:
 
 def shipped_image(kernel: Any, capability: Capability) -> tuple[str, bytes] | None:
     """Entry and code of a kernel for a GPU; None where it must be compiled."""
-    file = opened()
+    file = shipped_file()
     try:
         return None if isinstance(file, str) else file.image(kernel, capability)
     except RefusedError:  # `gpuimg info` says so
@@ -162,7 +162,7 @@ def shipped_image(kernel: Any, capability: Capability) -> tuple[str, bytes] | No
 
 def lack(capability: Capability) -> str | None:
     """Why kernels for a GPU are not taken from the file; None where they are."""
-    file = opened()
+    file = shipped_file()
     if isinstance(file, str):
         return file
     number = file.best(capability)
@@ -173,7 +173,7 @@ def lack(capability: Capability) -> str | None:
 
 def description() -> str:
     """Describe the contents of the file, or why it is not used."""
-    file = opened()
+    file = shipped_file()
     if isinstance(file, str):
         return f"not used: {file}"
     damage = next(filter(None, (_damage(file, number) for number in range(len(file.images)))), None)

@@ -194,7 +194,7 @@ def refilled(clean, bits, left, pos):
 
 
 @scalar
-def opened(clean, bit):
+def stream_at(clean, bit):
     """Return ``bits``, ``left`` and ``pos`` at a clean bit."""
     # Seven of the eight bytes count as read; the next refill sets the last one again.
     return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
@@ -256,7 +256,7 @@ def _make_ac_step(stored, refills):
             # No end of block follows coefficient 63: the second symbol belongs to the next block, so rewind its bits.
             k = first
             second = (pair & 255) - ((pair >> 24) & 15)
-            bits, left, pos = opened(clean, position_of(left, pos) - second)
+            bits, left, pos = stream_at(clean, position_of(left, pos) - second)
             if stored:
                 out[up(LAST)] = pair >> 32
         return bits, left, pos, k
@@ -294,7 +294,7 @@ def _make_decode_blocks(stored):
         ``lasts`` is filled with the position of each block's last coefficient, 0 to 63.
         """
         clean = stream.clean
-        bits, left, pos = opened(clean, stream.bit)
+        bits, left, pos = stream_at(clean, stream.bit)
         limit = limit_of(stream)
         per = mcu.blocks
         j = first % per

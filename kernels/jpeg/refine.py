@@ -12,7 +12,7 @@ import numpy as np
 from ..scalar import loop, scalar
 from .deposit import deposit, highest
 from .frame import MOST_BLOCKS
-from .huffman import BAD, dc_step, limit_of, opened, position_of, refilled
+from .huffman import BAD, dc_step, limit_of, position_of, refilled, stream_at
 from .layout import BITS, DEFINITION, ENTRIES, LONGEST
 from .tables import read_codes
 from .vectors import count_bits, trailing_zeros, unlikely
@@ -120,7 +120,7 @@ def _top(bits, count):
 def dc_first(stream, x, stop, scan, part, tables, coefficients):
     """Decode DC coefficients without their lowest bits."""
     clean, low = stream.clean, scan.low
-    bits, left, pos = opened(clean, stream.bit)
+    bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     while x < stop and pos <= limit:
         column = x >> part.wide
@@ -144,7 +144,7 @@ def dc_first(stream, x, stop, scan, part, tables, coefficients):
 def dc_refine(stream, x, stop, scan, part, coefficients):
     """Decode one more bit of each DC coefficient."""
     clean, low = stream.clean, scan.low
-    bits, left, pos = opened(clean, stream.bit)
+    bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     while x < stop and pos <= limit:
         column = x >> part.wide
@@ -165,7 +165,7 @@ def dc_refine(stream, x, stop, scan, part, coefficients):
 def ac_first(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
     """Decode a band of AC coefficients without their lowest bits."""
     clean, low, first, last = stream.clean, scan.low, scan.first, scan.last
-    bits, left, pos = opened(clean, stream.bit)
+    bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     run = part.run
     while x < stop and pos <= limit:
@@ -245,7 +245,7 @@ def _corrections(clean, bits, left, pos, mask):
 def ac_refine(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
     """Decode one more bit of a band of AC coefficients, and those whose first bit that is."""
     clean, low = stream.clean, scan.low
-    bits, left, pos = opened(clean, stream.bit)
+    bits, left, pos = stream_at(clean, stream.bit)
     limit = limit_of(stream)
     run = part.run
     one = i64(1) << low

@@ -67,7 +67,7 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[b
     monkeypatch.delenv("GPUIMG_NATIVE", raising=False)
 
     def clear() -> None:
-        for cached in (shipped.opened, variants.ptx_of, variants._shipped_ptx, probe.gpu_problem):
+        for cached in (shipped.shipped_file, variants.ptx_of, variants._shipped_ptx, probe.gpu_problem):
             cached.cache_clear()
 
     def put(content: bytes) -> None:
@@ -318,7 +318,7 @@ def test_the_variable_leaves_the_file_out(
     assert info.facts()["cuda_kernels"] == "machine code for 8.0, 9.0, PTX for 7.5 and later"
     assert shipped.shipped_image(kernels.MIX, (9, 0)) is not None
     monkeypatch.setenv("GPUIMG_NATIVE", "jit")
-    shipped.opened.cache_clear()
+    shipped.shipped_file.cache_clear()
     assert shipped.shipped_image(kernels.MIX, (9, 0)) is None
     assert info.facts()["cuda_kernels"] == "not used: GPUIMG_NATIVE is jit"
 

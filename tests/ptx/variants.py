@@ -69,7 +69,7 @@ def runtimes_ptx(kernel: kernels.Kernel, capability: tuple[int, int]) -> str:
 
 @functools.cache
 def _shipped_ptx(kernel: kernels.Kernel) -> str:
-    opened = shipped.opened()
+    opened = shipped.shipped_file()
     if isinstance(opened, str):
         return _cached(kernel, _BUILDER, lambda: build.ptx_of(kernel))
     number = opened.best((99, 0))

@@ -15,7 +15,7 @@ import pytest
 
 from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
-from gpuimg.sources._table import Stored
+from gpuimg.sources._table import FileTable
 from gpuimg.sources.folder import ImageFiles
 
 from ..samples import file_of
@@ -86,7 +86,7 @@ def assert_threads(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
 
 def assert_together(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
     """Samples of files that are read in one call, in any order and twice, are those read one by one."""
-    if isinstance(table, Stored) and table.is_plain:
+    if isinstance(table, FileTable) and table.is_plain:
         order = np.random.default_rng().integers(0, len(samples), 3 * len(samples)).tolist()
         found = table.read_several(order, ChunkReader())
         for i, (data, label) in zip(order, found, strict=True):
