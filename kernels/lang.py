@@ -19,8 +19,8 @@ __all__ = [
 def set_compiler_process() -> None:
     """Save time in a process that does nothing but compile.
 
-    Numba makes millions of objects, and most of them stay: collecting them as often as usual takes a tenth of its time.
-    Analyzing the code again after each of its passes takes an eighth; the machine code is the same without.
+    Numba makes millions of objects, and most of them stay, so that collections find little. Without analyzing the
+    code again after each of its passes, the machine code is the same.
     """
     gc.set_threshold(200_000, 20, 50)
     with suppress(ImportError):  # it is private to Numba

@@ -8,15 +8,15 @@ import numpy as np
 from .lang import njit
 
 # No "nnan"/"ninf": a NaN in the user's own float image must stay visible. No "reassoc": it lets LLVM turn the short
-# tap loops into gathers and horizontal sums (measured: twice the time), and sums would depend on the vector width.
+# tap loops into gathers and horizontal sums, and sums would depend on the vector width.
 FASTMATH = {"contract", "nsz", "arcp"}
 
 # Loops allocate nothing. Without Numba's allocator (NRT) slices are not reference-counted, which takes an atomic
-# operation each (measured: an eighth of the time of an image).
+# operation each.
 LOOP = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 
-# Functions that only other kernels call need no wrappers for Python or C: each takes as long to compile as a small
-# function itself.
+# Functions that only other kernels call need no wrappers for Python or C: each would be compiled as another
+# function.
 _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 f32 = np.float32

@@ -146,8 +146,8 @@ def gpu_decoder(
 class DeviceImage:
     """GPU memory for an 8-bit image, as an object with the CUDA array interface.
 
-    Creating a view of an array would take several times as long. ``stream`` is the handle of the CUDA stream on which
-    the memory is used.
+    It stands for a view of an array, of which one would be created for each image. ``stream`` is the handle of the CUDA
+    stream on which the memory is used.
     """
 
     __slots__ = ("__cuda_array_interface__",)

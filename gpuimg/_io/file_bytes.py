@@ -118,7 +118,7 @@ def url_hint(path: object) -> str:
 
 
 def all_bytes(sources: Sequence[Any]) -> bool:
-    """Return True if all sources are bytes, usable as they are; as fast for a batch as one check of a single source."""
+    """Return True if all sources are bytes, usable as they are, without a check of each."""
     return set(map(type, sources)) <= {bytes}
 
 

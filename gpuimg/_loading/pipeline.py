@@ -434,8 +434,8 @@ class Pipeline:
 def _keep_freed_memory() -> None:
     """Make the allocator reuse the memory of one batch's files for the next; called once per process.
 
-    By default glibc returns the memory to the system when a batch is freed, and each new file causes page faults again:
-    4 % of the time per image. glibc keeps up to twice the size of the largest block freed so far, if that was below
+    By default glibc returns the memory to the system when a batch is freed, and each new file causes page faults
+    again. glibc keeps up to twice the size of the largest block freed so far, if that was below
     32 MiB. Other allocators are not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched

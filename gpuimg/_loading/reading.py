@@ -21,7 +21,7 @@ from .sharding import Position, Share
 # Samples per read job: enough to amortize the switch between threads, few enough to occupy all threads and to
 # release memory early, as the samples of a job share a buffer.
 _LEAST_CHUNK, _MOST_CHUNK = 8, 32
-# For URLs the size of a job is in bytes: a few requests of several MiB are faster than many small ones.
+# For URLs the size of a job is in bytes: each request waits for an answer.
 _REMOTE_BYTES = 4 << 20
 _LEAST_REMOTE, _MOST_REMOTE = 4, 128
 

@@ -99,7 +99,7 @@ class Share:
 
     def _dealt(self, k: Ints, left: int) -> Ints:
         """Return the places of the rank's samples ``k``, counted among the places that are left."""
-        if self.run == 1:  # the usual case, in less time
+        if self.run == 1:  # the usual case: no division
             return k * self.world + self.rank
         row = self.world * self.run
         whole, first = left // row * self.run, _first_of_rest(left, self.world, self.run)[self.rank]

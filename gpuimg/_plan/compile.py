@@ -15,7 +15,7 @@ from .plan import Entry, Grid, Origin, Plan, is_whole_pixels
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
-_FILTERS = np.arange(len(layout.RADIUS))  # np.isin of a batch would take longer than the rest of a check of filters
+_FILTERS = np.arange(len(layout.RADIUS))  # sets of filters are masks by code, read with one look-up
 _OVERSHOOTS = np.array(layout.OVERSHOOTS, np.bool_)
 _RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]

@@ -1,4 +1,4 @@
-"""gpuimg as a backend of Hugging Face's image processors: the same tensors, from files too, in less time.
+"""gpuimg as a backend of Hugging Face's image processors: the same tensors, from files too.
 
 >>> import gpuimg.integrations.transformers as integration
 >>> integration.register()  # doctest: +SKIP

@@ -173,7 +173,7 @@ call_store_bytes = caller(_types(BYTES))  # or any other pointer
 
 def _band_of(height: Any, line: Any) -> Any:
     """Rows of ``line`` bytes that are stored together at most, of patches of this height."""
-    # Few rows of each plane in turn are slower to write past the caches (measured: 8 % of training's chain).
+    # Few rows of each plane in turn are slower to write past the caches.
     return height if height <= _JOINED else max(min(_KEPT // line, _JOINED), 4)
 
 

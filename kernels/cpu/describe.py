@@ -27,7 +27,7 @@ PATCHED: Final = 1 << 8
 
 @cached_jit("int64(uint8[::1])", nogil=False)
 def address_of_bytes(memory):
-    """Return an array's address, in a tenth of the time that NumPy takes when other work has emptied the caches."""
+    """Return an array's address; in Python, ``array.ctypes`` would create an object for it."""
     return memory.ctypes.data
 
 

@@ -204,7 +204,7 @@ SUM_PATCHES_FUNCTIONS, _call_sum_patches = by_source(
 )  # fmt: skip
 
 # Columns taken at a time, so that the tables of a row stay in the first-level cache. Narrower tiles, whose patches
-# share more cache lines, lose more by their short loops (measured: 16 columns take twice the time).
+# share more cache lines, lose more by their short loops.
 _TILE = 256
 
 

@@ -134,7 +134,7 @@ KEPT_BYTES: Final = 192
 
 def address_of(array: Any) -> int:
     """Return the address of an array's first element, 0 for None."""
-    address: int = 0 if array is None else array.ctypes.data  # an array interface of records takes ten times as long
+    address: int = 0 if array is None else array.ctypes.data  # the array interface of records lists their fields
     return address
 
 

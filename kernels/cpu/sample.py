@@ -40,8 +40,7 @@ from .patches import SAMPLE, by_source, patches_space, plane_rows, project_row
 u32 = np.uint32
 
 # Elements of a row that the vertical pass computes before they are turned: enough for the processor to fetch the rows
-# of the source ahead (measured: with 256 the vertical pass takes twice as long), and whole vectors, since loops over
-# these have no remainder.
+# of the source ahead, and whole vectors, since loops over these have no remainder.
 _CHUNK = 1024
 _VECTOR = 16
 
@@ -288,7 +287,7 @@ SEPARABLE_FUNCTION = NativeFunction("separable", _separable, SAMPLE)
 
 
 def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, r_, g_, b_, n):
-    """Add one tap of each pixel of a row, as packed pixels: all but the load vectorizes (measured: 3x)."""
+    """Add one tap of each pixel of a row, as packed pixels: all but the load vectorizes."""
     source, packed = array_at(source_, size), array_at(packed_, n)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)

@@ -123,7 +123,7 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
         x = i32(number - y * width)
         u0 = f32(x) - f32(width - 1) * _HALF
         v0 = f32(y) - f32(height - 1) * _HALF
-        # Plans without such an instruction use a separate kernel, which needs a third fewer registers.
+        # Plans without such an instruction use a separate kernel, which needs fewer registers.
         middle = _find_neighbors(program, start, stop) if full else stop
         moving = lines and middle < stop and word(program, middle, 0) == _MOTION
         inside = full and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1 and not moving

@@ -104,7 +104,7 @@ BAD_SEGMENT: Final = 7  # a segment of a recoded file is damaged
 
 LONGEST: Final = 16  # bits of a code at most
 SYMBOLS: Final = 256  # of a table at most
-BITS: Final = 10  # that are looked up at once (measured: 10 and 11 are best; larger tables lose in the cache)
+BITS: Final = 10  # that are looked up at once: with more, tables are larger than the cache has room for
 ENTRIES: Final = 1 << BITS
 
 #: Fields of a table that are a copy of its definition in the file, and what follows from that.
