@@ -110,7 +110,7 @@ DTYPES: Final = {
 
 #: Dtypes of results, by their kinds, and what kernels write for them.
 RESULTS: Final = {row.kind: name for name, row in DTYPES.items() if row.kind != ROUNDED}
-STORED: Final = {kind: DTYPES[name].stored for kind, name in RESULTS.items()}
+WRITTEN: Final = {kind: DTYPES[name].stored for kind, name in RESULTS.items()}
 
 #: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
 SCALES: Final = {

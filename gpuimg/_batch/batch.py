@@ -425,7 +425,7 @@ class Batch(Sequence[Array]):
                 result = recording.decoded()
             else:
                 offsets, total = offsets_of(plan.sizes, plan.channels)
-                flat = (allocate or runtime.take)(total, name)
+                flat = (allocate or runtime.empty_for_results)(total, name)
                 self._run(flat, offsets, layout)
                 result = Pixels(flat, offsets, plan.sizes, plan.channels, layout, source.failures, source.frames)
             # A signal handler may have requested the same result while this thread computed it.

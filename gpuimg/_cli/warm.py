@@ -77,7 +77,7 @@ def run(options: Namespace) -> int:
 
 def warm(preset: str | None) -> tuple[int, float, Path | None]:
     """Compile the loops of a preset, or all for None; return their number, seconds, and the cache folder."""
-    from ..kernels import compiled, disk  # the former imports Numba, which takes as long as all of gpuimg
+    from ..kernels import compiled, disk  # the former imports Numba: only when it is used
 
     start = time.perf_counter()
     before = compiled.NativeFunction.compile_count

@@ -213,7 +213,7 @@ def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
 @cache
 def rectangles() -> Any:
     """Return the module of loops of this name."""
-    from ..kernels import rectangles  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import rectangles  # imports Numba: only when it is used
 
     return rectangles
 

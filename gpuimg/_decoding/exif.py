@@ -16,7 +16,7 @@ _COLUMNS = np.array([False, False, True, True, False, False, True, True, False])
 
 def orientation_in(block: bytes | memoryview) -> int:
     """Return the orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 if it has none or cannot be read."""
-    from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.jpeg import headers  # imports Numba: only when it is used
 
     return int(headers.read_orientation(np.frombuffer(block, np.uint8)))
 

@@ -55,7 +55,7 @@ def shown_sizes(records: Records, pillow_only: Mask | None, max_pixels: int) -> 
 
 @cache
 def _loops() -> Any:
-    from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.jpeg import headers  # imports Numba: only when it is used
 
     return headers
 

@@ -492,7 +492,7 @@ def to_colors(pixels: Pixels, channels: int) -> Pixels:
     """Return pixels with ``channels`` channels; gray is left with one channel, to be broadcast."""
     if channels != 1 or pixels.shape[2] == 1:
         return pixels
-    from ..kernels.gray import gray_bytes, gray_words  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.gray import gray_bytes, gray_words  # imports Numba: only when it is used
 
     gray = np.empty(pixels.shape[:2], pixels.dtype)
     convert = gray_bytes if pixels.dtype == np.uint8 else gray_words
@@ -546,7 +546,7 @@ def _pixels_of(image: Any) -> NDArray[np.uint8]:
         return pixels.reshape(*pixels.shape[:2], -1)
     if image.mode != "RGB":
         return shared
-    from ..kernels.gray import colors_of_words  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.gray import colors_of_words  # imports Numba: only when it is used
 
     colors = np.empty((*shared.shape[:2], 3), np.uint8)
     colors_of_words(shared.reshape(-1), colors.reshape(-1))

@@ -148,7 +148,7 @@ def bmp_pixels(data: bytes, header: PillowHeader) -> NDArray[np.uint8]:
     height, width, layout = header.height, header.width, header.layout
     stored = np.frombuffer(data, np.uint8)
     if layout.bits == 24:
-        from ..kernels.gray import colors_of_rows  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels.gray import colors_of_rows  # imports Numba: only when it is used
 
         pixels = np.empty((height, width, 3), np.uint8)
         colors_of_rows(stored, layout.first, layout.step, pixels.reshape(height, -1))
@@ -169,7 +169,7 @@ def bmp_pixels(data: bytes, header: PillowHeader) -> NDArray[np.uint8]:
 
 def with_palette(palette: NDArray[np.uint8], indices: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the pixels (H, W, C) of a palette (256, C) of 1 or 3 channels."""
-    from ..kernels.gray import colors_of_words  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.gray import colors_of_words  # imports Numba: only when it is used
 
     if palette.shape[1] == 1:
         is_identity = np.array_equal(palette[:, 0], np.arange(256))

@@ -110,7 +110,7 @@ class Part(NamedTuple):
         if not self.is_direct:
             out.reshape(self.shape)[:] = self.pixels()
             return
-        from ..kernels.png import rows  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels.png import rows  # imports Numba: only when it is used
 
         stride = _stride(self.header)
         scratch = np.empty(rows.scratch_bytes(stride), np.uint8)

@@ -191,7 +191,7 @@ def _segments_of(data: bytes) -> tuple[Any, ...]:
 
     Before them: its header, where its scan ends, MCU rows of a segment, the sets of tables, and where segments end.
     """
-    from ..kernels.jpeg import books, recode  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.jpeg import books, recode  # imports Numba: only when it is used
 
     headers = jpeg.read_header(data).records
     header = headers[0]

@@ -56,7 +56,7 @@ class ChunkReader:
         return found
 
     def _read_files(self, names: dict[int, bytes], found: list[Any]) -> None:
-        from ..kernels.cpu.files import STATUS_WORDS, read_files  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels.cpu.files import STATUS_WORDS, read_files  # imports Numba: only when it is used
 
         text = np.frombuffer(b"\0".join([*names.values(), b""]), np.uint8)
         out, table = np.empty(self.room, np.uint8), np.empty((len(names), 3), np.int64)

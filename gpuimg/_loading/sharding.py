@@ -45,7 +45,7 @@ def shuffled(places: Any, n: int, seed: int, epoch: int, stream: np.uint64 = _ST
 
     ``seed``, ``epoch`` and ``stream`` select the permutation.
     """
-    from ..kernels import philox  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import philox  # imports Numba: only when it is used
 
     given = np.ascontiguousarray(places, np.uint64)
     found = np.empty_like(given)

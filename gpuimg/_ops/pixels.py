@@ -313,7 +313,7 @@ def pointwise(
     numbers = [arguments.per_image(value, n, name) for name, value in given]
     plan, here = recording.plan.with_origin()
     if recording.channels == 1:
-        from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels import user  # imports Numba: only when it is used
 
         function = user.gray_formula(function)
     plan, index = plan.with_function(function)

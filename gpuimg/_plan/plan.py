@@ -190,14 +190,9 @@ class Plan(Evolving):
     # -- recording ---------------------------------------------------------------------------------------------
 
     def with_entry(
-        self,
-        op: ops.Op | NDArray[np.int32],
-        params: Any = (),
-        *,
-        where: Mask | None = None,
-        origin: int = 0,
+        self, op: ops.Op | NDArray[np.int32], params: Any = (), *, where: Mask | None = None, origin: int = 0,
         sharpens: bool = False,
-    ) -> "Plan":
+    ) -> "Plan":  # fmt: skip
         """Append an op to the program, or one of (N,) op codes for each image; ``sharpens`` marks the plan.
 
         ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``origin``, the
@@ -287,15 +282,9 @@ class Plan(Evolving):
         return self.with_entry(ops.PAINT, params, where=where, origin=origin)
 
     def transformed(
-        self,
-        local: Floats,
-        sizes: Ints,
-        *,
-        filter: Ints | None = None,
-        scale: Floats | None = None,
-        where: Mask | None = None,
-        window: Ints | None = None,
-    ) -> "Plan":
+        self, local: Floats, sizes: Ints, *, filter: Ints | None = None, scale: Floats | None = None,
+        where: Mask | None = None, window: Ints | None = None,
+    ) -> "Plan":  # fmt: skip
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
         ``filter`` (N,) is by default the current one. ``scale`` (N, 2): current pixels per new pixel in x
@@ -413,7 +402,7 @@ class Plan(Evolving):
 
 @cache
 def _loops() -> Any:
-    from ..kernels import grids  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import grids  # imports Numba: only when it is used
 
     return grids
 

@@ -44,7 +44,7 @@ class ResultMaker:
     """Turns chunks of samples into results; one per thread."""
 
     def __init__(self, plan: Plan, is_stopped: IsStopped) -> None:
-        from .._runtimes.cpu import CpuRuntime  # imports Numba, which takes as long as all of gpuimg
+        from .._runtimes.cpu import CpuRuntime  # imports Numba: only when it is used
 
         self._plan, self._is_stopped = plan, is_stopped
         self._reader = ChunkReader()

@@ -258,7 +258,7 @@ def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: I
         raise TypeError("computed batches hold pixels")
     offsets, total = offsets_of(own.sizes, own.channels)
     before = recording_of(one)
-    flat = before.runtime.take(total, "float32")
+    flat = before.runtime.empty_for_results(total, "float32")
     before.runtime.mix(own, others, weight, partner, rectangle, flat)
     pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures, own.frames)
     return before.with_results(pixels)

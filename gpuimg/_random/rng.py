@@ -385,6 +385,6 @@ def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
 
 @cache
 def _philox() -> Any:
-    from ..kernels import philox  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels import philox  # imports Numba: only when it is used
 
     return philox

@@ -52,7 +52,7 @@ class CpuRuntime:
         kind = numpy_dtype(dtype)
         return self._pool.take(elements * kind.itemsize).view(kind)
 
-    take = empty
+    empty_for_results = empty
 
     def owns(self, array: Any) -> bool:
         """Return True for NumPy arrays."""

@@ -30,13 +30,13 @@ from .._plan.lower import CompiledSegment, Work
 from .._threads.turn import zeros
 from .._video.convert import readable, write_pixels
 from .._video.decode import decoded_frames
-from .._video.files import opened
+from .._video.files import open_video
 from ..errors import ImageError, VideoError
 from ..kernels import layout
 from ..kernels.compiled import ALWAYS, RUN_IMAGES, compile_together
 from ..kernels.cpu import exact, records
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
-from ..kernels.cpu.describe import describe, describe_pass
+from ..kernels.cpu.inputs import set_images, set_pass
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import layout as jpeg_records
@@ -85,7 +85,7 @@ class _Segment:
 
     def __init__(self, segment: CompiledSegment, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
         self._segment = segment
-        self.itemsize = layout.STORED[segment.kind].itemsize
+        self.itemsize = layout.WRITTEN[segment.kind].itemsize
         self.results, self.elements = _extent(segment.sizes, segment.plan.channels, segment.form)
         self._regions = np.ascontiguousarray(segment.regions, np.int64)
         self._kept = list[Any]()
@@ -93,14 +93,14 @@ class _Segment:
         self.passes = zeros(records.PASS, len(segment.passes) or 1)
         self.passes["channels"], self.passes["itemsize"][-1] = segment.plan.channels, self.itemsize
         if segment.exact is None:
-            self._describe(sources, others, needs)
+            self._set_passes(sources, others, needs)
         else:
-            self._describe_exact(others, needs)
+            self._set_exact(others, needs)
 
-    def _describe(self, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
+    def _set_passes(self, sources: set[str], others: tuple[str, ...], needs: Records) -> None:
         plan, form, used, ways = self._segment.plan, self._segment.form, self._segment.used, 0
         for k, run in enumerate(self._segment.passes):
-            ways |= describe_pass(
+            ways |= set_pass(
                 self.passes, k, run.records, run.programs, self._regions, used, run.first_slot, run.end_slot, needs
             )
         if not isinstance(form, str):
@@ -112,7 +112,7 @@ class _Segment:
             self.passes["byte_calls" if one == "uint8" else "float_calls"] = address
             self._kept.append(table)
 
-    def _describe_exact(self, others: tuple[str, ...], needs: Records) -> None:
+    def _set_exact(self, others: tuple[str, ...], needs: Records) -> None:
         images, stored, channels = self._segment.exact, self._segment.stored, self._segment.plan.channels
         to = places(self._segment.sizes, channels, self._segment.form, stored)
         needs["exact"] = max(needs["exact"][0], np.max(exact.exact_space(images, to, channels), initial=0))
@@ -183,7 +183,7 @@ class Call:
             images["first_pass"] = np.cumsum([0, *(len(part.passes) for part in compiled)])[work.starts]
             needs["between"] = 2 * max(map(_bytes_of_half, compiled[:-1]))
         every = NONE if work.first is None else work.first
-        left = describe(
+        left = set_images(
             images, *headers, TURNS, work.sizes, work.scales, self._passes, every, source.channels, out, offsets,
             itemsize, results, elements, needs,
         )  # fmt: skip
@@ -332,7 +332,7 @@ class Call:
         if video is not None and clip not in source.failures:
             try:
                 wanted = np.unique(numbers).tolist()
-                open_ = partial(opened, source.data[clip], source.options.max_pixels)
+                open_ = partial(open_video, source.data[clip], source.options.max_pixels)
                 for number, frame in decoded_frames(open_, video, wanted):
                     write = partial(write_pixels, readable(frame), video.orientation, self._channels)
                     yield from ((first + int(t), write) for t in np.flatnonzero(numbers == number))

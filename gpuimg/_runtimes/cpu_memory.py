@@ -9,7 +9,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
-from ..kernels.cpu.describe import address_of_bytes, set_elements
+from ..kernels.cpu.inputs import address_of_bytes, set_elements
 from ..kernels.cpu.records import address_of
 from ..kernels.jpeg.layout import HEADER, STATUS, TABLE, TABLES
 

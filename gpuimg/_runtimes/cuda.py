@@ -55,8 +55,8 @@ from .cuda_memory import (
     Stream,
     ThreadResources,
     current,
+    event_after,
     follow,
-    recorded,
     upload,
     wait,
 )
@@ -131,7 +131,7 @@ class CudaRuntime:
 
     def record_event(self) -> Event:
         """See :meth:`Runtime.record_event`."""
-        return Event(recorded(self._stream.ptr), self._local.results)
+        return Event(event_after(self._stream.ptr), self._local.results)
 
     def wait_event(self, event: Event, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""
@@ -146,7 +146,7 @@ class CudaRuntime:
         """See :meth:`Runtime.finished`."""
         with self._device:
             writer = current()
-            return partial(self._wait, writer, recorded(writer.address))
+            return partial(self._wait, writer, event_after(writer.address))
 
     def _wait(self, writer: Stream, event: Any) -> None:
         with self._device:
@@ -166,11 +166,11 @@ class CudaRuntime:
 
     def empty(self, elements: int, dtype: str) -> Any:
         """Return an uninitialized flat array for the current stream; for a private one, readable on others too."""
-        array = self.take(elements, dtype)
+        array = self.empty_for_results(elements, dtype)
         self._order_results()
         return array
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def empty_for_results(self, elements: int, dtype: str) -> Any:
         """Return an array as :meth:`empty` does, for :meth:`run` or :meth:`mix`, which order private streams."""
         if self._on_private_stream:
             return self._results.take(elements, dtype)
@@ -351,7 +351,7 @@ class CudaRuntime:
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
             if run is passes[-1]:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, segment.kind, build)
-                stored = out.view(layout.STORED[segment.kind])
+                stored = out.view(layout.WRITTEN[segment.kind])
                 launch(
                     kernel,
                     stream,

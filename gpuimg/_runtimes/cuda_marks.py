@@ -14,7 +14,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from ..kernels.cuda import MARK_BYTES, MARKS
 from .cuda_launch import launch
-from .cuda_memory import recorded
+from .cuda_memory import event_after
 
 __all__ = ["MARK_BYTES", "Marks"]
 
@@ -46,7 +46,7 @@ class Marks:
         self._mark = int.from_bytes(mark[:8], "little"), int.from_bytes(mark[8:], "little")
         for arguments in self._launched:
             launch(MARKS["mark"], self._stream.ptr, self._grid, *arguments, *self._mark)
-        return recorded(self._stream.ptr)
+        return event_after(self._stream.ptr)
 
     def left(self) -> Mask:
         """Return a mask of images whose marks are still present; wait for all work on the stream."""

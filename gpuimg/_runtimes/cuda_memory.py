@@ -294,7 +294,7 @@ def current() -> Stream:
     return Stream(int(stream.ptr), stream)
 
 
-def recorded(stream: int) -> Any:
+def event_after(stream: int) -> Any:
     """Record and return an event after the work of a stream so far."""
     event = cupy.cuda.Event(disable_timing=True)
     cupy.cuda.runtime.eventRecord(event.ptr, stream)
@@ -304,7 +304,7 @@ def recorded(stream: int) -> Any:
 def follow(stream: int, other: int) -> None:
     """Make later work of a stream wait for the present work of another."""
     if stream != other:
-        wait(stream, recorded(other))
+        wait(stream, event_after(other))
 
 
 def wait(stream: int, event: Any) -> None:

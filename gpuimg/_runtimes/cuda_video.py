@@ -21,10 +21,10 @@ from .._decoding import exif
 from .._threads.team import SharedIterator, side_by_side
 from .._video.convert import Surface, surface_of
 from .._video.decode import decoded_frames
-from .._video.files import hardware, opened
+from .._video.files import hardware, open_video
 from ..kernels import cuda as kernels
 from .cuda_launch import launch
-from .cuda_memory import follow, recorded
+from .cuda_memory import event_after, follow
 
 #: Clips decoded at a time, each with a separate thread and container. Not measured: an H100 has 7 engines.
 AT_ONCE = 4
@@ -107,12 +107,12 @@ def _decode_clip(index: int, clips: EncodedClips, clip: int, target: _Target, st
             follow(stream, _DEFAULT_STREAM)
             for t in np.flatnonzero(numbers == number).tolist():
                 _convert(frame, target, clip * clips.frames + t, stream)
-            held.append((frame, recorded(stream)))
+            held.append((frame, event_after(stream)))
             if len(held) > _HELD:
                 held[0][1].synchronize()
                 held.popleft()  # not earlier: another clip's decoder would reuse its memory
     finally:
-        recorded(stream).synchronize()
+        event_after(stream).synchronize()
 
 
 def _frames(index: int, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _Frame]]:
@@ -122,7 +122,7 @@ def _frames(index: int, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _
     """
     video = clips.videos[clip]
     assert video is not None
-    open_ = partial(opened, clips.data[clip], clips.options.max_pixels, hardware(index))
+    open_ = partial(open_video, clips.data[clip], clips.options.max_pixels, hardware(index))
     with closing(decoded_frames(open_, video, np.unique(clips.numbers[clip]).tolist())) as frames:
         while True:
             try:

@@ -60,9 +60,9 @@ def _run_specially(
     results, starts, form = out, offsets, layout
     if patches is not None:
         starts, total = offsets_of(segments[-1].sizes, segments[-1].channels)
-        results, form = runtime.take(total, name), "NCHW"
+        results, form = runtime.empty_for_results(total, name), "NCHW"
     deep = name == "uint16"
-    values = runtime.take(results.size, "float32") if deep else results
+    values = runtime.empty_for_results(results.size, "float32") if deep else results
     before = None
     if not isinstance(source, Pixels) and is_special(source):
         source, before = decode(runtime, source)
@@ -125,7 +125,7 @@ def _bytes_of(runtime: Runtime, source: Pixels, segments: Sequence[Plan], outcom
     """Run segments to bytes."""
     sizes = segments[-1].sizes
     offsets, total = offsets_of(sizes, source.channels)
-    flat = runtime.take(total, "uint8")
+    flat = runtime.empty_for_results(total, "uint8")
     outcome.add(_run_planes(runtime, source, segments, flat, offsets, "NHWC"))
     return Pixels(flat, offsets, sizes, source.channels)
 
@@ -179,7 +179,7 @@ def _run_planes(
     """Run each channel of the images as a separate image."""
     channels, sizes = source.channels, segments[-1].sizes
     planar = layout == "NCHW"
-    flat = out if planar else runtime.take(out.size, out.dtype.name)
+    flat = out if planar else runtime.empty_for_results(out.size, out.dtype.name)
     starts = _plane_offsets(offsets, sizes, channels)
     rows = np.repeat(np.arange(len(sizes)), channels)
     plans = [replace(plan.take(rows), channels=1) for plan in segments]

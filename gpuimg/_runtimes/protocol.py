@@ -62,7 +62,7 @@ class Runtime(Protocol):
     def empty(self, elements: int, dtype: str) -> Any:
         """Return an uninitialized flat array."""
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def empty_for_results(self, elements: int, dtype: str) -> Any:
         """Return an array as :meth:`empty` does, to be written by :meth:`run` or :meth:`mix`."""
 
     def from_arrays(self, arrays: Any) -> Pixels:

@@ -101,7 +101,7 @@ def _run(
     """Return the results of plans, (N, H, W, C) on the host."""
     plans: list[Plan] = function(Plan.start(source.sizes, source.channels, of_bytes=True))
     offsets, total = offsets_of(plans[-1].sizes, source.channels)
-    flat = runtime.take(total, dtype)
+    flat = runtime.empty_for_results(total, dtype)
     outcome = delivered(lambda: planes.run(runtime, source, plans, flat, offsets, "NHWC"))
     if isinstance(source, EncodedImages):
         source.record_failures(outcome.failures)

@@ -107,7 +107,7 @@ def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
     if found is None:
         _write_packed(frame, region, channels, out)
         return
-    from ..kernels.cpu import yuv  # imports Numba, which takes as long as all of gpuimg
+    from ..kernels.cpu import yuv  # imports Numba: only when it is used
 
     kind = np.uint8 if found.bits == 8 else np.uint16
     samples = [np.frombuffer(plane, kind) for plane in frame.planes]

@@ -16,18 +16,18 @@ from .index import VideoIndex
 _NEAR = 4
 
 
-#: Open the video, as :func:`gpuimg._video.files.opened` does.
+#: Open the video, as :func:`gpuimg._video.files.open_video` does.
 Open: TypeAlias = Callable[[], AbstractContextManager[tuple[Any, Any]]]
 
 
-def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
+def decoded_frames(open_: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
     """Yield each requested frame once, with its number, in any order; ``wanted`` is ascending.
 
     Raises VideoError if the decoded frames differ from the index.
     """
     found = _counted if index.counted else _sought
     left = set(wanted)
-    for number, frame in found(opened, index, wanted):
+    for number, frame in found(open_, index, wanted):
         left.discard(number)
         if (frame.height, frame.width) != (index.height, index.width):
             raise VideoError(
@@ -38,11 +38,11 @@ def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Ge
         raise VideoError(f"the decoder does not return frame {min(left)}")
 
 
-def _counted(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+def _counted(open_: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
     left = set(wanted)
     last = max(left)
     number = 0
-    with opened() as (container, stream):
+    with open_() as (container, stream):
         for packet in container.demux(stream):
             for frame in stream.decode(packet):
                 if number in left:
@@ -53,15 +53,15 @@ def _counted(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator
     raise VideoError(f"it ends after {number} frames; it had {len(index)} when it was opened")
 
 
-def _sought(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+def _sought(open_: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
     lost: list[int] = []
-    with opened() as (container, stream):
+    with open_() as (container, stream):
         fresh = True
         for key, frames in _passes(index, wanted):
             lost += yield from _from_nearby(container, stream, index, key, frames, fresh)
             fresh = False
     if lost:
-        yield from _from_beginning(opened, index, lost)
+        yield from _from_beginning(open_, index, lost)
 
 
 def _from_nearby(
@@ -90,9 +90,9 @@ def _from_nearby(
     return list(left.values())
 
 
-def _from_beginning(opened: Open, index: VideoIndex, frames: list[int]) -> Iterator[tuple[int, Any]]:
+def _from_beginning(open_: Open, index: VideoIndex, frames: list[int]) -> Iterator[tuple[int, Any]]:
     left = {int(index.pts[number]): number for number in frames}
-    with opened() as (container, stream):
+    with open_() as (container, stream):
         packets = _packets_from(container, stream, index, 0, fresh=True)
         yield from _matching(stream, packets or (), int(index.key_pts[0]), left)
 

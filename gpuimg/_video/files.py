@@ -57,7 +57,7 @@ def hardware(device: int) -> Any:
 
 
 @contextmanager
-def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[Any, Any]]:
+def open_video(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[Any, Any]]:
     """Open the container and video stream of a path or bytes; errors of FFmpeg, also inside, are VideoErrors."""
     av = library()
     with ExitStack() as stack:

@@ -17,7 +17,7 @@ import numpy as np
 from .._checks.types import Floats, Ints
 from .._decoding import exif
 from ..errors import VideoError
-from .files import library, opened
+from .files import library, open_video
 
 _FIRST_PACKETS = 64  # packets decoded, at most, to get a first frame
 
@@ -114,11 +114,11 @@ class _Packets(NamedTuple):
 
 def read_index(data: Any, max_pixels: int) -> VideoIndex:
     """Read the index of a video; raise VideoError if it has no frame that can be decoded."""
-    with opened(data, max_pixels) as (container, stream):
+    with open_video(data, max_pixels) as (container, stream):
         packets, first = _read_packets(container, stream)
         if _has_times(container, stream, packets):
             return _of_packets(packets, stream, first)
-    with opened(data, max_pixels) as (container, stream):
+    with open_video(data, max_pixels) as (container, stream):
         return _of_frames(container, stream, first)
 
 

@@ -13,7 +13,7 @@ from ..compiled import cached_jit, compile_together
 from ..layout import GATHERED, LINEAR, SEPARABLE, WHOLE
 from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
-from .describe import PATCHED
+from .inputs import PATCHED
 from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import PATCHED_FUNCTION, SAMPLE, SUM_PATCHES_FUNCTIONS
 from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
@@ -45,7 +45,7 @@ def call_table(
     """Return a (1,) CALLS with the loops that a plan needs, and its address; other loops are not compiled.
 
     ``source`` is a dtype, ``kind`` and ``form`` are those of the result, ``codes`` the ops of the programs, ``ways`` as
-    :func:`.describe.describe_pass` returns them, and ``functions`` the user's. ``others`` are loops that the call needs
+    :func:`.inputs.set_pass` returns them, and ``functions`` the user's. ``others`` are loops that the call needs
     besides, to be compiled together with these.
     """
     loops = {"store": STORE_FUNCTIONS[kind, form]}

@@ -9,7 +9,7 @@ from typing import Any
 from ..cast import CONVERSIONS
 from ..compiled import NativeFunction
 from ..lang import from_dtype, types
-from ..layout import FLOAT32, RESULTS, STORED
+from ..layout import FLOAT32, RESULTS, WRITTEN
 from ..scalar import i64, loop, make_patch_number
 from .intrinsics import (
     BYTES,
@@ -28,7 +28,7 @@ from .intrinsics import (
 from .records import PATCHES
 
 #: By the kind of result: a pointer to the stored values.
-POINTERS = {kind: types.CPointer(from_dtype(stored)) for kind, stored in STORED.items()}
+POINTERS = {kind: types.CPointer(from_dtype(stored)) for kind, stored in WRITTEN.items()}
 
 
 @loop

@@ -11,7 +11,7 @@ from typing import Any
 from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, QUADS_AT_ONCE, THREADS, WARP
 from ..layout import EXTREMES as EXTREMES
 from ..layout import MARK_BYTES as MARK_BYTES
-from ..layout import RESULTS, SCALES, STORED
+from ..layout import RESULTS, SCALES, WRITTEN
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
 from .kernel import DeviceCode as DeviceCode
@@ -107,7 +107,7 @@ FRAMES = _by_name(_frame("frame8", "uint8[]"), _frame("frame16", "uint16[]"))
 def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
     """The kernel that samples, runs the program and stores, for a source dtype and a kind of result."""
     name = _name("transform", functions, source, RESULTS[kind], build)
-    arguments = f"{source}[]", *_COMMON, f"{STORED[kind].name}[]", "int32", *_FORM
+    arguments = f"{source}[]", *_COMMON, f"{WRITTEN[kind].name}[]", "int32", *_FORM
     code = DeviceCode("transform", "make_transform", (functions, kind, build))
     return Kernel(name, code, arguments, BLOCK, _BLOCKS[build], users=functions)
 

@@ -48,7 +48,7 @@ def set_elements(needs, reserved, scratch):
     RECORD=RECORD,
     NEEDS=NEEDS,
 )
-def describe_pass(passes, k, records, programs, regions, used, first_slot, end_slot, needs_):
+def set_pass(passes, k, records, programs, regions, used, first_slot, end_slot, needs_):
     """Set pass ``k`` to arrays that the caller keeps alive, and raise ``needs``; return its ways to sample, as bits.
 
     ``used`` is not 0 for the codes of ops in the programs. The pass computes the statistics ``first_slot`` to
@@ -94,7 +94,7 @@ def describe_pass(passes, k, records, programs, regions, used, first_slot, end_s
     PASS=PASS,
     NEEDS=NEEDS,
 )
-def describe(
+def set_images(
     images, headers, addresses, sizes, turns, shown_sizes, scales, passes, first, channels, out, offsets, itemsize,
     results, elements, needs_,
 ):  # fmt: skip
