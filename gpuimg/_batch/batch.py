@@ -504,7 +504,7 @@ class Batch(Sequence[Array]):
         return (pixels.view(i) for i in range(len(self)))
 
     def _items(self) -> Pixels:
-        """Return the results as stored if they have been computed, in any dtype and layout."""
+        """Return the results: pixels to which nothing is done as they are, others in the default dtype."""
         return self._result(*self._stored())
 
     # -- copies ------------------------------------------------------------------------------------------------

@@ -112,15 +112,15 @@ def describe(images: Batch, i: int) -> str:
     return Description("\n".join(lines))
 
 
-def _reduced(batch: Recording, k: int) -> list[str]:
+def _reduced(recording: Recording, k: int) -> list[str]:
     """Return a line about how ``draft`` decodes the image, if it does."""
-    source = batch.source
+    source = recording.source
     if not isinstance(source, EncodedImages):
         return []
-    scales = reduced(source, batch.segments, on_host=batch.runtime.on_host).scales
+    scales = reduced(source, recording.segments, on_host=recording.runtime.on_host).scales
     if scales[k] == FULL:
         return []
-    return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]
+    return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(source.sizes, scales)[k])}"]
 
 
 def _size(size: Any) -> str:

@@ -84,19 +84,19 @@ class Tokens(NamedTuple):
 RESULTS = (Ragged, Padded, Tokens)
 
 
-def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dtype: Any, layout: str) -> Padded:
+def padded(recording: Recording, run: Run, value: Any, align: str, multiple: int, dtype: Any, layout: str) -> Padded:
     """Implement :meth:`gpuimg.Batch.padded`."""
-    name = result_dtype(batch, dtype)
+    name = result_dtype(recording, dtype)
     check_layout(layout)
     arguments.one_of(align, "align", ("corner", "center"))
     (step,) = arguments.sides(multiple=multiple)
     limits = {"low": 0, "high": np.iinfo(name).max, "whole": True} if name.startswith("uint") else {}
     filling = arguments.number(value, "value", **limits)
-    sizes, channels, n = batch.sizes, batch.channels, len(batch)
-    largest = np.maximum(sizes.max(0, initial=0), batch.plan.empty_size)
+    sizes, channels, n = recording.sizes, recording.channels, len(recording)
+    largest = np.maximum(sizes.max(0, initial=0), recording.plan.empty_size)
     height, width = (-(-largest // step) * step).tolist()
     shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
-    runtime = batch.runtime
+    runtime = recording.runtime
     flat = runtime.empty(int(np.prod(shape)), name)  # waits for earlier readers of this memory
     with runtime.device():
         flat[:] = filling
@@ -115,20 +115,20 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
 
 
 def tokens(
-    batch: Recording, run: Run, patch: int, merge: int, frames: int, order: str, pad: Any, counts: Any, dtype: Any
+    recording: Recording, run: Run, patch: int, merge: int, frames: int, order: str, pad: Any, counts: Any, dtype: Any
 ) -> Tokens:
     """Implement :meth:`gpuimg.Batch.tokens`."""
-    name = result_dtype(batch, dtype)
+    name = result_dtype(recording, dtype)
     side, merged, deep = arguments.sides(patch=patch, merge=merge, frames=frames)
     arguments.one_of(order, "order", ("CTPP", "PPC"))
     if order == "PPC" and deep > 1:
         raise ValueError(f'order="PPC" has no time; use "CTPP" with frames={deep}')
-    clip = batch.frames or 1
-    sizes = batch.sizes[::clip]
+    clip = recording.frames or 1
+    sizes = recording.sizes[::clip]
     _check_sizes(sizes, side * merged)
-    repeats = deep if batch.frames is None else 1
+    repeats = deep if recording.frames is None else 1
     patches = PatchLayout.of(
-        side, side, batch.channels, last=order == "PPC", merge=merged, frames=deep, repeats=repeats
+        side, side, recording.channels, last=order == "PPC", merge=merged, frames=deep, repeats=repeats
     )
     grids = np.concatenate([np.full((len(sizes), 1), max(clip // deep, 1)), sizes // side], 1)
     starts = np.concatenate([[0], np.cumsum(grids.prod(1))])
@@ -136,13 +136,13 @@ def tokens(
         raise ValueError("counts is for padded tokens: pass pad, too")
     samples = sample_ends(counts, len(sizes))
     used = np.diff(starts[samples])
-    one = math.prod(length // side for length in batch.plan.empty_size) * max(clip // deep, 1)  # 0 with images
+    one = math.prod(length // side for length in recording.plan.empty_size) * max(clip // deep, 1)  # 0 with images
     room = _room(used, pad, one)
     first = starts[:-1]
     if room is not None:
         first = first + np.repeat(np.arange(len(used)) * room - starts[samples[:-1]], np.diff(samples))
     total = int(starts[-1]) if room is None else len(used) * room
-    runtime = batch.runtime
+    runtime = recording.runtime
     flat = runtime.empty(total * patches.size, name)  # waits for earlier readers of this memory
     values = flat.reshape(total, patches.size)
     mask = None
@@ -155,7 +155,7 @@ def tokens(
     time = np.arange(clip)
     inner = time // deep * grids[:, 1:].prod(1)[:, None] * patches.size + time % deep * patches.repeat
     run(flat, (first[:, None] * patches.size + inner).reshape(-1), patches)
-    return Tokens(values, starts, grids, mask, dict(batch.source.failures))
+    return Tokens(values, starts, grids, mask, dict(recording.source.failures))
 
 
 def sample_ends(counts: Any, n: int) -> Ints:
@@ -166,12 +166,12 @@ def sample_ends(counts: Any, n: int) -> Ints:
     return ends
 
 
-def times_of_whole_patches(batch: Recording, frames: Any) -> Ints | None:
+def times_of_whole_patches(recording: Recording, frames: Any) -> Ints | None:
     """Return the frames of clips whose last one is repeated to a multiple of ``frames``; None if they are whole."""
     (deep,) = arguments.sides(frames=frames)
-    if batch.frames is None or batch.frames % deep == 0:
+    if recording.frames is None or recording.frames % deep == 0:
         return None
-    return np.minimum(np.arange(-(-batch.frames // deep) * deep), batch.frames - 1)
+    return np.minimum(np.arange(-(-recording.frames // deep) * deep), recording.frames - 1)
 
 
 def _check_sizes(sizes: Ints, step: int) -> None:

@@ -412,7 +412,7 @@ class Pipeline:
         if (result.preprocess is None and result.layout not in CLIP_LAYOUTS) or not images.is_uniform:
             layout: Any = CLIP_LAYOUTS.get(result.layout, result.layout)
             return images.compute(result.dtype, layout)
-        return images._array_in(self._memory[which].take, result.dtype, result.layout)
+        return images._array_in(self._memory[which].empty_for_results, result.dtype, result.layout)
 
     # -- end ---------------------------------------------------------------------------------------------------
 

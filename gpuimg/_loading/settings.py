@@ -62,7 +62,7 @@ class Schedule:
     order: Order | Batches
     rank: int
     world: int
-    batch_size: int  # places of a batch: samples, or 1 of listed batches
+    batch_size: int  # samples; 1 with listed batches, of which each is a place
     drop_last: bool
     seed: int
     epochs: int | None  # of a loop; None: endless

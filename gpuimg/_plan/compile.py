@@ -58,7 +58,7 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The store of the bytes of an exact resize as the result: a part of them, mirrored, normalized."""
+    """How an exact resize stores its bytes as the result: a part of them, mirrored, normalized."""
 
     parts: Ints  # (N, 4), x0, y0, x1, y1
     mirrored: Mask  # (N,), the last column is stored first
@@ -72,9 +72,9 @@ class Stored:
 
 
 def stored_bytes(plan: Plan) -> Stored | None:
-    """Return the store by which an exact resize gives the results of the plan after it; None where that does more.
+    """Return how an exact resize stores the results of the plan after it, so that this needs no pass.
 
-    More than to cut out a rectangle, mirror it from left to right, and normalize it.
+    Return None where the plan does more than cut out a rectangle, mirror it from left to right, and normalize it.
     """
     codes = ops.SKIP.code, ops.NORMALIZE_BYTES.code
     if plan.blurs or not all(np.isin(one.codes, codes).all() for one in plan.entries):

@@ -15,7 +15,7 @@ class Pending(Protocol):
     """Images of which kernels may yet report some."""
 
     def repair(self) -> bool:
-        """Leave what the kernels report to the CPU, in any later work; return True if there is any. Wait for them."""
+        """Wait for the kernels; from now on, leave images that they report to the CPU. Return True if there are any."""
 
 
 class Attempt(Generic[T]):

@@ -173,7 +173,7 @@ class CudaRuntime:
     def empty_for_results(self, elements: int, dtype: str) -> Any:
         """Return an array as :meth:`empty` does, for :meth:`run` or :meth:`mix`, which order private streams."""
         if self._on_private_stream:
-            return self._results.take(elements, dtype)
+            return self._results.empty_for_results(elements, dtype)
         with self._device:
             return cupy.empty(elements, numpy_dtype(dtype))
 
@@ -222,7 +222,7 @@ class CudaRuntime:
         with self._device:
             caller = current()
             with self._stream:
-                flat = self._results.take(total, "uint8", caller)
+                flat = self._results.empty_for_results(total, "uint8", caller)
             pixels = Pixels(
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )

@@ -191,7 +191,7 @@ class PooledResults:
         self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
 
-    def take(self, elements: int, dtype: str, reader: "Stream | None" = None) -> Any:
+    def empty_for_results(self, elements: int, dtype: str, reader: "Stream | None" = None) -> Any:
         """Return an uninitialized flat array for the current stream's kernels.
 
         They must run after :meth:`PooledResult.order` has made that stream wait: the host does not wait, and earlier
@@ -245,7 +245,7 @@ class PooledResults:
         except Exception:  # in a destructor nobody can handle it: if the GPU cannot even be waited for, drop the memory
             self._blocks.discard(block)
             return
-        self._spare.append(block)  # without the lock: a garbage collection inside `take` may call this
+        self._spare.append(block)  # without the lock: a garbage collection inside `empty_for_results` may call this
 
     def _record(self, block: Block, stream: int) -> None:
         """Record the end of a stream's work; wait for the device if the stream is destroyed or means another here."""

@@ -116,5 +116,5 @@ class Runtime(Protocol):
 class ResultMemory(Protocol):
     """Memory for results that is reused once nothing refers to a result in it any more."""
 
-    def take(self, elements: int, dtype: str) -> Any:
+    def empty_for_results(self, elements: int, dtype: str) -> Any:
         """Return an uninitialized flat array."""

@@ -222,7 +222,7 @@ def _called(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _adopt(images: Images, tensor: Any) -> None:
-    """Have what is done with a tensor done later, as a result is to be written to it."""
+    """Defer later operations on a tensor, because a result is to be written to it."""
     if not isinstance(tensor, Deferred):
         meta, pixels = torch.empty_like(tensor, device="meta"), tensor.view_as(tensor)
         tensor.__class__ = Deferred
