@@ -13,7 +13,6 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.images import Encoded, Pixels, name_of, offsets_of
 from .._data.patches import Form, PatchLayout
-from .._plan.lower import lower
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import each_side_by_side
 from .._threads.threads import threads
@@ -46,6 +45,8 @@ def run(
 def _run(
     runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, form: Form
 ) -> Outcome:
+    from .._plan.lower import lower  # imports Numba: only when it is used
+
     kind = DTYPES[name_of(out.dtype)].kind
     return runtime.run(lower(source, segments, kind, form, on_host=runtime.on_host), out, offsets)
 

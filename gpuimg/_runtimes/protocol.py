@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._data.images import Encoded, Pixels
 from .._decoding.options import DecodeOptions
-from .._plan.lower import Work
+
+if TYPE_CHECKING:  # lower imports Numba, and importing gpuimg does not
+    from .._plan.lower import Work
 
 #: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
 PER_THREAD_STREAM = 2
@@ -85,7 +87,7 @@ class Runtime(Protocol):
         Raises ValueError with the reason if the file cannot be decoded.
         """
 
-    def run(self, work: Work, out: Any, offsets: Any) -> Outcome:
+    def run(self, work: "Work", out: Any, offsets: Any) -> Outcome:
         """Do what was decided for a batch, and write the results to the flat ``out``."""
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
