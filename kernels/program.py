@@ -18,7 +18,7 @@ _RANGE_WORDS = 6  # low end and gain of three channels
 @cache
 def _consecutive(start: int, count: int) -> Any:
     """Return a scalar function ``(words, at)`` that returns ``count`` elements from ``at + start`` on, as a tuple."""
-    # Generated as source with one return, not built up from smaller functions: Numba takes 50 ms to compile each.
+    # Generated as source with one return, not built up from smaller functions, each of which Numba would compile.
     items = "".join(f"word(words, at, {start + k}), " for k in range(count))
     namespace = {"word": word}
     exec(f"def consecutive(words, at):\n    return ({items})", namespace)

@@ -260,7 +260,7 @@ def low_high(value: Any, name: str, *, low: float = -np.inf, high: float = np.in
     """Return a checked (low, high) range."""
     if type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is float:
         first, last = value
-        if max(low, -_LARGEST) <= first <= last <= min(high, _LARGEST):  # in a quarter of the time of an array
+        if max(low, -_LARGEST) <= first <= last <= min(high, _LARGEST):  # as in the defaults: no array
             return first, last
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
         raise ValueError(f"{name} must be (low, high), not {value!r}{_draw_hint(value)}")

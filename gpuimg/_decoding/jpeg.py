@@ -38,7 +38,7 @@ def read_headers(data: Sequence[Any]) -> Headers:
 
 
 def read_header(data: Any) -> Headers:
-    """Read the header of one file, in a third of the time of a list's addresses; its bytes must stay alive."""
+    """Read the header of one file, without a list of addresses; its bytes must stay alive."""
     found = zeros(layout.HEADER, 1)
     address = _loops().read_header(np.frombuffer(data, np.uint8), found, np.empty(4, np.int64))
     return Headers(found, np.array([address]), np.array([len(data)]))

@@ -502,8 +502,8 @@ def to_colors(pixels: Pixels, channels: int) -> Pixels:
 
 # -- memory of Pillow --------------------------------------------------------------------------------------------------
 
-# ``numpy.asarray`` has Pillow encode an image in pieces, which are then joined: five times the time. Pillow exports its
-# own memory to Arrow, where a color takes four bytes. Structures: https://arrow.apache.org/docs/format/CDataInterface.html
+# ``numpy.asarray`` has Pillow encode an image in pieces, which are then joined. Pillow exports its own memory to Arrow
+# instead, where a color takes four bytes. Structures: https://arrow.apache.org/docs/format/CDataInterface.html
 
 _PIXEL_BYTES = {"L": 1, "RGB": 4, "RGBA": 4}
 

@@ -109,7 +109,7 @@ class _PooledMemory:
 class Pool:
     """Result memory that is reused once nothing refers to a result in it.
 
-    New memory costs a page fault per 4 KB: a fifth of the time of plain decoding.
+    New memory costs a page fault per 4 KB.
     """
 
     def __init__(self) -> None:

@@ -229,7 +229,7 @@ def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch
     ``passes`` the decoded pixels are the result. ``running`` limits threads over all batches: one in excess waits here,
     rather than in Python, where it would also wait for the GIL.
     """
-    # Records are passed in arrays: Numba takes 2 us to unwrap a record that Python passes.
+    # Records are passed in arrays, which Numba unwraps with less work.
     queue, batch, scratch, thread, running = queue_[0], batch_[0], scratch_[0], thread_[0], running_[0]
     begin = now(thread.time)
     # Add oneself first, and step back if that was one too many: no lock, and never more than ``most`` threads run.

@@ -418,8 +418,8 @@ def select_segments(headers, addresses, sizes, regions, most_blocks, span, image
     ``regions`` (N, 4) are requested: x0, y0, x1, y1 as stored, at the scale of each image. Images with more than
     ``most_blocks`` blocks of coefficients in their window are left out. ``span`` is that of most images, at least
     LEAST_SPAN; it is twice as much for those with many bits a pixel. ``images`` are filled, except for the scale,
-    which is given; of images that are not taken only the status. Single records come in arrays: Numba takes 2 us to
-    open a record that Python passes.
+    which is given; of images that are not taken only the status. Single records come in arrays, which Numba
+    unwraps with less work.
     """
     scratch = scratch_[0]
     while True:
