@@ -6,6 +6,7 @@ which represents them exactly.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,15 @@ def run(
 def _run(
     runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, form: Form
 ) -> Outcome:
-    from .._plan.lower import lower  # imports Numba: only when it is used
-
     kind = DTYPES[name_of(out.dtype)].kind
-    return runtime.run(lower(source, segments, kind, form, on_host=runtime.on_host), out, offsets)
+    return runtime.run(_lowering().lower(source, segments, kind, form, on_host=runtime.on_host), out, offsets)
+
+
+@cache
+def _lowering() -> Any:
+    from .._plan import lower  # imports Numba, which takes as long as all of gpuimg
+
+    return lower
 
 
 def _run_specially(
