@@ -4,10 +4,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 import gpuimg as gi
@@ -83,6 +85,20 @@ def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: A
     """A loader on the CPU."""
     size = {} if "batches" in options else {"batch_size": 8}
     return gi.load(source, preprocess, **{"device": "cpu", **size, **options})
+
+
+def assert_states_differ(makes: list[Callable[[], gi.Loader]], message: str) -> list[Any]:
+    """A state that a loop leaves is taken by a loader of the same making, and by no other; return the states."""
+    states = []
+    for make in makes:
+        with make() as loader:
+            next(loader)
+            states.append(loader.state_dict())
+    for k, make in enumerate(makes):
+        for j, state in enumerate(states):
+            with nullcontext() if j == k else pytest.raises(ValueError, match=message):
+                make().load_state_dict(state)
+    return states
 
 
 def resumed(make: Callable[..., gi.Loader], read: Callable[[Any], list[Any]]) -> list[Any]:

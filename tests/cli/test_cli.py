@@ -78,18 +78,6 @@ def test_demo_is_a_preview_of_the_photos_that_come_with_gpuimg(tmp_path: Path) -
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
 
-def test_sheets_depend_on_the_seed_alone(tmp_path: Path) -> None:
-    sheets = []
-    for k, seed in enumerate(("3", "3", "4")):
-        out = tmp_path / f"{k}.png"
-        assert cli.main([*PREVIEW, "-n", "2", "--seed", seed, "--out", str(out)]) == 0
-        sheets.append(out.read_bytes())
-    assert sheets[0] == sheets[1] != sheets[2]
-
-
-# -- preview -----------------------------------------------------------------------------------------------------------
-
-
 MINE = """
 import gpuimg
 
@@ -234,8 +222,6 @@ def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err.startswith("usage: gpuimg demo" if arguments[:1] == ["demo"] else "usage: gpuimg [-h")
 
 
-# -- check -------------------------------------------------------------------------------------------------------------
-
 GRADIENT = np.arange(96 * 64, dtype=np.uint32).reshape(64, 96)
 PICTURE = Image.fromarray(np.stack([GRADIENT, GRADIENT // 7, GRADIENT * 3], 2).astype(np.uint8))
 BASELINE, PNG = file_of(PICTURE), file_of(PICTURE, "PNG")
@@ -374,9 +360,6 @@ def test_interrupted(command: str, tmp_path: Path) -> None:
     assert (process.returncode, said) == (130, ["gpuimg: interrupted\n"])
 
 
-# -- info --------------------------------------------------------------------------------------------------------------
-
-
 def test_output_may_end_early() -> None:
     """As in ``gpuimg info | head -1``."""
     reader, writer = os.pipe()
@@ -456,15 +439,6 @@ def test_info_says_what_is_wrong_with_the_environment(
     assert json.loads(capfd.readouterr().out)["wrong"][0].startswith(words)
 
 
-def test_an_unknown_kind_of_loops_is_an_error() -> None:
-    command = [sys.executable, "-m", "_gpuimg_cli", "info"]
-    done = subprocess.run(
-        command, env=os.environ | {"GPUIMG_NATIVE": "v9"}, capture_output=True, text=True, timeout=300
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"gpuimg: GPUIMG_NATIVE must be one of jit, .*, not 'v9'\n", done.stderr)
-
-
 def test_info_says_that_nothing_can_run() -> None:
     """Its exit status is 1, and what it tells to install is what pyproject.toml demands."""
     done = run("info", block="numba", GPUIMG_NATIVE="jit")
@@ -474,9 +448,6 @@ def test_info_says_that_nothing_can_run() -> None:
     assert f"missing\n  {lack}\n" in done.stdout
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras["jit"] == ["numba>=0.61"]
-
-
-# -- warm --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

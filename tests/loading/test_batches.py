@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from tests.data_sets import Source, cpu, jpeg, resumed
+from tests.data_sets import Source, assert_states_differ, cpu, jpeg, resumed
 from tests.libraries import library
 from tests.samples import PHOTOS, file_of, with_orientation, write_files
 
@@ -49,8 +50,6 @@ def by_tokens(sizes: Any, tokens: int = 100, **options: Any) -> Any:
 
 RULES: list[Any] = [by_bucket, by_tokens]
 
-
-# -- batches by size ---------------------------------------------------------------------------------------------------
 
 sizes_of = arrays.arrays(np.int64, st.tuples(st.integers(1, 200), st.just(2)), elements=st.integers(0, 300))
 
@@ -173,16 +172,7 @@ def test_resume_again_and_again_has_each_batch_once(batches: Any) -> None:
 
 def test_states_of_other_batches_are_refused() -> None:
     kinds: list[dict[str, Any]] = [*({"batches": form} for form in FORMS), {"batch_size": 3}]
-    for k, kind in enumerate(kinds):
-        with cpu(Various(30), **kind) as loader:
-            next(loader)
-            state = loader.state_dict()
-        for j, other in enumerate(kinds):
-            if j == k:
-                cpu(Various(30), **other).load_state_dict(state)
-                continue
-            with pytest.raises(ValueError, match="the state was taken with other"):
-                cpu(Various(30), **other).load_state_dict(state)
+    assert_states_differ([partial(cpu, Various(30), **kind) for kind in kinds], "the state was taken with other")
 
 
 def test_a_function_is_called_once_an_epoch() -> None:
@@ -218,9 +208,6 @@ def test_bad_images_have_the_size_of_their_batch() -> None:
     assert all(not b.images[~b.valid].any() for b in found)
     with pytest.raises(gi.DecodeError):
         list(cpu(source, resized, batches=batches))
-
-
-# -- sizes of images --------------------------------------------------------------------------------------------------
 
 
 def test_sizes_are_those_of_the_opened_images() -> None:
@@ -267,9 +254,6 @@ def test_sizes_of_other_images_are_never_used(tmp_path: Path) -> None:
     for unnamed in (wide, tall):
         with pytest.raises(ValueError, match="cache is for sources whose samples have names"):
             gi.read_sizes(unnamed, cache)
-
-
-# -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("batches", "message"), [

@@ -1,7 +1,6 @@
 """Results in the frameworks' own hands: the same memory, alive as long as it is used."""
 
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from importlib import import_module
@@ -62,16 +61,6 @@ def test_frameworks_own_functions_take_a_batch() -> None:
     assert jax.dlpack.from_dlpack(x).unsafe_buffer_pointer() == x.array().ctypes.data
 
 
-def test_numpys_own_functions_take_a_batch() -> None:
-    x = batch()
-    place = x.array().ctypes.data
-    for shared in (np.from_dlpack(x), np.asarray(x), np.asarray(memoryview(x.array()))):
-        assert (shared.ctypes.data, shared.shape, shared.dtype) == (place, (3, 6, 7, 3), np.uint8)
-    copied = np.array(x, np.float32)
-    np.testing.assert_array_equal(copied, x.array().astype(np.float32))
-    assert not np.shares_memory(copied, x.array())
-
-
 def test_unaligned_memory_is_refused_where_jax_would_copy() -> None:
     needs("jax")
     memory = np.zeros(2 * 4 * 4 * 3 + 65, np.uint8)
@@ -93,17 +82,15 @@ def test_dlpack_options() -> None:
     export = lambda **options: x.__dlpack__(**{**options, "copy": True})  # noqa: E731
     copied = np.from_dlpack(SimpleNamespace(__dlpack__=export, __dlpack_device__=lambda: (1, 0)))
     np.testing.assert_array_equal(copied, x.array())
+    np.testing.assert_array_equal(np.array(x, np.float32), x.array().astype(np.float32), strict=True)
     assert not np.shares_memory(copied, x.array())
 
 
-def test_any_frameworks_arrays_can_be_images(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_frameworks_arrays_can_be_images() -> None:
     needs("torch")
     torch = import_module("torch")
     with pytest.raises(ValueError, match="differ in size"):
         gi.to_torch(gi.resize([np.zeros((4, 8, 3), np.uint8), np.zeros((8, 4, 3), np.uint8)], 3))
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(ImportError, match="tensorflow is not installed"):
-        gi.to_tensorflow(batch())
     images = torch.arange(2 * 4 * 5 * 3, dtype=torch.uint8).reshape(2, 4, 5, 3)
     for given in (images, [images[0], images[1]]):
         np.testing.assert_array_equal(gi.invert(given).array(), 255 - images.numpy())

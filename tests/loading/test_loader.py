@@ -406,9 +406,7 @@ def test_a_bad_partner_is_not_the_end(mix: Any, data: bytes) -> None:
         loader = cpu(source, lambda x, rng: mix(x, rng=rng).images, batch_size=4, on_error=policy)
         assert sorted(set(valid_indices(loader))) == [k for k in range(12) if k != 5]
     with pytest.raises(gi.ImageError, match=r"image 1: .* one size, not \(9, 28\) and \(20, 28\)"):
-        mix(
-            gi.decode_batch([FILES[0], jpeg(5, (9, 28)), FILES[2], FILES[3]], device="cpu"), partner=[0, 2, 1, 3], rng=0
-        )
+        mix(gi.decode_batch([FILES[0], jpeg(5, (9, 28)), *FILES[2:4]], device="cpu"), partner=[0, 2, 1, 3], rng=0)
 
 
 def raising(error: Exception, data: bytes, i: int) -> Any:
@@ -525,9 +523,6 @@ def protocol(*returned: Any) -> Any:
     return SimpleNamespace(__cuda_stream__=lambda: returned)
 
 
-# -- mistakes ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("options", "message"), [
     ({"batch_size": 0}, "batch_size"), ({"batch_size": 2.0}, "batch_size"), ({"prefetch": 0}, "prefetch"),
     ({"readers": 0}, "readers .* from 1 to 1024"), ({"decoders": 2**31}, "decoders .* from 1 to 1024"),
@@ -553,7 +548,6 @@ def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], messag
     (Source(4), "resize", {}, TypeError, "preprocess"), (Source(4), None, {"stream": "main"}, TypeError, "stream"),
     *((Source(4), None, {"stream": given}, TypeError, "stream must be an object with __cuda_stream__, such as torch")
       for given in (protocol(0,), protocol(0, None), protocol, "64", 64.0, True, type("Stream", (), {}))),
-    (Source(4), None, {"index": "some"}, TypeError, "there are no seek indexes"),
     (Source(8), lambda x, rng: dict[str, Any]()["mine"], {}, KeyError, "mine"),
     (Source(8), lambda x: None, {}, TypeError, "return missing"),
     (Source(8), lambda x: [1, 2], {}, TypeError, "images"),

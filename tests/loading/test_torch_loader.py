@@ -48,9 +48,6 @@ def order(loop: Any) -> list[int]:
     return found
 
 
-# -- batches -----------------------------------------------------------------------------------------------------------
-
-
 def test_two_names_unpack_a_batch_of_the_same_pixels() -> None:
     plain = list(cpu(Source(21), shuffle=True, seed=3, batch_size=4, layout="NCHW"))
     for loader in (load(shuffle=True, seed=3), data.DataLoader(dataset(seed=3), batch_size=None)):
@@ -328,9 +325,6 @@ def test_an_empty_epoch_warns() -> None:
     with pytest.warns(RuntimeWarning, match="drop_last leaves no full batch of .* of 3 samples, batches of 4"):
         assert list(dataset(3, drop_last=True)) == []
     assert len(dataset(4, drop_last=True)) == 1
-
-
-# -- trainers ----------------------------------------------------------------------------------------------------------
 
 
 class Net(torch.nn.Module):  # type: ignore[misc, name-defined]

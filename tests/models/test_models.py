@@ -25,10 +25,8 @@ PHOTOS = ROOT / "examples" / "photos"
 
 def images() -> list[NDArray[np.uint8]]:
     """A photo and cuts of awkward sizes."""
-    with Image.open(PHOTOS / "cat.jpg") as opened:
-        whole = np.asarray(opened.convert("RGB"))
-    with Image.open(PHOTOS / "astronaut.jpg") as opened:
-        other = np.asarray(opened.convert("RGB").resize((640, 1000), Image.Resampling.BICUBIC))
+    whole, other = (Image.open(PHOTOS / f"{name}.jpg").convert("RGB") for name in ("cat", "astronaut"))
+    whole, other = np.asarray(whole), np.asarray(other.resize((640, 1000), BICUBIC))
     return [whole, other[:900, :120], other[50:138, :640], other[5:66, 9:56], other[:640, :427], other[:223, :225]]
 
 

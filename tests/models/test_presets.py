@@ -73,10 +73,8 @@ def test_pickles_and_split_into_batches_change_nothing(name: str, step: int, pho
 @every_random_preset
 def test_a_seed_draws_as_its_generator(name: str, photos: list[NDArray[Any]]) -> None:
     """An int must not start every function of the preset at the same draw."""
-    drawn = ALL[name](SIZE)(photos, 9).array("float32")
-    assert_same(
-        list(drawn), list(ALL[name](SIZE)(photos, gi.Rng(9, indices=range(len(photos))).split(name)).array("float32"))
-    )
+    split = gi.Rng(9, indices=range(len(photos))).split(name)
+    assert_same(*(list(ALL[name](SIZE)(photos, given).array("float32")) for given in (9, split)))
 
 
 def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
@@ -118,9 +116,8 @@ def test_ssd_distorts_each_color_half_of_the_time() -> None:
     ("clip_train", gi.models.CLIP_MEAN, gi.models.CLIP_STD), ("siglip_train", (0.5,) * 3, (0.5,) * 3)
 ])  # fmt: skip
 def test_open_clips_recipes(name: str, mean: Any, std: Any, photos: list[NDArray[Any]]) -> None:
-    x = gi.random_resized_crop(
-        photos, 96, (0.9, 1.0), interpolation="bicubic", exact="pillow", rng=gi.Rng(4, indices=range(len(photos)))
-    )
+    own = gi.Rng(4, indices=range(len(photos)))
+    x = gi.random_resized_crop(photos, 96, (0.9, 1.0), interpolation="bicubic", exact="pillow", rng=own)
     found = ALL[name](96, exact="pillow")(photos, gi.Rng(4, indices=range(len(photos))))
     np.testing.assert_array_equal(found.array(), gi.normalize(x, mean, std).array())
     blank = np.zeros((MANY, 90, 90, 3), np.uint8)
@@ -163,10 +160,8 @@ def test_zoom_out_draws_a_canvas_and_a_place() -> None:
 
 def test_color_jitter_by_its_probability() -> None:
     image = np.random.default_rng(0).integers(0, 256, (300, 4, 4, 3), np.uint8)
-    never = gi.color_jitter(image, 0.4, 0.4, 0.4, 0.1, 0.0, rng=0).array()
+    never, always, some = (gi.color_jitter(image, 0.4, 0.4, 0.4, 0.1, p, rng=0).array() for p in (0.0, 1.0, 0.5))
     np.testing.assert_array_equal(never, image)
-    always = gi.color_jitter(image, 0.4, 0.4, 0.4, 0.1, rng=0).array()
-    some = gi.color_jitter(image, 0.4, 0.4, 0.4, 0.1, 0.5, rng=0).array()
     same = np.all(some == image, (1, 2, 3))
     assert same.mean() == pytest.approx(0.5, abs=0.1)
     np.testing.assert_array_equal(some[~same], always[~same])  # the draws do not depend on the probability

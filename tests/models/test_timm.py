@@ -13,17 +13,8 @@ import gpuimg as gi
 from gpuimg import presets
 
 from ..libraries import cases, library
-from ..random.distributions import (
-    SMALLEST,
-    assert_evenly_spread,
-    assert_share,
-    descriptions,
-    has,
-    kolmogorov_smirnov,
-    numbers,
-    rng,
-    same_distribution,
-)  # fmt: skip
+from ..random import distributions
+from ..random.distributions import SMALLEST, assert_evenly_spread, assert_share, descriptions, has, numbers, rng
 from ..samples import PHOTOS
 
 MANY = 2000
@@ -37,8 +28,7 @@ def theirs(images: list[NDArray[Any]], **options: Any) -> list[NDArray[Any]]:
 
 def cuts() -> list[NDArray[np.uint8]]:
     """A photo and cuts of awkward sizes."""
-    with Image.open(PHOTOS[0]) as opened:
-        whole = np.asarray(opened.convert("RGB").resize((401, 300), BICUBIC))
+    whole = np.asarray(Image.open(PHOTOS[0]).convert("RGB").resize((401, 300), BICUBIC))
     return [whole, whole[:120, :90], whole[50:181], whole[:, 100:144], whole[:64, :64], whole[:33, :300]]
 
 
@@ -102,7 +92,7 @@ def test_sides_that_nearly_keep_the_ratio(shape: tuple[int, int], given: dict[st
     assert x.sizes.tolist() == [[500, 400]] * MANY
     found = numbers(descriptions(x), r"resize to (\d+) x (\d+)\nsampled once")
     for k in range(2):
-        assert same_distribution(found[:, k], expected[:, k]) > SMALLEST
+        assert distributions.same_distribution(found[:, k], expected[:, k]) > SMALLEST
         assert found[:, k].max() == pytest.approx(expected[:, k].max(), rel=0.01)
 
 
@@ -140,7 +130,7 @@ def test_erased_rectangles_are_timms() -> None:
     x = gi.random_erasing(x, 0.6, (0.02, 1 / 3), (0.3, 1 / 0.3), count=3, rng=rng(7, 2000))
     found = 1.0 - x.array().mean((1, 2, 3))
     assert_share(found > 0, 0.6)
-    assert same_distribution(np.round(found, 5), np.round(expected, 5)) > SMALLEST
+    assert distributions.same_distribution(np.round(found, 5), np.round(expected, 5)) > SMALLEST
 
 
 def drawn(*given: Any, n: int = MANY, shape: tuple[int, int] = (40, 50), **options: Any) -> list[str]:
@@ -172,7 +162,7 @@ def test_steps_of_a_whole_recipe() -> None:
     np.testing.assert_array_equal(outside, np.tile((128, 102, 76), (len(outside), 1)))
     colors = numbers(texts, r"(?<!\d )erase: .*, color (\S+), (\S+), (\S+)")
     assert len(colors) / MANY == pytest.approx(0.75, abs=0.06)  # one or two
-    assert kolmogorov_smirnov(colors, stats.norm.cdf) > SMALLEST
+    assert distributions.kolmogorov_smirnov(colors, stats.norm.cdf) > SMALLEST
 
 
 def test_interpolation_is_drawn_for_each_image() -> None:

@@ -182,11 +182,3 @@ def test_images_that_failed_are_black_and_named() -> None:
     found = gi.resize(x, (8, 8)).tokens(4)
     assert sorted(found.errors) == [0, 1]
     assert not found.values.any()
-
-
-def test_no_images() -> None:
-    x = gi.horizontal_flip(np.zeros((0, 8, 8, 3), np.uint8))
-    found = x.tokens(4)
-    assert found.values.shape == (0, 48)
-    assert found.starts.tolist() == [0]
-    assert x.tokens(4, pad="longest").values.shape == (0, 4, 48)
