@@ -28,22 +28,20 @@ from gpuimg.kernels.cuda import every_kernel
 from ..libraries import needs
 from ..samples import ROOT, file_of, write_files
 
+Patch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
 PHOTOS = ROOT / "examples" / "photos"
 needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
 
 
-def run(
-    *arguments: str, cwd: Path | None = None, block: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, block: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """``python -m gpuimg`` in a separate process, optionally with a module made unimportable."""
     start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
     code = f"{start}from gpuimg._cli.main import main; sys.exit(main({list(arguments)!r}))"
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=300
-    )
+    given = os.environ | environment
+    return subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, timeout=300)
 
 
-def fails(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+def fails(capfd: Captured, *arguments: str) -> str:
     """Run in this process; the exit status must be 2, and the message on stderr, in one piece, is given."""
     assert cli.main(list(arguments)) == 2
     captured = capfd.readouterr()
@@ -61,19 +59,8 @@ def sheet(path: Path) -> np.ndarray:
 def test_demo_is_a_preview_of_the_photos_that_come_with_gpuimg(tmp_path: Path) -> None:
     photos = sorted(map(str, Path(preview.__file__).with_name("photos").glob("*.jpg")))
     for k, words in enumerate((["demo"], ["preview", *photos])):
-        options = [
-            "--preset",
-            "deit3_train",
-            "-n",
-            "2",
-            "--seed",
-            "5",
-            "--device",
-            "cpu",
-            "--out",
-            f"{tmp_path}/{k}.png",
-        ]
-        assert cli.main([*words, *options]) == 0
+        options = ["--preset", "deit3_train", "-n", "2", "--seed", "5", "--device", "cpu", "--out"]
+        assert cli.main([*words, *options, f"{tmp_path}/{k}.png"]) == 0
     assert len(photos) == 4
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
@@ -97,7 +84,7 @@ PREVIEW = ["preview", str(PHOTOS / "cat.jpg"), str(PHOTOS / "cat_portrait.jpg"),
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def mine(tmp_path: Path, monkeypatch: Patch) -> str:
     """The name of a module in the working directory."""
     name = f"mine_{tmp_path.name}".replace("-", "_")
     (tmp_path / f"{name}.py").write_text(MINE)
@@ -131,9 +118,7 @@ def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
     assert sheet(tmp_path / "preview.png").shape[1] == 32 + (1 + views) * 176 - 8
 
 
-def test_preview_prints_what_was_drawn(
-    tmp_path: Path, mine: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_preview_prints_what_was_drawn(tmp_path: Path, mine: str, monkeypatch: Patch, capfd: Captured) -> None:
     """Under the tiles what differs; above them, once, what is the same."""
     written: list[str] = []
     monkeypatch.setattr(ImageDraw.ImageDraw, "text", lambda *given: written.append(given[2].replace("  ", " ")))
@@ -196,27 +181,25 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
-def test_wrong_arguments(arguments: list[str], message: str, mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments(arguments: list[str], message: str, mine: str, capfd: Captured) -> None:
     assert message in fails(capfd, *(argument.replace("MINE", mine) for argument in arguments))
     assert not Path("preview.png").exists()
 
 
-def test_a_capability_that_the_toolkit_does_not_have(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_capability_that_the_toolkit_does_not_have(capfd: Captured) -> None:
     needs("numba_cuda")
     assert "a compute capability must be one of" in fails(capfd, "warm", "--capability", "1.0")
 
 
 @pytest.mark.parametrize(("name", "value"), [("GPUIMG_DEVICE", "abacus"), ("GPUIMG_NUM_THREADS", "many")])
-def test_wrong_environment(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_environment(name: str, value: str, monkeypatch: Patch, capfd: Captured) -> None:
     monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
     monkeypatch.setenv(name, value)
     assert name in fails(capfd, *DEMO) or value in fails(capfd, *DEMO)
 
 
 @pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
-def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_usage(arguments: list[str], capfd: Captured) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(arguments)
     assert capfd.readouterr().err.startswith("usage: gpuimg demo" if arguments[:1] == ["demo"] else "usage: gpuimg [-h")
@@ -262,9 +245,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("decodes", [False, True])
-def test_check_counts_all_files(
-    decodes: bool, mixed: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_check_counts_all_files(decodes: bool, mixed: Path, monkeypatch: Patch, capfd: Captured) -> None:
     """Kinds are those that the files were made as; bad ones, as :func:`gpuimg.decode_image` has it, are named."""
     monkeypatch.setattr(check, "_SECONDS", 0.1)
     status = cli.main(["check", str(mixed), "--json", *["--decode"] * decodes])
@@ -286,7 +267,7 @@ def test_check_counts_all_files(
             gpuimg.decode_image(data, device="cpu")
 
 
-def test_check_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_check_in_words(tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
     """Bad files are listed up to twenty; the epoch is that of all samples at the measured rate."""
     monkeypatch.setattr(bench, "images_per_second", lambda loader, seconds: 4 / 3600)
     write_files(tmp_path, {f"{k:02}.jpg": b"hello" for k in range(22)})
@@ -304,7 +285,7 @@ def test_check_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-def test_corrupt_photos_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_photos_are_named(tmp_path: Path, capfd: Captured) -> None:
     shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
     given = [str(tmp_path / name) for name in ("a.jpg", "b.jpg")]
@@ -314,13 +295,10 @@ def test_corrupt_photos_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert not (tmp_path / "s.png").exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param("bench", marks=pytest.mark.slow), "check", "demo", "info", "prepare", "preview", "restore", "warm"],
-)
-def test_examples_of_the_help_work(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("command", [
+    pytest.param("bench", marks=pytest.mark.slow), "check", "demo", "info", "prepare", "preview", "restore", "warm",
+])  # fmt: skip
+def test_examples_of_the_help_work(command: str, tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
     """In a folder with `train`, of class folders, and `photos`."""
     shutil.copytree(PHOTOS, tmp_path / "train" / "cats")
     (tmp_path / "photos").symlink_to(tmp_path / "train" / "cats")
@@ -370,11 +348,10 @@ def test_output_may_end_early() -> None:
 
 
 @needs_no_gpu
-@pytest.mark.parametrize(
-    ("gpus", "cuda", "extra"),
-    [(0, (13, 0), "cpu"), (1, (11, 8), "cpu"), (1, (12, 4), "cuda12"), (2, (14, 0), "cuda13")],
-)
-def test_info_says_what_a_gpu_needs(gpus: int, cuda: Any, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("gpus", "cuda", "extra"), [
+    (0, (13, 0), "cpu"), (1, (11, 8), "cpu"), (1, (12, 4), "cuda12"), (2, (14, 0), "cuda13"),
+])  # fmt: skip
+def test_info_says_what_a_gpu_needs(gpus: int, cuda: Any, extra: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(probe, "driver_devices", lambda: gpus)
     monkeypatch.setattr(probe, "driver_cuda", lambda: cuda)
     monkeypatch.setattr(probe, "device_names", lambda: ["Test GPU"] * gpus)
@@ -389,34 +366,35 @@ def test_info_says_what_a_gpu_needs(gpus: int, cuda: Any, extra: str, monkeypatc
     assert (f'pip install "cupy-{extra}x' in text) == (extra != "cpu")
 
 
-def test_info_reports_two_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_reports_two_decoder_packages(monkeypatch: Patch) -> None:
     plain, twice = metadata.version, ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.0" if name in twice else plain(name))
     assert any("installed twice" in line for line in inspection.missing())
 
 
-def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
+def test_info_says_what_is_here(capfd: Captured) -> None:
     assert cli.main(["info"]) == 0
     text = capfd.readouterr().out
     lines = dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split(maxsplit=1)) == 2)
     assert lines["gpuimg"] == gpuimg.__version__
     assert lines["numpy"] == np.__version__
     assert lines["Pillow"] == metadata.version("pillow")
-    assert re.search(
-        r"JPEG on a CPU gpuimg \(baseline, progressive\)\nPNG           gpuimg, inflated by .+\nother files   Pillow ",
-        text,
+    decoders = (
+        r"JPEG on a CPU gpuimg \(baseline, progressive\)\nPNG           gpuimg, inflated by .+\nother files   Pillow "
     )
+    assert re.search(decoders, text)
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert re.fullmatch(r"compiled (with the package, for \S+|by Numba when first used: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
 
-@pytest.mark.parametrize("name", ["info", "warm"])
-def test_json(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "key", "value"), [
+    ("info", "gpuimg", gpuimg.__version__), ("warm", "for", "imagenet_train"),
+])  # fmt: skip
+def test_json(name: str, key: str, value: str, capfd: Captured) -> None:
     assert cli.main([name, "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert found["gpuimg" if name == "info" else "for"] in (gpuimg.__version__, "imagenet_train")
+    assert json.loads(capfd.readouterr().out)[key] == value
 
 
 WRONG = {
@@ -430,7 +408,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("setting", "words"), WRONG.items(), ids=map("=".join, WRONG))
 def test_info_says_what_is_wrong_with_the_environment(
-    setting: tuple[str, str], words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    setting: tuple[str, str], words: str, monkeypatch: Patch, capfd: Captured
 ) -> None:
     monkeypatch.setenv(*setting)
     assert cli.main(["info"]) == 1

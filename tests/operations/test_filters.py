@@ -110,8 +110,8 @@ STEPS: dict[str, Callable[[Any], gi.Batch]] = {
 #: Launches of a GPU, and the steps of a chain.
 CHAINS = [
     (1, "blur"), (1, "blur hue invert"), (2, "blur resize"), (2, "resize blur"), (2, "brighten blur"), (2, "blur blur"),
-    (1, "flip resize"), (2, "blur flip"), (2, "blur pad"), (1, "sharpen"), (1, "brighten sharpen saturation"), (1, "turn sharpen"),
-    (1, "cut flip sharpen"), (2, "sharpen turn"), (2, "sharpen cut"), (2, "sharpen soften"),
+    (1, "flip resize"), (2, "blur flip"), (2, "blur pad"), (1, "sharpen"), (1, "brighten sharpen saturation"),
+    (1, "turn sharpen"), (1, "cut flip sharpen"), (2, "sharpen turn"), (2, "sharpen cut"), (2, "sharpen soften"),
     (2, "sharpen brighten soften"), (1, "blur sharpen"), (2, "sharpen blur"), (2, "sharpen contrast"),
     (2, "contrast sharpen"), (2, "blur contrast"), (1, "blur paint sharpen"),
     (2, "contrast cut resize"), (2, "resize stretch flip quarter"), (2, "turn contrast upside flip"),

@@ -30,6 +30,8 @@ from ..samples import file_of, with_orientation, write_files
 from ..sources.laws import flipped
 from ..sources.writers import SOURCES, make_source, write_tar
 
+Patch, Captured = pytest.MonkeyPatch, pytest.CaptureFixture[str]
+
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
     """Small files in two classes, of several kinds."""
@@ -131,11 +133,10 @@ def test_gray_stays_gray(mode: str, tmp_path: Path) -> None:
         assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted", "expected"),
-    [("4:4:4", "keep", "4:4:4"), ("4:2:2", "keep", "4:2:2"), ("4:4:4", "420", "4:2:0"), ("4:2:0", "444", "4:4:4"),
-     ("gray", "keep", "gray"), ("cmyk", "keep", "4:2:0")],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "wanted", "expected"), [
+    ("4:4:4", "keep", "4:4:4"), ("4:2:2", "keep", "4:2:2"), ("4:4:4", "420", "4:2:0"), ("4:2:0", "444", "4:4:4"),
+    ("gray", "keep", "gray"), ("cmyk", "keep", "4:2:0"),
+])  # fmt: skip
 def test_subsampling_and_restart_markers(name: str, wanted: str, expected: str, tmp_path: Path) -> None:
     found, _ = of(originals()[name], tmp_path, short_side=48, subsampling=wanted, restart="rows")
     assert gi.image_info(found).chroma_subsampling == expected
@@ -150,7 +151,8 @@ def test_subsampling_and_restart_markers(name: str, wanted: str, expected: str, 
 
 
 def test_file_as_wanted_is_copied(tmp_path: Path) -> None:
-    fine = jpeg(picture(40, 60, 0), quality=90, subsampling="4:2:0")
+    image = picture(40, 60, 0)
+    fine, full = (jpeg(image, quality=90, subsampling=one) for one in ("4:2:0", "4:4:4"))
     for data, options, status in (
         (fine, {}, "copied"),
         (fine, {"short_side": 40, "max_pixels": 2400}, "copied"),
@@ -160,13 +162,13 @@ def test_file_as_wanted_is_copied(tmp_path: Path) -> None:
         (fine, {"subsampling": "444"}, "encoded"),
         (fine, {"subsampling": "keep"}, "copied"),
         (fine, {"restart": "rows"}, "encoded"),
-        (jpeg(picture(40, 60, 0), subsampling="4:4:4"), {}, "encoded"),
-        (jpeg(picture(40, 60, 0), subsampling="4:4:4"), {"subsampling": "keep"}, "copied"),
-        (jpeg(picture(40, 60, 0).convert("L")), {}, "copied"),
-        (jpeg(picture(40, 60, 0), progressive=True), {}, "encoded"),
-        (jpeg(picture(40, 60, 0), orientation=6), {}, "encoded"),
-        (jpeg(picture(40, 60, 0), orientation=1), {}, "copied"),
-        (jpeg(picture(40, 60, 0), restart_marker_rows=1), {"restart": "rows"}, "copied"),
+        (full, {}, "encoded"),
+        (full, {"subsampling": "keep"}, "copied"),
+        (jpeg(image.convert("L")), {}, "copied"),
+        (jpeg(image, progressive=True), {}, "encoded"),
+        (jpeg(image, orientation=6), {}, "encoded"),
+        (jpeg(image, orientation=1), {}, "copied"),
+        (jpeg(image, restart_marker_rows=1), {"restart": "rows"}, "copied"),
     ):
         found, what = of(data, tmp_path, **options)
         assert (what, options) == (status, options)
@@ -289,7 +291,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: Captured) -> None:
     data = [jpeg(picture(75, 110, k)) for k in range(9)]
     source, _, given = make_source(kind, tmp_path, data)
     report = prepared(source, tmp_path / "out", short_side=30, tar_size=20_000 if kind == "coco" else None)
@@ -316,8 +318,6 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
     write_files(tmp_path / "in", {"p/1.jpg": data, "q/2 3.jpg": data})
     paths = [tmp_path / "in" / name for name in ("p/1.jpg", "q/2 3.jpg")]
     prepared(gi.file_list(paths, [7, -3]), tmp_path / "files", short_side=20)
-    found = gi.file_list(tmp_path / "files" / "list.csv")
-    assert [(pixels(one).shape, label) for one, label in found] == [((20, 30, 3), 7), ((20, 30, 3), -3)]
     assert (tmp_path / "files" / "list.csv").read_text() == '"path","label"\n"p/1.jpg","7"\n"q/2 3.jpg","-3"\n'
     labels = [3, "words", b"bytes", 0.5, {"boxes": np.ones((1, 4), np.float32)}, None, True]
     prepared([(data, label) for label in labels], tmp_path / "records", short_side=20)
@@ -383,9 +383,8 @@ def test_bad_images_are_listed(tar_size: int | None, tmp_path: Path) -> None:
 def test_what_cannot_be_a_result(tmp_path: Path) -> None:
     """Too long, in use for a folder, too wide, a second member of that ending: the other samples are unharmed."""
     good, png = jpeg(picture(20, 20, 0)), file_of(picture(20, 20, 0), "PNG")
-    path = write_tar(
-        tmp_path / "in.tar", *((name, good) for name in ("x" * 300 + ".jpg", "1.jpg", "1.jpg/2.jpg", "3.jpg"))
-    )
+    members = dict.fromkeys(("x" * 300 + ".jpg", "1.jpg", "1.jpg/2.jpg", "3.jpg"), good)
+    path = write_tar(tmp_path / "in.tar", *members.items())
     report = prepared(gi.tar(path, label=None), tmp_path / "out", tar_size=0, threads=1)
     reasons = ["cannot be written: File name too long", "cannot be written: File exists"]
     assert [(one.index, one.reason) for one in report.failed] == [(0, reasons[0]), (2, reasons[1])]
@@ -398,11 +397,10 @@ def test_what_cannot_be_a_result(tmp_path: Path) -> None:
     assert failure.reason == "the result would be .jpg, but the sample already has another member with that ending"
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("short_side", 0), ("max_pixels", -1), ("quality", 101), ("subsampling", "411"), ("restart", "some"),
-     ("to", "gif"), ("alpha", "red"), ("tar_size", 3), ("threads", 0)],
-)  # fmt: skip
+@pytest.mark.parametrize(("option", "value"), [
+    ("short_side", 0), ("max_pixels", -1), ("quality", 101), ("subsampling", "411"), ("restart", "some"),
+    ("to", "gif"), ("alpha", "red"), ("tar_size", 3), ("threads", 0),
+])  # fmt: skip
 def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
     source = gi.folder(write_files(tmp_path / "in", {"a/1.jpg": jpeg(picture(20, 20, 0))}))
     with pytest.raises(ValueError, match=f"{option} must be"):
@@ -420,9 +418,7 @@ def test_wrong_options(option: str, value: Any, tmp_path: Path) -> None:
         (["in", "file"], "File exists"),
     ],
 )
-def test_wrong_commands(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_commands(words: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
     write_files(bad_set(tmp_path).parent, {"file": b""})
     monkeypatch.chdir(tmp_path)
     assert command(*words) == 2
@@ -434,12 +430,10 @@ def test_wrong_commands(
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[None, 60_000], ids=["files", "shards"])
-def tar_size(request: pytest.FixtureRequest) -> int | None:
-    size: int | None = request.param
-    return size
+every_size = pytest.mark.parametrize("tar_size", [None, 60_000], ids=["files", "shards"])
 
 
+@every_size
 def test_threads_do_not_matter(tar_size: int | None, tmp_path: Path, watched: None) -> None:
     source = gi.folder(write_files(tmp_path / "in", many(150)))
     for threads in (1, 2, 5):
@@ -479,6 +473,7 @@ def processes() -> Iterator[Forks]:
         yield started
 
 
+@every_size
 @pytest.mark.slow
 def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
     """SIGKILL while threads write; what is there in between is whole, and in the end all is the same."""
@@ -497,6 +492,7 @@ def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path
     assert report.samples == 2000
 
 
+@every_size
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
     """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
     source = gi.folder(write_files(tmp_path / "in", many(300)))
@@ -551,14 +547,11 @@ def test_what_cannot_go_on(tmp_path: Path) -> None:
     prepared(source, tmp_path / "other", short_side=20, progress=meanwhile)
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
 def command(*arguments: Any) -> int:
     return run_command("prepare", *arguments)
 
 
-def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_command(tmp_path: Path, capfd: Captured) -> None:
     root = bad_set(tmp_path)
     assert command(root, tmp_path / "out", "--short-side", 30) == 1
     said = " ".join(capfd.readouterr().out.split())
@@ -575,9 +568,7 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert report["train"]["after"] > 0
 
 
-def test_an_interrupted_command_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path, monkeypatch: Patch, capfd: Captured) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 

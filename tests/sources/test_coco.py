@@ -101,10 +101,8 @@ def test_wrong_annotations(tmp_path: Path, values: dict[str, Any], match: str) -
     ({"categories": [{"id": 1}]}, "category 0: name must be str, not None"),
 ])  # fmt: skip
 def test_wrong_entries(tmp_path: Path, content: dict[str, Any], match: str) -> None:
-    path = write(tmp_path)
-    path.write_text(json.dumps({"images": IMAGES, "categories": CATEGORIES, "annotations": []} | content))
     with pytest.raises(ValueError, match=rf"instances\.json: {match}"):
-        coco(tmp_path, path)
+        coco(tmp_path, write(tmp_path, **{"annotations": [], **content}))
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"[" * 10**6, b'{"images": 3}', b'{"images": {"a": 1}}'])
@@ -125,11 +123,8 @@ def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values
     whole = coco(tmp_path, write(tmp_path))
     for name, data in zip(("2.jpg", "5.jpg", "deep/9.jpg"), FILES, strict=False):
         (tmp_path / name).write_bytes(data)
-    content = {
-        "images": IMAGES,
-        "categories": CATEGORIES,
-        "annotations": [ANNOTATIONS[0] | {"id": 70} | values, *ANNOTATIONS],
-    }
+    annotations = [ANNOTATIONS[0] | {"id": 70} | values, *ANNOTATIONS]
+    content = {"images": IMAGES, "categories": CATEGORIES, "annotations": annotations}
     (tmp_path / "instances.json").write_text(json.dumps(content))
     loader = cpu(coco(tmp_path, tmp_path / "instances.json"), on_error="fill")
     (batch,) = loader

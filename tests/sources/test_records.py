@@ -25,8 +25,7 @@ def examples(n: int, **extra: tuple[Any, str]) -> list[dict[str, tuple[Any, str]
 
 @pytest.fixture(autouse=True, scope="module")
 def _libraries() -> None:
-    needs("google_crc32c")
-    needs("tfrecord")
+    needs("google_crc32c", "tfrecord")
 
 
 def test_examples(tmp_path: Path) -> None:

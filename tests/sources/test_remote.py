@@ -214,9 +214,6 @@ def test_kept_index(web: Server, tmp_path: Path) -> None:
         gi.tar(shards(web), index_cache=f"{web.url}/index")
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("fault", [500, 503, 429, "drop", "cut", "short"])
 def test_faults_that_pass(web: Server, fault: Any) -> None:
     source = gi.tar(shards(web))
@@ -289,9 +286,6 @@ def test_servers_without_ranges(ranges: bool | None, web: Server) -> None:
     with pytest.raises(OSError, match="the server does not serve parts of files"):
         gi.tar(shards(web))[3]
     assert len(gi.folder(f"{web.url}/bucket/train")) == 64  # whole files
-
-
-# -- the cache ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_kept_is_not_fetched_again(web: Server, tmp_path: Path) -> None:
@@ -522,9 +516,6 @@ def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
         assert sum(isinstance(job.exception(), OSError) for job in jobs) == 1
         assert [job.result() for job in jobs if job.exception() is None] == [b"\0"] * 3
     assert calls == [0, 0]  # the second one for all others
-
-
-# -- what users type ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("make", "error", "message"), [
