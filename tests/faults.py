@@ -133,7 +133,7 @@ FAULTS = [
     Fault("remote: damaged blocks of the cache are used", "gpuimg/sources/_blocks.py",
           "if sums == _checksums(data) and len(data)", "if len(data)", "sources/remote"),
     Fault("index caches: offsets may be negative", "gpuimg/sources/_indexes.py",
-          "(offset < 0) | (size < 0)", "(size < 0)", "sources/kept_indexes"),
+          "(offset < 0) | (size < 0)", "(size < 0)", "sources/damage"),
     Fault("files: the limit of bytes is not for parts of files", "gpuimg/_io/native_read.py",
           "min(self.max_bytes, _LARGEST)}", "_LARGEST}", "decoding/reading"),
     Fault("streams: the newest item of the buffer comes next", "gpuimg/_loading/streams.py",
