@@ -19,7 +19,7 @@ from ..compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_near
 from ..libraries import library
 from ..processes import python
 from ..references import to_bytes, to_unit
-from ..samples import PER_KIND, gray, image, images, kinds, pictures, rows
+from ..samples import PER_KIND, gray, images, kinds, pictures, rows
 from .calls import CALLS
 
 cv2 = library("cv2")
@@ -453,7 +453,7 @@ def test_every_size_of_patch(dtype: str, channels: int) -> None:
     """One tap to hundreds, results narrower than a vector, wider than a tile, images of one pixel."""
     rng = np.random.default_rng()
     for source in SOURCES:
-        picture = image(rng, *source, channels, dtype)
+        (picture,) = pictures([source], dtype, channels)
         for size in RESULTS:
             angle = float(rng.uniform(5, 175))
             result = gi.rotate(gi.resize([picture], size), angle, "bilinear", fill=None).array("float32")[0]
